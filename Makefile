@@ -1,0 +1,65 @@
+# Everything that is done with this repository on one machine. `make` alone lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: help install build up down status test test-console lint bench bench-placement bench-edge docs
+
+PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
+SCRIPTS := $(shell git ls-files '*.sh' .ci/run)
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: ## install what this machine lacks
+	@deploy/install.sh
+
+build: install ## build the console and every program
+	@deploy/build-console.sh
+	@cargo build $(PROGRAMS)
+
+up: build ## start everything below .run, with a first slice; again: change nothing
+	@target/debug/gpuaas-dev up
+
+down: ## end everything that `make up` started; the data stays
+	@target/debug/gpuaas-dev down
+
+status: ## show parts, processes, addresses, memory, health
+	@target/debug/gpuaas-dev status
+
+test: build ## run every test
+	@deploy/build-fault-programs.sh
+	@cargo nextest run --workspace
+	@cd clients/console && npm run --silent test -- --reporter dot
+
+test-console: build ## use the console in a real Chromium, on a stack of its own
+	@deploy/test-console.sh
+
+lint: install ## formatting, clippy, buf, shellcheck, generated files
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet -p gpuaas-agent -p gpuaas-allocation --all-targets --features gpuaas-agent/fault-injection,gpuaas-allocation/fault-injection -- -D warnings
+	buf lint proto
+	proto/breaking.sh
+	shellcheck $(SCRIPTS)
+	deploy/build-console.sh libraries
+	cd clients/console && npm run --silent check
+	shellcheck -s dash deploy/lab/guest/init
+	cargo run --quiet -p gpuaas-docs -- traceability --check
+	cargo run --quiet -p gpuaas-docs --features workflows -- reference --check
+	cargo run --quiet -p gpuaas-docs -- links --check
+	cargo run --quiet -p gpuaas-gateway -- openapi | diff -u docs/reference/openapi.json -
+
+bench: build ## run the benchmarks: pure pieces, then first login next to a plain script
+	@cargo bench -p gpuaas-load-tests
+	@cargo run --quiet -p gpuaas-load-tests --bin first_login
+
+bench-placement: ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
+	@cargo run --release --quiet -p gpuaas-load-tests --bin placement
+
+bench-edge: build ## what an idle terminal costs, next to Envoy; installs Envoy below target/envoy
+	@cargo run --quiet -p gpuaas-load-tests --bin sessions
+
+docs: ## write the generated pages anew
+	@cargo run --quiet -p gpuaas-docs -- traceability
+	@cargo run --quiet -p gpuaas-docs --features workflows -- reference
+	@cargo run --quiet -p gpuaas-gateway -- openapi > docs/reference/openapi.json

@@ -1,0 +1,258 @@
+//! `NodeScheduler`: leases, holds, and what is left over.
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_server::NodeScheduler;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Shared, status};
+use crate::error::{HostError, HostResult};
+use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
+use crate::journal::{LeaseRow, PowerRow};
+use crate::lease::{Ask, Purpose};
+use crate::plan::plan;
+use crate::vm::{Domain, PowerState};
+
+/// Shortest lease that makes sense, and the one given when none is asked for.
+const MIN_LEASE: Duration = Duration::from_secs(5);
+const DEFAULT_LEASE: Duration = Duration::from_secs(300);
+
+/// The service.
+pub struct NodeSchedulerApi(pub Shared);
+
+impl NodeSchedulerApi {
+    async fn acquire(
+        &self,
+        request: pb::AcquireLeaseRequest,
+    ) -> HostResult<pb::AcquireLeaseResponse> {
+        let node = &self.0.node;
+        let ask = parse_ask(&request)?;
+        // Refused cheaply before the host is looked at; decided again when it is written.
+        node.journal
+            .check_lease(&ask, &node.clock.now())?
+            .map_err(HostError::from)?;
+        let holds = node.journal.holds()?;
+        let touched = holds.iter().any(|hold| {
+            hold.allocation == ask.allocation
+                && hold.touched
+                && ask.slots.iter().any(|(slot, _)| *slot == hold.slot)
+        });
+        let plan = plan(node, ask.allocation, &request, ask.purpose, touched).await?;
+        let now = node.clock.now();
+        let duration = self.duration(request.duration)?;
+        let new_id = LeaseId(Uuid::now_v7());
+        let granted =
+            node.journal
+                .grant_lease(&ask, new_id, &now.plus(duration), &now, &request, &plan)?;
+        let lease = granted.map_err(HostError::from)?;
+        tracing::info!(lease_id = %lease.id, allocation_id = %ask.allocation, "grant lease");
+        Ok(pb::AcquireLeaseResponse {
+            lease: Some(self.wire(&lease)),
+            plan: Some(lease.plan),
+        })
+    }
+
+    fn duration(&self, asked: Option<prost_types::Duration>) -> HostResult<Duration> {
+        let Some(asked) = asked else {
+            return Ok(DEFAULT_LEASE);
+        };
+        let most = Duration::from_secs(self.0.node.settings.limits.max_lease_s);
+        let asked = Duration::try_from(asked)
+            .map_err(|_| HostError::invalid("duration", "must not be negative"))?;
+        Ok(asked.clamp(MIN_LEASE, most))
+    }
+
+    fn wire(&self, lease: &LeaseRow) -> pb::Lease {
+        let remaining = lease.expires.remaining(&self.0.node.clock.now());
+        pb::Lease {
+            lease_id: lease.id.to_string(),
+            allocation_id: lease.allocation.to_string(),
+            slot_ids: lease
+                .request
+                .slots
+                .iter()
+                .map(|slot| slot.slot_id.clone())
+                .collect(),
+            remaining: Some(gpuaas_kit::time::proto_duration(remaining)),
+        }
+    }
+
+    async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
+        let node = &self.0.node;
+        let now = node.clock.now();
+        let holds = node.journal.holds()?.into_iter().map(|hold| pb::Hold {
+            slot_id: hold.slot.to_string(),
+            allocation_id: hold.allocation.to_string(),
+            token: Some(hold.token.into()),
+        });
+        let leases = node.journal.leases()?;
+        let live = leases
+            .iter()
+            .filter(|lease| !lease.expires.remaining(&now).is_zero());
+        let domains = node
+            .hypervisor
+            .domains()
+            .await?
+            .into_iter()
+            .filter(|one| one.name.starts_with(VM_PREFIX));
+        let reservations = node.dhcp.reservations()?;
+        let left = node.journal.power()?;
+        Ok(pb::ListHoldsResponse {
+            holds: holds.collect(),
+            leases: live.map(|lease| self.wire(lease)).collect(),
+            domains: domains
+                .map(|domain| domain_state(domain, &left, node.clock.boot_id()))
+                .collect(),
+            reservations: reservations
+                .into_iter()
+                .map(|reservation| reservation.vm.to_string())
+                .collect(),
+        })
+    }
+}
+
+/// A domain, with what the last operation left it in.
+fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainState {
+    let row = left
+        .iter()
+        .find(|row| row.allocation.vm_name().as_str() == domain.name);
+    let left_state = match row {
+        Some(row) if row.running => PowerState::Running.as_str(),
+        Some(_) => PowerState::ShutOff.as_str(),
+        None => "",
+    };
+    pb::DomainState {
+        name: domain.name,
+        state: domain.state.as_str().to_owned(),
+        left_state: left_state.to_owned(),
+        host_restarted: row.is_some_and(|row| row.boot_id != boot_id),
+    }
+}
+
+/// Reads the tokens of a caller that works under a lease.
+fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Vec<(SlotId, Token)>> {
+    let one = |one: &pb::SlotToken| {
+        let token = one
+            .token
+            .ok_or_else(|| HostError::invalid("tokens.token", "must be given"))?;
+        Ok((one.slot_id.parse()?, Token::from(token)))
+    };
+    tokens.iter().map(one).collect()
+}
+
+/// Reads an ask; every slot needs a token.
+fn parse_ask(request: &pb::AcquireLeaseRequest) -> HostResult<Ask> {
+    let mut slots = Vec::new();
+    for slot in &request.slots {
+        let token = slot
+            .token
+            .ok_or_else(|| HostError::invalid("slots.token", "must be given"))?;
+        slots.push((slot.slot_id.parse()?, Token::from(token)));
+    }
+    let allocation: AllocationId = request.allocation_id.parse()?;
+    Ok(Ask {
+        allocation,
+        slots,
+        purpose: Purpose::from_wire(request.purpose)?,
+    })
+}
+
+#[tonic::async_trait]
+impl NodeScheduler for NodeSchedulerApi {
+    async fn acquire_lease(
+        &self,
+        request: Request<pb::AcquireLeaseRequest>,
+    ) -> Result<Response<pb::AcquireLeaseResponse>, Status> {
+        self.acquire(request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn renew_lease(
+        &self,
+        request: Request<pb::RenewLeaseRequest>,
+    ) -> Result<Response<pb::Lease>, Status> {
+        let request = request.into_inner();
+        let renew = || -> HostResult<pb::Lease> {
+            let id: LeaseId = request.lease_id.parse()?;
+            let duration = self.duration(request.duration)?;
+            let now = self.0.node.clock.now();
+            let tokens = parse_tokens(&request.tokens)?;
+            match self
+                .0
+                .node
+                .journal
+                .renew_lease(id, &tokens, duration, &now)?
+            {
+                Some(lease) => Ok(self.wire(&lease)),
+                None => Err(HostError::host(
+                    ErrorReason::LeaseExpired,
+                    format!("lease {id} has ended"),
+                )),
+            }
+        };
+        renew().map(Response::new).map_err(status)
+    }
+
+    async fn release_lease(
+        &self,
+        request: Request<pb::ReleaseLeaseRequest>,
+    ) -> Result<Response<pb::ReleaseLeaseResponse>, Status> {
+        let request = request.into_inner();
+        let release = || -> HostResult<()> {
+            self.0.node.journal.end_lease(
+                request.lease_id.parse()?,
+                request.allocation_id.parse()?,
+                &parse_tokens(&request.tokens)?,
+            )
+        };
+        release().map_err(status)?;
+        tracing::info!(
+            lease_id = request.lease_id,
+            allocation_id = request.allocation_id,
+            "release lease"
+        );
+        Ok(Response::new(pb::ReleaseLeaseResponse {}))
+    }
+
+    async fn list_holds(
+        &self,
+        _: Request<pb::ListHoldsRequest>,
+    ) -> Result<Response<pb::ListHoldsResponse>, Status> {
+        self.holds().await.map(Response::new).map_err(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vm_that_went_off_with_its_host_is_told_from_one_that_was_shut_down() {
+        let allocation = AllocationId(Uuid::now_v7());
+        let domain = |state| Domain {
+            name: allocation.vm_name().to_string(),
+            state,
+            disk_sources: Vec::new(),
+        };
+        let row = |running, boot: &str| {
+            vec![PowerRow {
+                allocation,
+                running,
+                boot_id: boot.into(),
+            }]
+        };
+        let said = |state, left: &[PowerRow]| {
+            let said = domain_state(domain(state), left, "now");
+            (said.left_state, said.host_restarted)
+        };
+        let off = PowerState::ShutOff;
+        assert_eq!(said(off, &row(true, "before")), ("running".into(), true));
+        assert_eq!(said(off, &row(true, "now")), ("running".into(), false));
+        assert_eq!(said(off, &row(false, "before")), ("shut off".into(), true));
+        assert_eq!(said(off, &[]), (String::new(), false));
+    }
+}

@@ -1,0 +1,61 @@
+//! `Topology`: discovery and readiness.
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::topology_server::Topology;
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+use tonic::{Request, Response, Status};
+
+use super::Shared;
+use crate::disk::DiskIdentity;
+use crate::node::Node;
+use crate::topology::discover::{gpu_report, inventory, lab_report};
+use crate::topology::{looks, readiness};
+
+/// The service.
+pub struct TopologyApi(pub Shared);
+
+#[tonic::async_trait]
+impl Topology for TopologyApi {
+    async fn discover(
+        &self,
+        _: Request<pb::DiscoverRequest>,
+    ) -> Result<Response<pb::TopologyReport>, Status> {
+        Ok(Response::new(discover(&self.0.node).await))
+    }
+
+    async fn check_readiness(
+        &self,
+        _: Request<pb::CheckReadinessRequest>,
+    ) -> Result<Response<pb::ReadinessReport>, Status> {
+        Ok(Response::new(readiness::report(&self.0.node).await))
+    }
+}
+
+/// Looks at the host and proposes slots.
+pub async fn discover(node: &Node) -> pb::TopologyReport {
+    let devices = inventory(&node.root, &node.settings.network.gateway);
+    let mut report = if node.settings.profile.lab {
+        let mut disks = Vec::new();
+        for disk in &node.settings.lab_disks {
+            let identity = DiskIdentity::Lab(disk.id);
+            disks.push((
+                identity.to_string(),
+                looks::at(&node.probe, &identity).await,
+            ));
+        }
+        lab_report(&devices, &disks)
+    } else {
+        gpu_report(&devices, &looks::at_nvme(&node.probe, &devices.nvme).await)
+    };
+    let readiness = readiness::report(node).await;
+    report.blockers.extend(
+        readiness
+            .evidence
+            .iter()
+            .filter(|one| one.status() == EvidenceStatus::Fail)
+            .map(|one| format!("{}: {}", one.check, one.detail)),
+    );
+    report.evidence = readiness.evidence;
+    report.reboot_required = readiness::wants_reboot(&node.root);
+    report.hugepages_1g_free = readiness.hugepages_1g_free;
+    report
+}

@@ -1,0 +1,320 @@
+//! `VirtualMachines`: begins operations under a live lease, and tells about them.
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::Stream;
+use gpuaas_kit::trace;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachines;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use tonic::{Request, Response, Status};
+
+use super::{Shared, status, timestamp};
+use crate::error::{HostError, HostResult};
+use crate::ids::{AllocationId, LeaseId, OperationId};
+use crate::image::registry::parse_source;
+use crate::image::seed::{AuthorizedKey, GuestUser, Hostname};
+use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
+use crate::node::now_ms;
+
+/// Most keys a guest gets.
+const MAX_KEYS: usize = 64;
+
+/// The service.
+pub struct VirtualMachinesApi(pub Shared);
+
+/// What all requests for an operation have in common.
+struct Common {
+    operation_id: String,
+    lease_id: String,
+    allocation_id: String,
+    budget: Option<prost_types::Duration>,
+    /// The message, and a hash of it without lease and budget, which change when a new worker asks again.
+    message: Vec<u8>,
+    hash: String,
+}
+
+macro_rules! common {
+    ($request:expr) => {{
+        let request = $request;
+        let mut stable = request.clone();
+        stable.lease_id.clear();
+        stable.budget = None;
+        Common {
+            operation_id: request.operation_id.clone(),
+            lease_id: request.lease_id.clone(),
+            allocation_id: request.allocation_id.clone(),
+            budget: request.budget,
+            message: request.encode_to_vec(),
+            hash: hex::encode(Sha256::digest(stable.encode_to_vec())),
+        }
+    }};
+}
+
+impl VirtualMachinesApi {
+    fn begin(&self, kind: Kind, common: Common) -> HostResult<pb::HostOperation> {
+        let node = &self.0.node;
+        let id: OperationId = common.operation_id.parse()?;
+        let allocation: AllocationId = common.allocation_id.parse()?;
+        let known = node.journal.operation(id)?;
+        if known.is_none() {
+            let lease_id: LeaseId = common.lease_id.parse()?;
+            let lease = node
+                .journal
+                .lease(lease_id)?
+                .filter(|lease| lease.allocation == allocation);
+            let lease = lease.ok_or_else(|| {
+                HostError::host(
+                    ErrorReason::LeaseRequired,
+                    format!("allocation {allocation} has no such lease"),
+                )
+            })?;
+            let now = node.clock.now();
+            if lease.expires.remaining(&now).is_zero() {
+                return Err(HostError::host(
+                    ErrorReason::LeaseExpired,
+                    format!("lease {lease_id} has ended"),
+                ));
+            }
+            self.0.runner.begin(NewOperation {
+                id,
+                kind,
+                allocation,
+                request: common.message,
+                request_hash: common.hash,
+                lease_request: lease.request,
+                plan: lease.plan,
+                traceparent: trace::current_traceparent(),
+                deadline: now.plus(self.budget(common.budget)),
+                started_ms: now_ms(),
+                steps: Vec::new(),
+            })?;
+        } else if let Some(row) = known
+            && (row.kind != kind || row.request_hash != common.hash)
+        {
+            let message = format!("operation {id} exists with another request");
+            return Err(HostError::host(ErrorReason::OperationConflict, message));
+        }
+        self.get(id)
+    }
+
+    fn budget(&self, asked: Option<prost_types::Duration>) -> Duration {
+        let most = Duration::from_secs(self.0.node.settings.limits.budget_s);
+        asked
+            .and_then(|asked| Duration::try_from(asked).ok())
+            .filter(|asked| !asked.is_zero())
+            .unwrap_or(most)
+            .min(most)
+    }
+
+    fn get(&self, id: OperationId) -> HostResult<pb::HostOperation> {
+        let row = self.0.node.journal.operation(id)?;
+        row.map(wire).ok_or_else(|| {
+            HostError::host(
+                ErrorReason::OperationNotFound,
+                format!("no operation {id} is known here"),
+            )
+        })
+    }
+}
+
+/// Refuses a provision that could only fail later.
+fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
+    let image = request
+        .image
+        .as_ref()
+        .ok_or_else(|| HostError::invalid("image", "must be given"))?;
+    let _digest: crate::ids::Digest = image.digest.parse()?;
+    parse_source(&image.source_uri)?;
+    let _user: GuestUser = request.guest_user.parse()?;
+    let _name: Hostname = request.hostname.parse()?;
+    if request.ssh_public_keys.is_empty() || request.ssh_public_keys.len() > MAX_KEYS {
+        return Err(HostError::invalid(
+            "ssh_public_keys",
+            format!("must be 1 to {MAX_KEYS} keys"),
+        ));
+    }
+    for key in &request.ssh_public_keys {
+        let _key: AuthorizedKey = key.parse()?;
+    }
+    Ok(())
+}
+
+/// Refuses a start whose login could never work.
+fn check_login(request: &pb::PowerRequest) -> HostResult<()> {
+    let _user: GuestUser = request.guest_user.parse()?;
+    Ok(())
+}
+
+/// An operation on the wire.
+fn wire(row: OperationRow) -> pb::HostOperation {
+    let state = match row.state {
+        State::Running => pb::OperationState::Running,
+        State::Succeeded => pb::OperationState::Succeeded,
+        State::Failed => pb::OperationState::Failed,
+    };
+    // A failure is told when its undo is through.
+    let failure = row
+        .failure
+        .filter(|_| row.state == State::Failed)
+        .map(|failure| pb::OperationFailure {
+            reason: failure.reason,
+            message: failure.message,
+            step: failure.step,
+            failure_class: failure.class,
+            host_clean: failure.host_clean,
+        });
+    let steps = row.steps.into_iter().map(|step| pb::OperationStep {
+        name: step.name,
+        state: match step.status {
+            StepStatus::Pending => pb::StepState::Pending,
+            StepStatus::Running => pb::StepState::Running,
+            StepStatus::Done => pb::StepState::Done,
+            StepStatus::Failed => pb::StepState::Failed,
+            StepStatus::Skipped => pb::StepState::Skipped,
+        }
+        .into(),
+        percent: step.percent,
+        message: step.message,
+        start_time: step.started_ms.map(timestamp),
+        end_time: step.ended_ms.map(timestamp),
+    });
+    pb::HostOperation {
+        operation_id: row.id.to_string(),
+        kind: row.kind.as_str().to_owned(),
+        allocation_id: row.allocation.to_string(),
+        state: state.into(),
+        steps: steps.collect(),
+        failure,
+        start_time: Some(timestamp(row.started_ms)),
+        end_time: row.ended_ms.map(timestamp),
+        ..row.result
+    }
+}
+
+type Watch = Pin<Box<dyn Stream<Item = Result<pb::HostOperation, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl VirtualMachines for VirtualMachinesApi {
+    async fn provision(
+        &self,
+        request: Request<pb::ProvisionRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        check_provision(&request).map_err(status)?;
+        self.begin(Kind::Provision, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn release(
+        &self,
+        request: Request<pb::ReleaseRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        self.begin(Kind::Release, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn discard(
+        &self,
+        request: Request<pb::DiscardRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        self.begin(Kind::Discard, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn repair_slot(
+        &self,
+        request: Request<pb::RepairSlotRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        self.begin(Kind::RepairSlot, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn stop(
+        &self,
+        request: Request<pb::PowerRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        self.begin(Kind::Stop, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn start(
+        &self,
+        request: Request<pb::PowerRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        check_login(&request).map_err(status)?;
+        self.begin(Kind::Start, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn reboot(
+        &self,
+        request: Request<pb::PowerRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        check_login(&request).map_err(status)?;
+        self.begin(Kind::Reboot, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn get_operation(
+        &self,
+        request: Request<pb::GetOperationRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let id = request
+            .into_inner()
+            .operation_id
+            .parse::<OperationId>()
+            .map_err(|error| status(error.into()))?;
+        self.get(id).map(Response::new).map_err(status)
+    }
+
+    type WatchOperationStream = Watch;
+
+    async fn watch_operation(
+        &self,
+        request: Request<pb::GetOperationRequest>,
+    ) -> Result<Response<Watch>, Status> {
+        let id = request
+            .into_inner()
+            .operation_id
+            .parse::<OperationId>()
+            .map_err(|error| status(error.into()))?;
+        self.get(id).map_err(status)?;
+        let api = Self(self.0.clone());
+        let changes = self.0.node.journal.changes();
+        let stream = futures::stream::unfold(Some((api, changes, None)), move |state| async move {
+            let (api, mut changes, last): (Self, _, Option<pb::HostOperation>) = state?;
+            loop {
+                changes.mark_unchanged();
+                let now = match api.get(id) {
+                    Ok(now) => now,
+                    Err(error) => return Some((Err(status(error)), None)),
+                };
+                if last.as_ref() != Some(&now) {
+                    let ended = now.state() != pb::OperationState::Running;
+                    let next = (!ended).then(|| (api, changes, Some(now.clone())));
+                    return Some((Ok(now), next));
+                }
+                if changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(stream)))
+    }
+}

@@ -1,0 +1,191 @@
+//! The program: `serve`, and the operator's commands that run the very same checks.
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use gpuaas_kit::config::{self, Settings as CommonSettings};
+use gpuaas_kit::server::Server;
+use gpuaas_kit::{CancellationToken, Context, stop_on_signal, telemetry};
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_server::NodeSchedulerServer;
+use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
+use gpuaas_proto::gpuaas::agent::v1::topology_server::TopologyServer;
+use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachinesServer;
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
+use crate::api::{NodeSchedulerApi, Shared, TopologyApi, VirtualMachinesApi, discover};
+use crate::enrol;
+use crate::housekeeping;
+use crate::node::Node;
+use crate::operation::Runner;
+use crate::settings::Settings;
+use crate::terminal::TerminalApi;
+use crate::topology::readiness;
+
+/// Longest wait for threads at the end.
+const SHUTDOWN: Duration = Duration::from_secs(2);
+
+#[derive(Parser)]
+#[command(
+    name = "gpuaas-node-agent",
+    version,
+    about = "The agent of one GPUaaS host"
+)]
+struct Flags {
+    /// Configuration file in TOML; later files win.
+    #[arg(long = "config", value_name = "FILE", global = true)]
+    config: Vec<PathBuf>,
+    /// One setting, as section.key=value; wins over files and environment.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
+    set: Vec<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Enrol if needed and serve until SIGTERM (the default).
+    Serve,
+    /// Print what the host has and the slots it could offer, as JSON.
+    Topology,
+    /// Print every readiness check; ends with status 1 when one fails.
+    Preflight,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("gpuaas-node-agent: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(run(flags));
+    // What still reads a disk back is journaled as running and begins anew at the next start.
+    runtime.shutdown_timeout(SHUTDOWN);
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("gpuaas-node-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
+    let (common, own) =
+        config::load_service::<Option<Settings>>("agent", &flags.config, &flags.set)?;
+    let own = own.context("section [agent] is missing; name a configuration file with --config")?;
+    match flags.command.unwrap_or(Command::Serve) {
+        Command::Serve => {
+            let _telemetry = telemetry::install("node-agent", &common.telemetry)?;
+            let outcome = serve(common, own).await;
+            if let Err(error) = &outcome {
+                tracing::error!("stop with an error: {error:#}");
+            }
+            outcome.map(|()| ExitCode::SUCCESS)
+        }
+        Command::Topology => {
+            let node = open(&common, own)?;
+            println!("{}", topology_json(&discover(&node).await)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Preflight => {
+            let node = open(&common, own)?;
+            let report = readiness::report(&node).await;
+            for one in &report.evidence {
+                let status = match one.status() {
+                    EvidenceStatus::Pass => "PASS",
+                    EvidenceStatus::Fail => "FAIL",
+                    EvidenceStatus::Warn => "WARN",
+                    EvidenceStatus::Skip => "SKIP",
+                    EvidenceStatus::Unspecified => "????",
+                };
+                println!("{status} {}: {} {}", one.check, one.detail, one.remediation);
+            }
+            Ok(if report.blockers.is_empty() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+    }
+}
+
+fn open(common: &CommonSettings, own: Settings) -> anyhow::Result<Node> {
+    let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
+    Ok(Node::open(own, ca.as_bytes())?)
+}
+
+async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
+    let shutdown = CancellationToken::new();
+    stop_on_signal(shutdown.clone())?;
+    let node = Arc::new(open(&common, own)?);
+    node.images.tidy()?;
+    tracing::info!(
+        version = enrol::agent_version(),
+        boot_id = node.clock.boot_id(),
+        profile = node.settings.profile.name,
+        "start"
+    );
+    // Before anything that needs the control plane: what was begun goes on without it.
+    let runner = Runner::new(Arc::clone(&node));
+    runner.resume()?;
+    enrol::ensure(&node, &common, &shutdown).await?;
+    let context = Context::new("agent", common)?;
+    let shared = Shared {
+        node: Arc::clone(&node),
+        runner,
+    };
+    let server = Server::new(&context)
+        .add(NodeSchedulerServer::new(NodeSchedulerApi(shared.clone())))
+        .add(VirtualMachinesServer::new(VirtualMachinesApi(
+            shared.clone(),
+        )))
+        .add(TopologyServer::new(TopologyApi(shared)))
+        .add(TerminalServer::new(TerminalApi::of_node(&node)))
+        .run(shutdown.clone());
+    let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
+    let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
+    let housekeeping = housekeeping::run(&node.journal, housekeeping::ROUND, shutdown.clone());
+    let (served, beaten, kept, ()) = tokio::join!(
+        async {
+            let outcome = server.await;
+            shutdown.cancel();
+            outcome
+        },
+        heartbeat,
+        async {
+            let kept = certificate.await;
+            // an agent that cannot renew would serve on until its certificate ends
+            shutdown.cancel();
+            kept
+        },
+        housekeeping
+    );
+    tracing::info!("stop");
+    served.and(beaten).and(kept)
+}
+
+/// The report as JSON with the contract's own names.
+fn topology_json(
+    report: &gpuaas_proto::gpuaas::agent::v1::TopologyReport,
+) -> anyhow::Result<String> {
+    use prost::Message as _;
+    use prost_reflect::{DynamicMessage, SerializeOptions};
+    let descriptor = gpuaas_proto::pool()
+        .get_message_by_name("gpuaas.agent.v1.TopologyReport")
+        .context("the contract has no TopologyReport")?;
+    let message = DynamicMessage::decode(descriptor, report.encode_to_vec().as_slice())?;
+    let options = SerializeOptions::new()
+        .use_proto_field_name(true)
+        .skip_default_fields(false);
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::pretty(&mut out);
+    message.serialize_with_options(&mut serializer, &options)?;
+    Ok(String::from_utf8(out)?)
+}

@@ -1,0 +1,329 @@
+//! Reservations of dnsmasq (D-62..D-65): one file per VM, `gpuaas-<vm name>.conf`, in its hosts directory.
+//!
+//! dnsmasq reads a new file by itself; a removed one only at SIGHUP, which keeps every lease. So both ways end
+//! with a SIGHUP, and no other guest notices. That one is owed is noted in a file before the change and until it was
+//! sent: whoever repeats a change that broke off finds the change done, and still sends the signal.
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::error::{HostError, HostResult, io_error};
+use crate::ids::{Mac, VmName};
+use crate::settings;
+
+/// Reservations and leases of this host's dnsmasq.
+#[derive(Debug, Clone)]
+pub struct Dhcp {
+    settings: settings::Dhcp,
+}
+
+/// A reservation as its file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Whose.
+    pub vm: VmName,
+    /// MAC.
+    pub mac: Mac,
+    /// Address.
+    pub ip: Ipv4Addr,
+}
+
+/// A lease as dnsmasq's file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DhcpLease {
+    /// Seconds since 1970; 0 for ever.
+    pub expires: u64,
+    /// Address.
+    pub ip: Ipv4Addr,
+}
+
+impl Dhcp {
+    /// Over these files.
+    pub fn new(settings: settings::Dhcp) -> Self {
+        Self { settings }
+    }
+
+    /// Writes a VM's reservation, replacing an earlier one, and tells dnsmasq.
+    pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
+        let file = self.file(&reservation.vm);
+        self.owe_reload(&reservation.vm)?;
+        // dnsmasq skips names that begin with a dot.
+        let part = self
+            .settings
+            .hosts_dir
+            .join(format!(".{}.part", reservation.vm));
+        std::fs::write(&part, format!("{},{}\n", reservation.mac, reservation.ip))
+            .map_err(io_error("cannot write the reservation"))?;
+        std::fs::rename(&part, &file).map_err(io_error("cannot place the reservation"))?;
+        self.reload(&reservation.vm)
+    }
+
+    /// Removes a VM's reservation; none is fine.
+    pub fn remove(&self, vm: &VmName) -> HostResult<()> {
+        let file = self.file(vm);
+        if file.exists() {
+            self.owe_reload(vm)?;
+        } else if !self.owed(vm).exists() {
+            return Ok(());
+        }
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io_error("cannot remove the reservation")(error))
+            }
+            _ => self.reload(vm),
+        }
+    }
+
+    /// All reservations of VMs of ours.
+    pub fn reservations(&self) -> HostResult<Vec<Reservation>> {
+        let entries = std::fs::read_dir(&self.settings.hosts_dir)
+            .map_err(io_error("cannot list the reservations"))?;
+        let mut found = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let vm = name
+                .strip_prefix("gpuaas-")
+                .and_then(|rest| rest.strip_suffix(".conf"));
+            let Some(vm) = vm.and_then(|vm| vm.parse().ok()) else {
+                continue;
+            };
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            found.extend(parse_reservation(vm, &text));
+        }
+        found.sort_by(|one, other| one.vm.cmp(&other.vm));
+        Ok(found)
+    }
+
+    /// The lease of a MAC, if it has one.
+    pub fn lease(&self, mac: &Mac) -> HostResult<Option<DhcpLease>> {
+        match std::fs::read_to_string(&self.settings.leases_file) {
+            Ok(text) => Ok(parse_lease(&text, mac)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("cannot read the DHCP leases")(error)),
+        }
+    }
+
+    /// Process id of a dnsmasq that lives. The pid may be another process's by now, which a signal would end.
+    pub fn alive(&self) -> HostResult<i32> {
+        let text = std::fs::read_to_string(&self.settings.pid_file)
+            .map_err(io_error("cannot read dnsmasq's pid"))?;
+        let pid: i32 = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|pid| *pid > 1)
+            .ok_or_else(|| {
+                HostError::host(
+                    ErrorReason::HostNotReady,
+                    "dnsmasq's pid file does not hold a process id",
+                )
+            })?;
+        kill(Pid::from_raw(pid), None).map_err(|error| {
+            HostError::host(
+                ErrorReason::HostNotReady,
+                format!("dnsmasq (process {pid}) does not live: {error}"),
+            )
+        })?;
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if program.trim() != "dnsmasq" {
+            return Err(HostError::host(
+                ErrorReason::HostNotReady,
+                format!("process {pid} is {:?}, not dnsmasq", program.trim()),
+            ));
+        }
+        Ok(pid)
+    }
+
+    /// Where it is noted that dnsmasq is owed a signal for a VM; dnsmasq skips names that begin with a dot.
+    fn owed(&self, vm: &VmName) -> PathBuf {
+        self.settings.hosts_dir.join(format!(".{vm}.reload"))
+    }
+
+    fn owe_reload(&self, vm: &VmName) -> HostResult<()> {
+        std::fs::write(self.owed(vm), b"").map_err(io_error("cannot note a change of dnsmasq"))
+    }
+
+    fn reload(&self, vm: &VmName) -> HostResult<()> {
+        let pid = self.alive()?;
+        kill(Pid::from_raw(pid), Signal::SIGHUP).map_err(|error| {
+            HostError::host(
+                ErrorReason::HostNotReady,
+                format!("cannot signal dnsmasq: {error}"),
+            )
+        })?;
+        std::fs::remove_file(self.owed(vm)).map_err(io_error("cannot note a change of dnsmasq"))
+    }
+
+    fn file(&self, vm: &VmName) -> PathBuf {
+        self.settings.hosts_dir.join(format!("gpuaas-{vm}.conf"))
+    }
+}
+
+fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
+    let mut parts = text.trim().split(',');
+    let mac = parts.next()?.parse().ok()?;
+    let ip = parts.next()?.parse().ok()?;
+    Some(Reservation { vm, mac, ip })
+}
+
+/// Lines are "expiry mac ip name client-id".
+fn parse_lease(text: &str, mac: &Mac) -> Option<DhcpLease> {
+    text.lines().find_map(|line| {
+        let mut parts = line.split_whitespace();
+        let expires = parts.next()?.parse().ok()?;
+        let of = parts.next()?.parse::<Mac>().ok()?;
+        let ip = parts.next()?.parse().ok()?;
+        (of == *mac).then_some(DhcpLease { expires, ip })
+    })
+}
+
+/// State of the lease report (D-65).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseState {
+    /// The MAC has the expected address, given since the VM started.
+    Bound,
+    /// The MAC has the expected address from before this VM.
+    Stale,
+    /// The MAC has another address.
+    Mismatch,
+    /// The MAC has no address.
+    Missing,
+}
+
+impl LeaseState {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bound => "bound",
+            Self::Stale => "stale",
+            Self::Mismatch => "mismatch",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// Judges a lease. `before` is the expiry of the lease that the MAC had before this VM started: an earlier
+    /// tenant of the slot had the same MAC and address.
+    pub fn of(lease: Option<&DhcpLease>, expected: Ipv4Addr, before: Option<u64>) -> Self {
+        match lease {
+            None => Self::Missing,
+            Some(lease) if lease.ip != expected => Self::Mismatch,
+            Some(lease) if lease.expires != 0 && Some(lease.expires) == before => Self::Stale,
+            Some(_) => Self::Bound,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mac(text: &str) -> Mac {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn d_65_the_lease_of_an_earlier_guest_does_not_count() {
+        let ip = Ipv4Addr::new(10, 100, 0, 10);
+        let lease = |expires, ip| Some(DhcpLease { expires, ip });
+        for (seen, before, expected) in [
+            (None, None, LeaseState::Missing),
+            (lease(100, ip), None, LeaseState::Bound),
+            (lease(100, ip), Some(100), LeaseState::Stale),
+            (lease(160, ip), Some(100), LeaseState::Bound),
+            (
+                lease(160, Ipv4Addr::new(10, 100, 0, 11)),
+                Some(100),
+                LeaseState::Mismatch,
+            ),
+        ] {
+            assert_eq!(LeaseState::of(seen.as_ref(), ip, before), expected);
+        }
+    }
+
+    #[test]
+    fn leases_and_reservations_parse() {
+        let text = "1795199999 52:54:00:10:00:0B 10.100.0.11 * *\n1795200000 52:54:00:10:00:0a 10.100.0.10 guest ff:1\n";
+        let found = parse_lease(text, &mac("52:54:00:10:00:0a")).unwrap();
+        assert_eq!(
+            found,
+            DhcpLease {
+                expires: 1_795_200_000,
+                ip: Ipv4Addr::new(10, 100, 0, 10)
+            }
+        );
+        assert_eq!(parse_lease(text, &mac("52:54:00:10:00:0c")), None);
+        let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+            .parse()
+            .unwrap();
+        assert!(parse_reservation(vm.clone(), "52:54:00:10:00:0a,10.100.0.10\n").is_some());
+        assert!(parse_reservation(vm, "nonsense").is_none());
+    }
+
+    #[test]
+    fn d_63_the_file_is_named_after_the_vm() {
+        let dir = tempfile::tempdir().unwrap();
+        let dhcp = Dhcp::new(settings::Dhcp {
+            hosts_dir: dir.path().into(),
+            leases_file: dir.path().join("leases"),
+            pid_file: dir.path().join("pid"),
+        });
+        let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+            .parse()
+            .unwrap();
+        let file = dhcp.file(&vm);
+        assert!(file.ends_with("gpuaas-gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab.conf"));
+        assert!(dhcp.alive().is_err());
+        dhcp.remove(&vm).unwrap();
+    }
+
+    /// The removal of a reservation breaks off before dnsmasq is told; the next try finds the file gone.
+    #[test]
+    fn inc_20_a_signal_to_dnsmasq_that_was_lost_is_sent_by_the_next_try() {
+        use std::os::unix::process::ExitStatusExt;
+        let dir = tempfile::tempdir().unwrap();
+        let dhcp = Dhcp::new(settings::Dhcp {
+            hosts_dir: dir.path().into(),
+            leases_file: dir.path().join("leases"),
+            pid_file: dir.path().join("pid"),
+        });
+        let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+            .parse()
+            .unwrap();
+        std::fs::write(dhcp.file(&vm), "52:54:00:10:00:0a,10.100.0.10\n").unwrap();
+        assert!(dhcp.remove(&vm).is_err(), "dnsmasq is not there");
+        assert!(!dhcp.file(&vm).exists());
+        assert!(dhcp.remove(&vm).is_err(), "the signal is still owed");
+
+        // a process that is called dnsmasq and ends by the signal
+        let program = dir.path().join("dnsmasq");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut process = std::process::Command::new(&program)
+            .arg("60")
+            .spawn()
+            .unwrap();
+        std::fs::write(dir.path().join("pid"), process.id().to_string()).unwrap();
+        dhcp.remove(&vm).unwrap();
+        assert_eq!(process.wait().unwrap().signal(), Some(1));
+        dhcp.remove(&vm).unwrap();
+        assert!(dhcp.reservations().unwrap().is_empty());
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 2, "the program and its pid: {left:?}");
+    }
+
+    #[test]
+    fn a_pid_that_another_process_has_by_now_is_never_signalled() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid_file = dir.path().join("pid");
+        std::fs::write(&pid_file, std::process::id().to_string()).unwrap();
+        let dhcp = Dhcp::new(settings::Dhcp {
+            hosts_dir: dir.path().into(),
+            leases_file: dir.path().join("leases"),
+            pid_file,
+        });
+        let error = dhcp.alive().unwrap_err();
+        assert!(error.message.contains("not dnsmasq"), "{}", error.message);
+    }
+}

@@ -1,0 +1,71 @@
+//! The kernel's exclusive claim on a disk: while it is held nobody can mount the disk or a partition of it, or stack
+//! anything on it. It closes the time between the proof and the end of a long write (P9).
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::{fstat, major, minor};
+
+use super::decide::{Blocker, ProvenDisk, refusal};
+use crate::error::{HostResult, io_error};
+
+/// A proven disk that is claimed until this value is dropped. Only [`super::DiskProbe::claim`] makes one, which has
+/// looked again, under the claim, that it is the disk that was proven. Only a claimed disk is cloned to or wiped.
+#[derive(Debug)]
+pub struct ClaimedDisk {
+    disk: ProvenDisk,
+    file: File,
+}
+
+impl ClaimedDisk {
+    /// Claims a disk. Programs that open it without claiming it, such as `qemu-img`, still can.
+    ///
+    /// # Errors
+    /// `DISK_UNSAFE` when somebody has claimed it since it was proven.
+    pub(super) fn take(disk: ProvenDisk) -> HostResult<Self> {
+        match open_exclusively(&disk.device()) {
+            Ok(file) => Ok(Self { disk, file }),
+            Err(error) if is_claimed(&error) => Err(refusal(disk.identity(), &[Blocker::Claimed])),
+            Err(error) => Err(io_error(format_args!(
+                "cannot claim {}",
+                disk.device().display()
+            ))(error)),
+        }
+    }
+
+    /// Number of the device that is claimed, as sysfs writes it ("259:3").
+    pub(super) fn number(&self) -> HostResult<String> {
+        let stat = fstat(&self.file).map_err(|error| {
+            io_error("cannot look at the claimed disk")(io::Error::from_raw_os_error(error as i32))
+        })?;
+        Ok(format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev)))
+    }
+}
+
+impl Deref for ClaimedDisk {
+    type Target = ProvenDisk;
+    fn deref(&self) -> &ProvenDisk {
+        &self.disk
+    }
+}
+
+/// Whether somebody has claimed a device: it is mounted, stacked on, or claimed out of our sight.
+pub fn is_claimed_by_others(device: &Path) -> bool {
+    open_exclusively(device).is_err_and(|error| is_claimed(&error))
+}
+
+fn open_exclusively(device: &Path) -> io::Result<File> {
+    let flags = OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(device)
+}
+
+fn is_claimed(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EBUSY as i32)
+}

@@ -1,0 +1,283 @@
+//! Stable identity of a disk and its resolution to today's kernel name.
+//!
+//! Kernel names change across reboots (INC-15), so a slot's disk is known by its `/dev/disk/by-id/nvme-eui.…`
+//! link or, on a lab host, by the id of a configured backing file, which is found again by inode.
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::error::{HostError, HostResult};
+use crate::host::exec;
+use crate::host::root::HostRoot;
+use crate::ids::ParseError;
+use crate::settings::LabDisk;
+
+/// Folder of the stable links.
+pub const BY_ID: &str = "/dev/disk/by-id";
+/// `storage_identity_kind` of a by-id link.
+pub const KIND_BY_ID: &str = "nvme_wwn_by_id";
+/// `storage_identity_kind` of a lab disk.
+pub const KIND_LAB: &str = "lab_backing_file";
+
+/// Identity of a disk as inventory approved it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DiskIdentity {
+    /// Name of a link in `/dev/disk/by-id`, `nvme-eui.` and hex digits (A-63).
+    ByEui(String),
+    /// A configured backing file.
+    Lab(Uuid),
+}
+
+impl FromStr for DiskIdentity {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const BAD: ParseError = ParseError {
+            what: "nvme_device",
+            rule: "\"/dev/disk/by-id/nvme-eui.<hex>\" or \"lab-disk:<uuid>\"",
+        };
+        if let Some(id) = text.strip_prefix("lab-disk:") {
+            return Uuid::try_parse(id).map(Self::Lab).map_err(|_| BAD);
+        }
+        let name = text.strip_prefix("/dev/disk/by-id/").ok_or(BAD)?;
+        let eui = name.strip_prefix("nvme-eui.").ok_or(BAD)?;
+        if eui.len() >= 16 && eui.len() <= 32 && eui.bytes().all(|b| b.is_ascii_hexdigit()) {
+            Ok(Self::ByEui(name.to_owned()))
+        } else {
+            Err(BAD)
+        }
+    }
+}
+
+impl fmt::Display for DiskIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByEui(name) => write!(f, "{BY_ID}/{name}"),
+            Self::Lab(id) => write!(f, "lab-disk:{id}"),
+        }
+    }
+}
+
+/// Where an identity leads now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// To this kernel name, for example `nvme3n1` or `loop2`.
+    Device(String),
+    /// To nothing.
+    Missing,
+    /// To more than one device, or to something that is not a whole disk.
+    Ambiguous(String),
+}
+
+/// A whole NVMe namespace: `nvme4n1`, not the path device `nvme4c4n1` and not a partition (A-64, INC-17).
+pub fn is_nvme_disk(name: &str) -> bool {
+    let Some((controller, namespace)) = name
+        .strip_prefix("nvme")
+        .and_then(|rest| rest.split_once('n'))
+    else {
+        return false;
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits(controller) && digits(namespace)
+}
+
+/// Resolves a by-id link below a root.
+pub fn resolve_by_id(root: &HostRoot, link: &str) -> Resolution {
+    match root.link_name(format!("{BY_ID}/{link}")) {
+        None => Resolution::Missing,
+        Some(name) if is_nvme_disk(&name) => {
+            if root.exists(format!("/sys/class/block/{name}")) {
+                Resolution::Device(name)
+            } else {
+                Resolution::Missing
+            }
+        }
+        Some(other) => Resolution::Ambiguous(other),
+    }
+}
+
+/// A loop device as `losetup --json` tells it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LoopDevice {
+    name: PathBuf,
+    #[serde(rename = "back-ino")]
+    inode: u64,
+    #[serde(rename = "back-maj:min")]
+    device: String,
+}
+
+#[derive(Deserialize)]
+struct LoopList {
+    #[serde(default)]
+    loopdevices: Vec<LoopDevice>,
+}
+
+/// All loop devices of the host.
+pub async fn loop_devices() -> HostResult<Vec<LoopDevice>> {
+    let arguments = ["--json", "--list", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
+    let output = exec::run("losetup", &arguments, Duration::from_secs(10))
+        .await?
+        .success("losetup")?;
+    parse_loops(&output.stdout)
+}
+
+fn parse_loops(text: &str) -> HostResult<Vec<LoopDevice>> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let list: LoopList = serde_json::from_str(text).map_err(|error| {
+        HostError::host(
+            ErrorReason::HostNotReady,
+            format!("losetup answered something else: {error}"),
+        )
+    })?;
+    Ok(list.loopdevices)
+}
+
+/// Resolves a lab disk: the one loop device whose backing inode is that of the configured file. A path would
+/// be fooled by a file that was replaced.
+pub fn resolve_lab(disk: &LabDisk, loops: &[LoopDevice]) -> Resolution {
+    let Ok(metadata) = std::fs::metadata(&disk.backing_file) else {
+        return Resolution::Missing;
+    };
+    let device = metadata.dev();
+    let numbers = format!(
+        "{}:{}",
+        nix::sys::stat::major(device),
+        nix::sys::stat::minor(device)
+    );
+    let matches: Vec<String> = loops
+        .iter()
+        .filter(|found| found.inode == metadata.ino() && found.device.trim() == numbers)
+        .filter_map(|found| Some(found.name.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    match matches.as_slice() {
+        [] => Resolution::Missing,
+        [one] => Resolution::Device(one.clone()),
+        many => Resolution::Ambiguous(many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inc_17_only_whole_nvme_namespaces_are_disks() {
+        for (name, expected) in [
+            ("nvme0n1", true),
+            ("nvme12n3", true),
+            ("nvme4c4n1", false),
+            ("nvme0n1p1", false),
+            ("nvme0", false),
+            ("sda", false),
+            ("nvmen1", false),
+        ] {
+            assert_eq!(is_nvme_disk(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_63_only_stable_identities_parse() {
+        for (text, good) in [
+            (
+                "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331",
+                true,
+            ),
+            ("lab-disk:0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00", true),
+            ("/dev/nvme0n1", false),
+            ("/dev/loop0", false),
+            ("/dev/disk/by-id/../nvme0n1", false),
+            ("/dev/disk/by-id/nvme-eui.zz", false),
+            (
+                "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331-part1",
+                false,
+            ),
+            ("lab-disk:slot0", false),
+        ] {
+            let parsed = text.parse::<DiskIdentity>();
+            assert_eq!(parsed.is_ok(), good, "{text}");
+            if let Ok(identity) = parsed {
+                assert_eq!(identity.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn inc_15_the_link_is_resolved_at_every_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let by_id = dir.path().join("dev/disk/by-id");
+        std::fs::create_dir_all(&by_id).unwrap();
+        for name in ["nvme4n1", "nvme7n1"] {
+            std::fs::create_dir_all(dir.path().join("sys/class/block").join(name)).unwrap();
+        }
+        let root = HostRoot::new(dir.path());
+        let link = by_id.join("nvme-eui.000000000000000100a075244a103331");
+        let name = "nvme-eui.000000000000000100a075244a103331";
+        assert_eq!(resolve_by_id(&root, name), Resolution::Missing);
+        std::os::unix::fs::symlink("../../nvme4n1", &link).unwrap();
+        assert_eq!(
+            resolve_by_id(&root, name),
+            Resolution::Device("nvme4n1".into())
+        );
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../../nvme7n1", &link).unwrap();
+        assert_eq!(
+            resolve_by_id(&root, name),
+            Resolution::Device("nvme7n1".into())
+        );
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../../nvme7n1p1", &link).unwrap();
+        assert_eq!(
+            resolve_by_id(&root, name),
+            Resolution::Ambiguous("nvme7n1p1".into())
+        );
+    }
+
+    #[test]
+    fn a_lab_disk_is_found_by_inode_and_never_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("slot0.img");
+        std::fs::write(&file, b"x").unwrap();
+        let metadata = std::fs::metadata(&file).unwrap();
+        let disk = LabDisk {
+            id: Uuid::nil(),
+            backing_file: file.clone(),
+        };
+        let device = |name: &str, inode| LoopDevice {
+            name: name.into(),
+            inode,
+            device: format!(
+                "  {}:{} ",
+                nix::sys::stat::major(metadata.dev()),
+                nix::sys::stat::minor(metadata.dev())
+            ),
+        };
+        let own = device("/dev/loop3", metadata.ino());
+        let other = device("/dev/loop4", metadata.ino() + 1);
+        assert_eq!(
+            resolve_lab(&disk, std::slice::from_ref(&other)),
+            Resolution::Missing
+        );
+        assert_eq!(
+            resolve_lab(&disk, &[other, own.clone()]),
+            Resolution::Device("loop3".into())
+        );
+        let twice = resolve_lab(&disk, &[own, device("/dev/loop9", metadata.ino())]);
+        assert_eq!(twice, Resolution::Ambiguous("loop3, loop9".into()));
+    }
+
+    #[test]
+    fn losetup_without_devices_answers_nothing() {
+        assert!(parse_loops("").unwrap().is_empty());
+        let text =
+            r#"{"loopdevices":[{"name":"/dev/loop0","back-ino":7,"back-maj:min":"     254:0  "}]}"#;
+        assert_eq!(parse_loops(text).unwrap()[0].inode, 7);
+    }
+}

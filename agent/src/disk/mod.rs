@@ -1,0 +1,21 @@
+//! Disk safety (P9, D-29..D-37, INC-12, INC-15, INC-43): nothing is written to or wiped from a disk before its
+//! identity is resolved anew and it is proven to be ours and unused, at that very moment.
+//!
+//! Facts are gathered ([`facts`]), then a pure function decides ([`decide`]); only it makes a [`ProvenDisk`]. That is
+//! claimed in the kernel and resolved again, and only such a [`ClaimedDisk`] can be cloned to or wiped.
+pub mod claim;
+pub mod decide;
+pub mod facts;
+pub mod identity;
+pub mod mounts;
+pub mod openers;
+pub mod probe;
+pub mod signatures;
+pub mod verify;
+pub mod wipe;
+
+pub use claim::ClaimedDisk;
+pub use decide::{Blocker, Intent, ProvenDisk, decide};
+pub use facts::DiskFacts;
+pub use identity::DiskIdentity;
+pub use probe::DiskProbe;

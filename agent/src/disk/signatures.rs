@@ -1,0 +1,111 @@
+//! Partition tables and file systems on a disk, as `wipefs` and `blkid` see them without udev.
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::Deserialize;
+
+use crate::error::{HostError, HostResult};
+use crate::host::exec;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Deserialize)]
+struct Wipefs {
+    #[serde(default)]
+    signatures: Vec<Signature>,
+}
+
+#[derive(Deserialize)]
+struct Signature {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// Names of all signatures on a device; empty when it looks raw to both programs.
+pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
+    let path = device.as_os_str();
+    let listed = exec::run(
+        "wipefs",
+        &["--json".as_ref(), "--no-act".as_ref(), path],
+        LIMIT,
+    )
+    .await?;
+    let mut found = parse_wipefs(&listed.success("wipefs")?.stdout)?;
+    let probed = exec::run(
+        "blkid",
+        &["-p".as_ref(), "-o".as_ref(), "export".as_ref(), path],
+        LIMIT,
+    )
+    .await?;
+    found.extend(parse_blkid(probed.status, &probed.stdout)?);
+    Ok(found.into_iter().collect())
+}
+
+fn parse_wipefs(text: &str) -> HostResult<BTreeSet<String>> {
+    if text.trim().is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let parsed: Wipefs = serde_json::from_str(text).map_err(|error| {
+        HostError::host(
+            ErrorReason::HostNotReady,
+            format!("wipefs answered something else: {error}"),
+        )
+    })?;
+    Ok(parsed
+        .signatures
+        .into_iter()
+        .map(|signature| signature.kind)
+        .collect())
+}
+
+/// `blkid -p` ends with 2 when it found nothing, and with 8 when it found several things.
+fn parse_blkid(status: i32, text: &str) -> HostResult<BTreeSet<String>> {
+    match status {
+        2 => Ok(BTreeSet::new()),
+        0 => Ok(text
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix("TYPE=")
+                    .or_else(|| line.strip_prefix("PTTYPE="))
+            })
+            .map(str::to_owned)
+            .collect()),
+        8 => Ok(BTreeSet::from(["ambivalent".to_owned()])),
+        other => Err(HostError::host(
+            ErrorReason::HostNotReady,
+            format!("blkid ended with status {other}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inc_43_a_signature_is_seen_by_either_program() {
+        let wipefs = r#"{"signatures":[{"device":"loop0","offset":"0x200","type":"gpt","uuid":null},
+            {"device":"loop0","offset":"0x1fe","type":"PMBR"}]}"#;
+        assert_eq!(
+            parse_wipefs(wipefs)
+                .unwrap()
+                .into_iter()
+                .collect::<Vec<_>>(),
+            ["PMBR", "gpt"]
+        );
+        assert!(parse_wipefs(r#"{"signatures": []}"#).unwrap().is_empty());
+        let blkid = "DEVNAME=/dev/loop0\nPTUUID=748f\nPTTYPE=gpt\n";
+        assert_eq!(
+            parse_blkid(0, blkid)
+                .unwrap()
+                .into_iter()
+                .collect::<Vec<_>>(),
+            ["gpt"]
+        );
+        assert!(parse_blkid(2, "").unwrap().is_empty());
+        assert_eq!(parse_blkid(8, "").unwrap().len(), 1);
+        assert!(parse_blkid(4, "").is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! Calls to inventory by a host that has no valid certificate to show, and which answers of inventory are final.
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gpuaas_kit::config::Settings as CommonSettings;
+use gpuaas_kit::identity;
+use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Response, Status};
+
+/// Between two tries to reach inventory.
+pub const RETRY: Duration = Duration::from_secs(2);
+/// Longest wait for a connection, and for an answer.
+const CONNECT: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// A client that shows no certificate and verifies inventory's.
+///
+/// # Errors
+/// No URL of inventory, or no authority.
+pub fn stranger(common: &CommonSettings) -> anyhow::Result<HostServiceClient<Channel>> {
+    let url = common
+        .peers
+        .get("inventory")
+        .context("setting peers.inventory is missing")?;
+    let ca = std::fs::read_to_string(&common.tls.ca_file).context("cannot read tls.ca_file")?;
+    let tls = ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(ca))
+        .domain_name(identity::service_dns("inventory"));
+    let channel = Endpoint::from_shared(url.clone())?
+        .tls_config(tls)?
+        .connect_timeout(CONNECT)
+        .timeout(ANSWER)
+        .connect_lazy();
+    Ok(HostServiceClient::new(channel))
+}
+
+/// Whether inventory has decided. Everything else may pass: nobody answered, the answer was lost, the database
+/// asked to try again. All calls of a host may be repeated.
+pub fn is_final(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+    )
+}
+
+/// Asks until inventory has decided, with a pause of `retry` between.
+///
+/// # Errors
+/// Its refusal.
+pub async fn until_decided<T, F>(
+    what: &str,
+    retry: Duration,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, Status>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let mut told = false;
+    loop {
+        match ask().await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) if is_final(&status) => return Err(status),
+            Err(status) => {
+                if !told {
+                    tracing::warn!(code = ?status.code(), message = status.message(), "{what} waits for inventory");
+                    told = true;
+                }
+                tokio::time::sleep(retry).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_may_pass_is_asked_again_and_a_decision_is_final() {
+        let passing = [
+            Code::Unavailable,
+            Code::Aborted,
+            Code::DeadlineExceeded,
+            Code::Cancelled,
+            Code::ResourceExhausted,
+            Code::Unknown,
+            Code::Internal,
+        ];
+        let mut answers: Vec<Code> = passing.to_vec();
+        let asked = until_decided("enrolment", Duration::from_millis(1), || {
+            let answer = answers.pop();
+            async move {
+                match answer {
+                    Some(code) => Err(Status::new(code, "")),
+                    None => Ok(Response::new(7)),
+                }
+            }
+        });
+        assert_eq!(asked.await.unwrap(), 7);
+        let refused = until_decided("enrolment", Duration::from_millis(1), || async {
+            Err::<Response<()>, _>(Status::unauthenticated("used"))
+        });
+        assert_eq!(refused.await.unwrap_err().code(), Code::Unauthenticated);
+    }
+}

@@ -1,0 +1,41 @@
+//! Kill points for fault tests. Without the feature `fault-injection` this is nothing.
+use std::path::Path;
+
+/// Which side of an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// Recorded as begun, effect not yet tried.
+    Before,
+    /// Effect done, not yet recorded.
+    After,
+}
+
+/// Dies here when `<state_dir>/kill-at` names this step and edge; first proves that it did in
+/// `<state_dir>/killed-at`.
+#[cfg(feature = "fault-injection")]
+pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
+    use std::io::Write;
+    let kill_at = state_dir.join("kill-at");
+    let here = match edge {
+        Edge::Before => format!("{step}:before"),
+        Edge::After => format!("{step}:after"),
+    };
+    let wanted = std::fs::read_to_string(&kill_at).unwrap_or_default();
+    if wanted.trim() != here {
+        return;
+    }
+    // Before the proof: whoever sees the proof may give the next order at once.
+    std::fs::remove_file(&kill_at).expect("kill-at can be removed");
+    let mut proof =
+        std::fs::File::create(state_dir.join("killed-at")).expect("killed-at can be written");
+    proof
+        .write_all(here.as_bytes())
+        .expect("killed-at can be written");
+    proof.sync_all().expect("killed-at can be synced");
+    // As hard as a crash: nothing is flushed, no destructor runs.
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+}
+
+/// Does nothing.
+#[cfg(not(feature = "fault-injection"))]
+pub fn boundary(_state_dir: &Path, _step: &str, _edge: Edge) {}

@@ -1,0 +1,251 @@
+//! A real login: handshake, key, a command that runs (D-66..D-68). A banner proves nothing.
+//!
+//! The tenant controls the server at the other end: buffers, time and output are bounded, and what it says is
+//! never interpreted beyond "these are the bytes I asked for".
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use russh::ChannelMsg;
+use russh::client::{self, Handler};
+use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate};
+use uuid::Uuid;
+
+use super::RelayKey;
+use crate::image::seed::GuestUser;
+
+/// One try; under software emulation a handshake alone takes seconds.
+const TRY: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(3);
+/// Most bytes of output that are looked at.
+const MAX_OUTPUT: usize = 4096;
+/// Where a Linux kernel tells which boot this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Ends our command's output.
+const END: &str = "gpuaas-end";
+
+/// A login that worked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The server's key as an OpenSSH line.
+    pub host_key: String,
+    /// What the guest's kernel says of its boot, when it says so in the right form.
+    pub boot_id: Option<Uuid>,
+}
+
+/// Why a login did not work this time.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LoginError {
+    /// Nobody listens.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// The protocol broke.
+    #[error("the SSH session broke: {0}")]
+    Session(String),
+    /// The key is not accepted.
+    #[error("the guest refuses the relay key")]
+    Refused,
+    /// The command did not answer as it must.
+    #[error("the guest did not run the command")]
+    NoCommand,
+    /// It took too long.
+    #[error("the login took too long")]
+    TooSlow,
+}
+
+struct Client {
+    host_key: Arc<Mutex<Option<String>>>,
+}
+
+impl Handler for Client {
+    type Error = russh::Error;
+
+    async fn check_server_key(
+        &mut self,
+        key: &PublicKeyOrCertificate,
+    ) -> Result<bool, Self::Error> {
+        // A new guest makes its key at first boot: there is nothing to compare with yet. It is recorded.
+        if let PublicKeyOrCertificate::PublicKey { key, .. } = key {
+            *self.host_key.lock().unwrap_or_else(PoisonError::into_inner) = key.to_openssh().ok();
+        }
+        Ok(true)
+    }
+}
+
+/// Logs in once and runs a command that must echo `nonce`, and may add the boot id, all within `limit`.
+pub async fn log_in(
+    server: SocketAddr,
+    user: &GuestUser,
+    key: &RelayKey,
+    nonce: &str,
+    limit: Duration,
+) -> Result<Login, LoginError> {
+    tokio::time::timeout(limit.min(TRY), attempt(server, user, key, nonce))
+        .await
+        .map_err(|_| LoginError::TooSlow)?
+}
+
+async fn attempt(
+    server: SocketAddr,
+    user: &GuestUser,
+    key: &RelayKey,
+    nonce: &str,
+) -> Result<Login, LoginError> {
+    let stream = tokio::time::timeout(CONNECT, tokio::net::TcpStream::connect(server))
+        .await
+        .map_err(|_| LoginError::Connect("no answer".to_owned()))?
+        .map_err(|error| LoginError::Connect(error.to_string()))?;
+    let config = client::Config {
+        window_size: 64 << 10,
+        maximum_packet_size: 32 << 10,
+        channel_buffer_size: 8,
+        inactivity_timeout: Some(TRY),
+        ..client::Config::default()
+    };
+    let host_key = Arc::new(Mutex::new(None));
+    let handler = Client {
+        host_key: Arc::clone(&host_key),
+    };
+    let broke = |error: russh::Error| LoginError::Session(error.to_string());
+    let mut session = client::connect_stream(Arc::new(config), stream, handler)
+        .await
+        .map_err(broke)?;
+    let signed = PrivateKeyWithHashAlg::new(key.private(), None);
+    if !session
+        .authenticate_publickey(user.as_str(), signed)
+        .await
+        .map_err(broke)?
+        .success()
+    {
+        return Err(LoginError::Refused);
+    }
+    let mut channel = session.channel_open_session().await.map_err(broke)?;
+    channel
+        .exec(true, format!("echo {nonce} $(cat {BOOT_ID}) {END}"))
+        .await
+        .map_err(broke)?;
+    let mut output = Vec::new();
+    let mut status = None;
+    while let Some(message) = channel.wait().await {
+        match message {
+            ChannelMsg::Data { data } if output.len() < MAX_OUTPUT => {
+                output.extend_from_slice(&data[..data.len().min(MAX_OUTPUT - output.len())]);
+            }
+            ChannelMsg::ExitStatus { exit_status } => status = Some(exit_status),
+            ChannelMsg::Close => break,
+            _ => {}
+        }
+        if status.is_some() && contains(&output, END) {
+            break;
+        }
+    }
+    // The guest is free to ignore our goodbye.
+    let _ = session
+        .disconnect(russh::Disconnect::ByApplication, "", "")
+        .await;
+    let host_key = host_key
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+        .unwrap_or_default();
+    if status == Some(0) && contains(&output, nonce) {
+        Ok(Login {
+            host_key,
+            boot_id: boot_id(&output, nonce),
+        })
+    } else {
+        Err(LoginError::NoCommand)
+    }
+}
+
+/// The word after the nonce, if it is a UUID.
+fn boot_id(output: &[u8], nonce: &str) -> Option<Uuid> {
+    let text = String::from_utf8_lossy(output);
+    let mut words = text.split_whitespace().skip_while(|word| *word != nonce);
+    words.nth(1)?.parse().ok()
+}
+
+fn contains(output: &[u8], nonce: &str) -> bool {
+    output
+        .windows(nonce.len())
+        .any(|window| window == nonce.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Logs into a server that sends this and then only listens.
+    async fn against(first: &'static [u8], flood: bool) -> LoginError {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(first).await.unwrap();
+            while flood && stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+            std::future::pending::<()>().await;
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let key = RelayKey::load_or_create(&dir.path().join("id_ed25519")).unwrap();
+        let user = "u_adda9308def04a2f".parse().unwrap();
+        let outcome = log_in(address, &user, &key, "nonce", Duration::from_secs(1)).await;
+        server.abort();
+        outcome.unwrap_err()
+    }
+
+    #[test]
+    fn the_boot_id_is_the_uuid_after_the_nonce_or_nothing() {
+        let boot = "0f3a1c9e-53a5-4a08-9c55-0d1e2f3a4b5c";
+        let read = |text: &str| boot_id(text.as_bytes(), "nonce");
+        assert_eq!(
+            read(&format!("Welcome!\nnonce {boot} gpuaas-end\n")),
+            boot.parse().ok()
+        );
+        for told in [
+            "nonce gpuaas-end",
+            "nonce not-a-uuid gpuaas-end",
+            "nonce",
+            "",
+        ] {
+            assert_eq!(read(told), None, "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn d_66_a_banner_is_no_login() {
+        assert!(matches!(
+            against(b"SSH-2.0-dropbear_2022.83\r\n", false).await,
+            LoginError::TooSlow
+        ));
+    }
+
+    #[tokio::test]
+    async fn d_66_a_guest_that_floods_or_is_silent_is_given_up() {
+        assert!(matches!(against(b"", false).await, LoginError::TooSlow));
+        let flooded = against(b"SSH-2.0-x\r\n", true).await;
+        assert!(
+            matches!(flooded, LoginError::Session(_) | LoginError::TooSlow),
+            "{flooded:?}"
+        );
+        let garbage = against(b"HTTP/1.1 200 OK\r\n\r\n", true).await;
+        assert!(
+            matches!(garbage, LoginError::Session(_) | LoginError::TooSlow),
+            "{garbage:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_told_as_such() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let dir = tempfile::tempdir().unwrap();
+        let key = RelayKey::load_or_create(&dir.path().join("id_ed25519")).unwrap();
+        let user = "u_adda9308def04a2f".parse().unwrap();
+        let outcome = log_in(address, &user, &key, "nonce", Duration::from_secs(5)).await;
+        assert!(matches!(outcome, Err(LoginError::Connect(_))));
+    }
+}

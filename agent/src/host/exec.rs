@@ -1,0 +1,157 @@
+//! External programs, always as argument vectors, never through a shell.
+//!
+//! A program that changes a disk must not outlive the agent: a clone that goes on after its agent died would
+//! write below the next one. Such programs are started through `setpriv --pdeathsig KILL`.
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+use crate::error::{HostError, HostResult};
+
+/// Most bytes kept of each output stream.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// What a program answered.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Exit status; -1 when a signal ended it.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Refuses a status other than zero.
+    pub fn success(self, program: &str) -> HostResult<Self> {
+        if self.status == 0 {
+            return Ok(self);
+        }
+        let detail = self
+            .stderr
+            .trim()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned();
+        Err(HostError::host(
+            ErrorReason::HostNotReady,
+            format!("{program} ended with status {}: {detail}", self.status),
+        ))
+    }
+}
+
+/// A command that dies with its handle.
+pub fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.env("LC_ALL", "C").kill_on_drop(true);
+    command
+}
+
+/// A command that dies with its handle and with the agent.
+pub fn bound_command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+    let mut all: Vec<&OsStr> = vec![
+        "--pdeathsig".as_ref(),
+        "KILL".as_ref(),
+        "--".as_ref(),
+        program.as_ref(),
+    ];
+    all.extend(arguments.iter().map(AsRef::as_ref));
+    command("setpriv", &all)
+}
+
+/// Runs a program to its end within `limit`.
+pub async fn run<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    limit: Duration,
+) -> HostResult<Output> {
+    finish(program, command(program, arguments), limit).await
+}
+
+/// Runs a program that changes a disk to its end within `limit`.
+pub async fn run_bound<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    limit: Duration,
+) -> HostResult<Output> {
+    finish(program, bound_command(program, arguments), limit).await
+}
+
+async fn finish(program: &str, mut command: Command, limit: Duration) -> HostResult<Output> {
+    let failed = |error: std::io::Error| {
+        HostError::host(
+            ErrorReason::HostNotReady,
+            format!("cannot run {program}: {error}"),
+        )
+    };
+    let mut child = command.spawn().map_err(failed)?;
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let work = async {
+        let (out, err) = tokio::join!(drain(stdout), drain(stderr));
+        let status = child.wait().await.map_err(failed)?;
+        Ok(Output {
+            status: status.code().unwrap_or(-1),
+            stdout: out,
+            stderr: err,
+        })
+    };
+    tokio::time::timeout(limit, work).await.map_err(|_| {
+        HostError::host(
+            ErrorReason::DeadlineExceeded,
+            format!("{program} did not end within {} s", limit.as_secs()),
+        )
+    })?
+}
+
+/// Reads a stream to its end, keeping the first [`MAX_OUTPUT`] bytes.
+pub async fn drain(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
+    let Some(mut stream) = stream else {
+        return String::new();
+    };
+    let mut kept = Vec::new();
+    // A program that was ended closes its pipes; what it said until then is what there is.
+    let _ = (&mut stream).take(MAX_OUTPUT).read_to_end(&mut kept).await;
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn arguments_are_never_a_shell_line() {
+        let output = run("printf", &["%s", "$(id); `id` > x"], Duration::from_secs(5))
+            .await
+            .unwrap();
+        assert_eq!(output.stdout, "$(id); `id` > x");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_ended() {
+        let error = run("sleep", &["60"], Duration::from_millis(50))
+            .await
+            .unwrap_err();
+        assert_eq!(error.reason, ErrorReason::DeadlineExceeded);
+    }
+
+    #[tokio::test]
+    async fn a_bound_program_runs() {
+        let output = run_bound("true", &[] as &[&str], Duration::from_secs(5))
+            .await
+            .unwrap();
+        assert_eq!(output.status, 0);
+    }
+}

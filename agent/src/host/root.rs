@@ -1,0 +1,71 @@
+//! Files of the host below a configurable root, so that recorded hosts run through the very code that runs on
+//! live ones.
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The root under which `/proc`, `/sys`, `/dev` and `/etc` are read.
+#[derive(Debug, Clone)]
+pub struct HostRoot {
+    root: PathBuf,
+}
+
+impl HostRoot {
+    /// A root; `/` is the live host.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Whether this is the live host and not a recording.
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Where an absolute path of the host lies.
+    pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+        let relative: PathBuf = absolute
+            .as_ref()
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)))
+            .collect();
+        self.root.join(relative)
+    }
+
+    /// Text of a file.
+    pub fn read(&self, absolute: impl AsRef<Path>) -> io::Result<String> {
+        std::fs::read_to_string(self.path(absolute))
+    }
+
+    /// Trimmed text of a file, `None` when it cannot be read.
+    pub fn read_value(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        self.read(absolute).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// Whether a path exists; a dangling symlink does not.
+    pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
+        self.path(absolute).exists()
+    }
+
+    /// Sorted names in a folder, symlinks included (INC-16); empty when it does not exist.
+    pub fn names(&self, absolute: impl AsRef<Path>) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(absolute)) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Last component of where a symlink points to.
+    pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        let target = std::fs::read_link(self.path(absolute)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// What a symlink says, unresolved.
+    pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
+        std::fs::read_link(self.path(absolute)).ok()
+    }
+}

@@ -1,0 +1,271 @@
+//! The image cache: one file per digest, whose digest this host computed itself (D-23, D-24).
+//!
+//! A file is hashed once; afterwards the journal remembers what the file was (inode, size, times), and a file
+//! that is the same is not read again. Pulls go to a temporary file, are verified while they stream, and take
+//! their name only then. Concurrent asks for one digest share one pull.
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncReadExt;
+use tokio::sync::Mutex;
+
+use super::registry::Registry;
+use crate::error::{HostError, HostResult, io_error};
+use crate::ids::Digest;
+use crate::journal::Journal;
+
+/// Where an image comes from.
+#[derive(Debug, Clone)]
+pub struct ImageSource {
+    /// Digest of the raw disk image.
+    pub digest: Digest,
+    /// "oci://host/namespace/name@sha256:…".
+    pub source_uri: String,
+    /// Size in bytes as the catalog knows it; 0 when it does not.
+    pub size_bytes: u64,
+}
+
+/// The cache of one host.
+pub struct ImageCache {
+    folder: PathBuf,
+    registry: Registry,
+    journal: Arc<Journal>,
+    max_bytes: u64,
+    pulls: Mutex<HashMap<Digest, Arc<Mutex<()>>>>,
+}
+
+impl ImageCache {
+    /// A cache in a folder, which is made when it does not exist.
+    pub fn new(
+        folder: &Path,
+        registry: Registry,
+        journal: Arc<Journal>,
+        max_bytes: u64,
+    ) -> HostResult<Self> {
+        std::fs::create_dir_all(folder).map_err(io_error("cannot make the image cache"))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            registry,
+            journal,
+            max_bytes,
+            pulls: Mutex::default(),
+        })
+    }
+
+    /// Removes leftovers of pulls that broke off with their agent. Only the agent that serves may do that.
+    pub fn tidy(&self) -> HostResult<()> {
+        for entry in std::fs::read_dir(&self.folder)
+            .map_err(io_error("cannot read the image cache"))?
+            .flatten()
+        {
+            if entry
+                .path()
+                .extension()
+                .is_some_and(|extension| extension == "part")
+            {
+                std::fs::remove_file(entry.path())
+                    .map_err(io_error("cannot tidy the image cache"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the file of a digest lies.
+    pub fn file(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(format!("sha256-{}.raw", digest.hex()))
+    }
+
+    /// The verified file of an image, pulled when it is missing. A cached file with another content is removed
+    /// and pulled again. `progress` gets percent.
+    pub async fn ensure(
+        &self,
+        source: &ImageSource,
+        progress: impl Fn(u32) + Send,
+    ) -> HostResult<PathBuf> {
+        let lock = self.turn(&source.digest).await;
+        let _one_at_a_time = lock.lock().await;
+        let file = self.file(&source.digest);
+        if self.is_verified(&source.digest, &file).await? {
+            return Ok(file);
+        }
+        self.pull(source, &file, progress).await?;
+        Ok(file)
+    }
+
+    /// The lock of one digest. Those that nobody has any more are forgotten here, and not where they are given back:
+    /// a pull may be dropped half-way.
+    async fn turn(&self, digest: &Digest) -> Arc<Mutex<()>> {
+        let mut pulls = self.pulls.lock().await;
+        pulls.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(pulls.entry(digest.clone()).or_default())
+    }
+
+    async fn is_verified(&self, digest: &Digest, file: &Path) -> HostResult<bool> {
+        let Some(before) = fingerprint(file) else {
+            return Ok(false);
+        };
+        if self.journal.image_fingerprint(digest)?.as_deref() == Some(&before) {
+            return Ok(true);
+        }
+        let seen = hash_file(file).await?;
+        if seen != *digest {
+            tracing::warn!(%digest, %seen, "remove a cached image with another content");
+            std::fs::remove_file(file).map_err(io_error("cannot remove a bad image"))?;
+            return Ok(false);
+        }
+        if fingerprint(file).as_deref() != Some(&before) {
+            return Err(HostError::host(
+                ErrorReason::ImageDigestMismatch,
+                "the cached image changes while it is read",
+            ));
+        }
+        self.journal.record_image(digest, &before)?;
+        Ok(true)
+    }
+
+    async fn pull(
+        &self,
+        source: &ImageSource,
+        file: &Path,
+        progress: impl Fn(u32) + Send,
+    ) -> HostResult<()> {
+        let limit = if source.size_bytes == 0 {
+            self.max_bytes
+        } else {
+            source.size_bytes
+        };
+        if limit > self.max_bytes {
+            return Err(HostError::invalid(
+                "image.size_bytes",
+                format!("must be at most {}", self.max_bytes),
+            ));
+        }
+        let part = file.with_extension("part");
+        let outcome = self.pull_to(source, &part, limit, progress).await;
+        if outcome.is_err() {
+            // What is left of a failed pull is only in the way; the error is what matters.
+            let _ = std::fs::remove_file(&part);
+        }
+        outcome?;
+        std::fs::rename(&part, file).map_err(io_error("cannot name the pulled image"))?;
+        if let Some(fingerprint) = fingerprint(file) {
+            self.journal.record_image(&source.digest, &fingerprint)?;
+        }
+        Ok(())
+    }
+
+    async fn pull_to(
+        &self,
+        source: &ImageSource,
+        part: &Path,
+        limit: u64,
+        progress: impl Fn(u32) + Send,
+    ) -> HostResult<()> {
+        let mut out = tokio::fs::File::create(part)
+            .await
+            .map_err(io_error("cannot store the image"))?;
+        let report = |written: u64| {
+            if let Some(percent) = (written * 100).checked_div(source.size_bytes) {
+                progress(u32::try_from(percent).unwrap_or(100).min(100));
+            }
+        };
+        self.registry
+            .pull(&source.source_uri, &source.digest, limit, &mut out, report)
+            .await?;
+        out.sync_all()
+            .await
+            .map_err(io_error("cannot store the image"))
+    }
+}
+
+/// What a file is: device, inode, size, times of content and of inode.
+fn fingerprint(file: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some(format!(
+        "{}:{}:{}:{}.{}:{}.{}",
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec()
+    ))
+}
+
+async fn hash_file(file: &Path) -> HostResult<Digest> {
+    let mut file = tokio::fs::File::open(file)
+        .await
+        .map_err(io_error("cannot read the image"))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0_u8; 4 << 20];
+    loop {
+        let read = file
+            .read(&mut buffer)
+            .await
+            .map_err(io_error("cannot read the image"))?;
+        if read == 0 {
+            return Ok(Digest::of_bytes(&hash.finalize()));
+        }
+        hash.update(&buffer[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(folder: &Path) -> ImageCache {
+        let journal = Arc::new(Journal::in_memory().unwrap());
+        ImageCache::new(folder, Registry::new(b""), journal, 1 << 30).unwrap()
+    }
+
+    #[tokio::test]
+    async fn d_24_only_a_file_with_the_digest_is_an_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let digest = Digest::of_bytes(&Sha256::digest(b"image"));
+        let cache = cache(dir.path());
+        let file = cache.file(&digest);
+        std::fs::write(&file, b"image").unwrap();
+        let source = ImageSource {
+            digest: digest.clone(),
+            source_uri: String::new(),
+            size_bytes: 5,
+        };
+        assert_eq!(cache.ensure(&source, |_| {}).await.unwrap(), file);
+        std::fs::write(&file, b"imagE").unwrap();
+        let error = cache.ensure(&source, |_| {}).await.unwrap_err();
+        assert_eq!(
+            error.field,
+            Some("image.source_uri"),
+            "it was not used, a pull was tried: {error:?}"
+        );
+        assert!(!file.exists());
+    }
+
+    #[tokio::test]
+    async fn locks_of_digests_that_nobody_pulls_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let digest = |name: &[u8]| Digest::of_bytes(&Sha256::digest(name));
+        let held = cache.turn(&digest(b"held")).await;
+        for name in [b"a", b"b", b"c"] {
+            drop(cache.turn(&digest(name)).await);
+        }
+        assert_eq!(cache.pulls.lock().await.len(), 2, "the held and the last");
+        drop(held);
+    }
+
+    #[test]
+    fn leftovers_of_a_broken_pull_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let part = dir.path().join("sha256-00.part");
+        std::fs::write(&part, b"x").unwrap();
+        cache(dir.path()).tidy().unwrap();
+        assert!(!part.exists());
+    }
+}

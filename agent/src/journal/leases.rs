@@ -1,0 +1,396 @@
+//! Holds, fences and leases in the journal. What may be granted is decided in [`crate::lease::decide`], on
+//! facts read in the same transaction that writes the grant.
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use prost::Message;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Journal, corrupt, from_sql, to_sql};
+use crate::error::HostResult;
+use crate::host::clock::BootMoment;
+use crate::ids::{AllocationId, LeaseId, SlotId, Token};
+use crate::lease::{Ask, Grant, LiveLease, Refusal, SlotFacts, decide};
+
+/// A hold as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldRow {
+    /// The slot.
+    pub slot: SlotId,
+    /// Who holds it.
+    pub allocation: AllocationId,
+    /// Highest token seen for the slot.
+    pub token: Token,
+    /// Whether the disk may carry the allocation's bytes.
+    pub touched: bool,
+}
+
+/// A lease as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaseRow {
+    /// Id.
+    pub id: LeaseId,
+    /// Whose it is.
+    pub allocation: AllocationId,
+    /// When it ends.
+    pub expires: BootMoment,
+    /// What was asked for.
+    pub request: pb::AcquireLeaseRequest,
+    /// What was planned.
+    pub plan: pb::BundlePlan,
+}
+
+impl Journal {
+    /// Decides on an ask without writing anything.
+    pub fn check_lease(&self, ask: &Ask, now: &BootMoment) -> HostResult<Result<Grant, Refusal>> {
+        let connection = self.lock();
+        let (slots, leases) = facts(&connection, ask, now)?;
+        Ok(decide(ask, &slots, &leases))
+    }
+
+    /// Decides on an ask and, when it is granted, writes fences, holds and the lease.
+    pub fn grant_lease(
+        &self,
+        ask: &Ask,
+        new_id: LeaseId,
+        expires: &BootMoment,
+        now: &BootMoment,
+        request: &pb::AcquireLeaseRequest,
+        plan: &pb::BundlePlan,
+    ) -> HostResult<Result<LeaseRow, Refusal>> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let (slots, leases) = facts(&transaction, ask, now)?;
+        let grant = match decide(ask, &slots, &leases) {
+            Ok(grant) => grant,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        for (slot, token) in &ask.slots {
+            raise_fence(&transaction, *slot, *token)?;
+        }
+        for slot in &grant.take_hold {
+            transaction.execute(
+                "INSERT INTO holds (slot_id, allocation_id) VALUES (?1, ?2) ON CONFLICT (slot_id) DO NOTHING",
+                params![slot.to_string(), ask.allocation.to_string()],
+            )?;
+        }
+        for ended in &grant.supersedes {
+            transaction.execute(
+                "DELETE FROM leases WHERE lease_id = ?1",
+                params![ended.to_string()],
+            )?;
+        }
+        // Leases that expired or belong to an earlier boot still occupy their slots' rows.
+        for (slot, _) in &ask.slots {
+            transaction.execute(
+                "DELETE FROM leases WHERE lease_id <> ?1
+                 AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?2)",
+                params![
+                    grant.same.map(|id| id.to_string()).unwrap_or_default(),
+                    slot.to_string()
+                ],
+            )?;
+        }
+        let id = grant.same.unwrap_or(new_id);
+        transaction.execute(
+            "INSERT INTO leases (lease_id, allocation_id, boot_id, expires_nanos, request, plan)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (lease_id) DO UPDATE SET expires_nanos = max(expires_nanos, excluded.expires_nanos),
+                 request = excluded.request, plan = excluded.plan",
+            params![
+                id.to_string(),
+                ask.allocation.to_string(),
+                expires.boot_id,
+                to_sql(expires.nanos),
+                request.encode_to_vec(),
+                plan.encode_to_vec()
+            ],
+        )?;
+        for (slot, _) in &ask.slots {
+            transaction.execute(
+                "INSERT INTO lease_slots (slot_id, lease_id) VALUES (?1, ?2)
+                 ON CONFLICT (slot_id) DO UPDATE SET lease_id = excluded.lease_id",
+                params![slot.to_string(), id.to_string()],
+            )?;
+        }
+        let row = lease(&transaction, id)?.ok_or_else(|| corrupt("lease"))?;
+        transaction.commit()?;
+        Ok(Ok(row))
+    }
+
+    /// The lease with this id, expired or not.
+    pub fn lease(&self, id: LeaseId) -> HostResult<Option<LeaseRow>> {
+        lease(&self.lock(), id)
+    }
+
+    /// All leases that are stored, expired or not.
+    pub fn leases(&self) -> HostResult<Vec<LeaseRow>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT lease_id FROM leases ORDER BY lease_id")?;
+        let ids: Vec<String> = statement
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut leases = Vec::new();
+        for id in ids {
+            leases.extend(lease(&connection, id.parse()?)?);
+        }
+        Ok(leases)
+    }
+
+    /// Extends a live lease; `None` when there is none with this id that is still live. Refused with FENCED when one of
+    /// the caller's tokens is behind its slot's.
+    pub fn renew_lease(
+        &self,
+        id: LeaseId,
+        tokens: &[(SlotId, Token)],
+        duration: Duration,
+        now: &BootMoment,
+    ) -> HostResult<Option<LeaseRow>> {
+        let connection = self.lock();
+        check_tokens(&connection, tokens)?;
+        let expires = now.plus(duration);
+        let changed = connection.execute(
+            "UPDATE leases SET expires_nanos = max(expires_nanos, ?2)
+             WHERE lease_id = ?1 AND boot_id = ?3 AND expires_nanos > ?4",
+            params![
+                id.to_string(),
+                to_sql(expires.nanos),
+                now.boot_id,
+                to_sql(now.nanos)
+            ],
+        )?;
+        if changed == 1 {
+            lease(&connection, id)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Ends a lease of this allocation; the hold stays. No lease is no error. Refused with FENCED when one of the
+    /// caller's tokens is behind its slot's: the lease may be that of the worker that took over.
+    pub fn end_lease(
+        &self,
+        id: LeaseId,
+        allocation: AllocationId,
+        tokens: &[(SlotId, Token)],
+    ) -> HostResult<()> {
+        let connection = self.lock();
+        check_tokens(&connection, tokens)?;
+        connection.execute(
+            "DELETE FROM leases WHERE lease_id = ?1 AND allocation_id = ?2",
+            params![id.to_string(), allocation.to_string()],
+        )?;
+        Ok(())
+    }
+
+    /// All holds.
+    pub fn holds(&self) -> HostResult<Vec<HoldRow>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(
+            "SELECT h.slot_id, h.allocation_id, h.touched, f.cell_epoch, f.slot_generation, f.workflow_epoch
+             FROM holds h JOIN fences f USING (slot_id) ORDER BY h.slot_id",
+        )?;
+        let rows = statement.query_map([], |row| {
+            Ok((
+                row.get::<_, String>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, bool>(2)?,
+                token(row, 3)?,
+            ))
+        })?;
+        let mut holds = Vec::new();
+        for row in rows {
+            let (slot, allocation, touched, token) = row?;
+            holds.push(HoldRow {
+                slot: slot.parse()?,
+                allocation: allocation.parse()?,
+                token,
+                touched,
+            });
+        }
+        Ok(holds)
+    }
+
+    /// Records that the disks of these slots may carry the allocation's bytes from now on.
+    pub fn mark_touched(&self, slots: &[SlotId]) -> HostResult<()> {
+        let connection = self.lock();
+        for slot in slots {
+            connection.execute(
+                "UPDATE holds SET touched = 1 WHERE slot_id = ?1",
+                params![slot.to_string()],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Raises a slot's fence to at least this token: what the control plane hands back at enrolment.
+    pub fn restore_fence(&self, slot: SlotId, token: Token) -> HostResult<()> {
+        raise_fence(&self.lock(), slot, token)
+    }
+}
+
+/// Ends the holds of these slots with proof: their generation is closed and their leases end.
+pub(super) fn close_holds(
+    connection: &Connection,
+    slots: &[SlotId],
+    allocation: AllocationId,
+) -> HostResult<()> {
+    for slot in slots {
+        let slot = slot.to_string();
+        connection.execute(
+            "UPDATE fences SET closed_cell_epoch = cell_epoch, closed_generation = slot_generation
+             WHERE slot_id = ?1",
+            params![slot],
+        )?;
+        connection.execute(
+            "DELETE FROM holds WHERE slot_id = ?1 AND allocation_id = ?2",
+            params![slot, allocation.to_string()],
+        )?;
+        connection.execute(
+            "DELETE FROM leases WHERE lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?1)",
+            params![slot],
+        )?;
+    }
+    Ok(())
+}
+
+/// Refuses tokens that are behind what their slots have seen.
+fn check_tokens(connection: &Connection, tokens: &[(SlotId, Token)]) -> HostResult<()> {
+    for (slot, shown) in tokens {
+        let fence = connection
+            .query_row(
+                "SELECT cell_epoch, slot_generation, workflow_epoch FROM fences WHERE slot_id = ?1",
+                params![slot.to_string()],
+                |row| token(row, 0),
+            )
+            .optional()?;
+        if let Some(fence) = fence.filter(|fence| shown < fence) {
+            return Err(Refusal::Fenced {
+                slot: *slot,
+                token: *shown,
+                fence,
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+fn facts(
+    connection: &Connection,
+    ask: &Ask,
+    now: &BootMoment,
+) -> HostResult<(Vec<SlotFacts>, Vec<LiveLease>)> {
+    let mut slots = Vec::new();
+    for (slot, _) in &ask.slots {
+        let fence = connection
+            .query_row(
+                "SELECT cell_epoch, slot_generation, workflow_epoch, closed_cell_epoch, closed_generation
+                 FROM fences WHERE slot_id = ?1",
+                params![slot.to_string()],
+                |row| {
+                    let closed: (Option<i64>, Option<i64>) = (row.get(3)?, row.get(4)?);
+                    Ok((token(row, 0)?, closed.0.zip(closed.1)))
+                },
+            )
+            .optional()?;
+        let hold: Option<String> = connection
+            .query_row(
+                "SELECT allocation_id FROM holds WHERE slot_id = ?1",
+                params![slot.to_string()],
+                |row| row.get(0),
+            )
+            .optional()?;
+        slots.push(SlotFacts {
+            slot: *slot,
+            fence: fence.map(|(token, _)| token),
+            closed: fence
+                .and_then(|(_, closed)| closed)
+                .map(|(epoch, generation)| (from_sql(epoch), from_sql(generation))),
+            hold: hold.map(|id| id.parse()).transpose()?,
+        });
+    }
+    let mut statement = connection.prepare(
+        "SELECT lease_id, allocation_id FROM leases WHERE boot_id = ?1 AND expires_nanos > ?2",
+    )?;
+    let rows = statement.query_map(params![now.boot_id, to_sql(now.nanos)], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut leases = Vec::new();
+    for row in rows {
+        let (id, allocation) = row?;
+        let mut of_lease =
+            connection.prepare("SELECT slot_id FROM lease_slots WHERE lease_id = ?1")?;
+        let names: Vec<String> = of_lease
+            .query_map(params![id], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let slots: BTreeSet<SlotId> = names
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<_, _>>()?;
+        leases.push(LiveLease {
+            id: id.parse()?,
+            allocation: allocation.parse()?,
+            slots,
+        });
+    }
+    Ok((slots, leases))
+}
+
+fn raise_fence(connection: &Connection, slot: SlotId, token: Token) -> HostResult<()> {
+    connection.execute(
+        "INSERT INTO fences (slot_id, cell_epoch, slot_generation, workflow_epoch) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (slot_id) DO UPDATE SET cell_epoch = excluded.cell_epoch,
+             slot_generation = excluded.slot_generation, workflow_epoch = excluded.workflow_epoch
+         WHERE (excluded.cell_epoch, excluded.slot_generation, excluded.workflow_epoch)
+             > (cell_epoch, slot_generation, workflow_epoch)",
+        params![
+            slot.to_string(),
+            to_sql(token.cell_epoch),
+            to_sql(token.slot_generation),
+            to_sql(token.workflow_epoch)
+        ],
+    )?;
+    Ok(())
+}
+
+fn token(row: &Row<'_>, first: usize) -> rusqlite::Result<Token> {
+    Ok(Token {
+        cell_epoch: from_sql(row.get(first)?),
+        slot_generation: from_sql(row.get(first + 1)?),
+        workflow_epoch: from_sql(row.get(first + 2)?),
+    })
+}
+
+fn lease(connection: &Connection, id: LeaseId) -> HostResult<Option<LeaseRow>> {
+    let found = connection
+        .query_row(
+            "SELECT allocation_id, boot_id, expires_nanos, request, plan FROM leases WHERE lease_id = ?1",
+            params![id.to_string()],
+            |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, String>(1)?,
+                    row.get::<_, i64>(2)?,
+                    row.get::<_, Vec<u8>>(3)?,
+                    row.get::<_, Vec<u8>>(4)?,
+                ))
+            },
+        )
+        .optional()?;
+    let Some((allocation, boot_id, expires, request, plan)) = found else {
+        return Ok(None);
+    };
+    Ok(Some(LeaseRow {
+        id,
+        allocation: allocation.parse()?,
+        expires: BootMoment {
+            boot_id,
+            nanos: from_sql(expires),
+        },
+        request: pb::AcquireLeaseRequest::decode(request.as_slice())
+            .map_err(|_| corrupt("lease request"))?,
+        plan: pb::BundlePlan::decode(plan.as_slice()).map_err(|_| corrupt("plan"))?,
+    }))
+}

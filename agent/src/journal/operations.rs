@@ -1,0 +1,502 @@
+//! Operations and their steps in the journal.
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use prost::Message;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::leases::close_holds;
+use super::{Journal, corrupt, from_sql, power, to_sql};
+use crate::error::{HostError, HostResult};
+use crate::host::clock::BootMoment;
+use crate::ids::{AllocationId, OperationId, SlotId};
+
+/// Kind of operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Image to login.
+    Provision,
+    /// Stop, undefine, wipe, prove.
+    Release,
+    /// Remove what a failed provision left, disk untouched.
+    Discard,
+    /// Wipe and prove a slot no domain uses.
+    RepairSlot,
+    /// Shut a VM down.
+    Stop,
+    /// Start a VM that is shut off.
+    Start,
+    /// Both.
+    Reboot,
+}
+
+impl Kind {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provision => "provision",
+            Self::Release => "release",
+            Self::Discard => "discard",
+            Self::RepairSlot => "repair_slot",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Reboot => "reboot",
+        }
+    }
+
+    fn parse(text: &str) -> HostResult<Self> {
+        [
+            Self::Provision,
+            Self::Release,
+            Self::Discard,
+            Self::RepairSlot,
+            Self::Stop,
+            Self::Start,
+            Self::Reboot,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
+        .ok_or_else(|| corrupt("operation kind"))
+    }
+}
+
+/// State of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Steps or their undo run.
+    Running,
+    /// All steps done.
+    Succeeded,
+    /// Ended with a failure.
+    Failed,
+}
+
+impl State {
+    fn parse(text: &str) -> HostResult<Self> {
+        match text {
+            "running" => Ok(Self::Running),
+            "succeeded" => Ok(Self::Succeeded),
+            "failed" => Ok(Self::Failed),
+            _ => Err(corrupt("operation state")),
+        }
+    }
+}
+
+/// State of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepStatus {
+    /// Not begun.
+    Pending,
+    /// Recorded before its effect.
+    Running,
+    /// Recorded after its effect.
+    Done,
+    /// Refused or failed.
+    Failed,
+    /// Not needed.
+    Skipped,
+}
+
+impl StepStatus {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    fn parse(text: &str) -> HostResult<Self> {
+        [
+            Self::Pending,
+            Self::Running,
+            Self::Done,
+            Self::Failed,
+            Self::Skipped,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == text)
+        .ok_or_else(|| corrupt("step state"))
+    }
+}
+
+/// Why an operation failed, journaled before its undo begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Reason without prefix.
+    pub reason: String,
+    /// For operators.
+    pub message: String,
+    /// The step that failed.
+    pub step: String,
+    /// Wire value of the failure class.
+    pub class: i32,
+    /// False when something of the VM may be left.
+    pub host_clean: bool,
+}
+
+/// An operation about to begin.
+#[derive(Debug)]
+pub struct NewOperation {
+    /// Caller's id.
+    pub id: OperationId,
+    /// Kind.
+    pub kind: Kind,
+    /// Whose slots it works on.
+    pub allocation: AllocationId,
+    /// The caller's message.
+    pub request: Vec<u8>,
+    /// Hash of what must not change between calls.
+    pub request_hash: String,
+    /// The lease's request: slots with tokens and bindings, shape.
+    pub lease_request: pb::AcquireLeaseRequest,
+    /// The lease's plan.
+    pub plan: pb::BundlePlan,
+    /// W3C trace parent of the caller, so that the steps stay in its trace also after a restart.
+    pub traceparent: String,
+    /// When the budget ends.
+    pub deadline: BootMoment,
+    /// Wall clock, milliseconds since 1970.
+    pub started_ms: i64,
+    /// Names of the steps in order.
+    pub steps: Vec<&'static str>,
+}
+
+/// An operation as it is stored.
+#[derive(Debug, Clone)]
+pub struct OperationRow {
+    /// Caller's id.
+    pub id: OperationId,
+    /// Kind.
+    pub kind: Kind,
+    /// Whose slots it works on.
+    pub allocation: AllocationId,
+    /// The caller's message.
+    pub request: Vec<u8>,
+    /// Hash of what must not change between calls.
+    pub request_hash: String,
+    /// The lease's request.
+    pub lease_request: pb::AcquireLeaseRequest,
+    /// The lease's plan.
+    pub plan: pb::BundlePlan,
+    /// W3C trace parent.
+    pub traceparent: String,
+    /// State.
+    pub state: State,
+    /// Failure, also while its undo still runs.
+    pub failure: Option<Failure>,
+    /// Results.
+    pub result: pb::HostOperation,
+    /// When the budget ends.
+    pub deadline: BootMoment,
+    /// Milliseconds since 1970.
+    pub started_ms: i64,
+    /// Milliseconds since 1970.
+    pub ended_ms: Option<i64>,
+    /// Steps in order.
+    pub steps: Vec<StepRow>,
+}
+
+/// A step as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRow {
+    /// Name.
+    pub name: String,
+    /// State.
+    pub status: StepStatus,
+    /// Progress, 0 to 100.
+    pub percent: u32,
+    /// What it is doing or what it found.
+    pub message: String,
+    /// What later steps need of it.
+    pub output: serde_json::Value,
+    /// Milliseconds since 1970.
+    pub started_ms: Option<i64>,
+    /// Milliseconds since 1970.
+    pub ended_ms: Option<i64>,
+}
+
+impl OperationRow {
+    /// What a step recorded, `null` when it did not run.
+    pub fn output(&self, step: &str) -> &serde_json::Value {
+        self.steps
+            .iter()
+            .find(|row| row.name == step)
+            .map_or(&serde_json::Value::Null, |row| &row.output)
+    }
+}
+
+impl Journal {
+    /// Records an operation. The same id with the same request is no error and changes nothing; another
+    /// request is refused with OPERATION_CONFLICT. Returns whether it is new.
+    pub fn start_operation(&self, new: &NewOperation) -> HostResult<bool> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let known: Option<(String, String)> = transaction
+            .query_row(
+                "SELECT kind, request_hash FROM operations WHERE operation_id = ?1",
+                params![new.id.to_string()],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        if let Some((kind, hash)) = known {
+            if kind == new.kind.as_str() && hash == new.request_hash {
+                return Ok(false);
+            }
+            return Err(HostError::host(
+                gpuaas_proto::gpuaas::errors::v1::ErrorReason::OperationConflict,
+                format!("operation {} exists with another request", new.id),
+            ));
+        }
+        transaction.execute(
+            "INSERT INTO operations (operation_id, kind, allocation_id, request, request_hash, lease_request, plan,
+                 traceparent, state, boot_id, deadline_nanos, started_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)",
+            params![
+                new.id.to_string(),
+                new.kind.as_str(),
+                new.allocation.to_string(),
+                new.request,
+                new.request_hash,
+                new.lease_request.encode_to_vec(),
+                new.plan.encode_to_vec(),
+                new.traceparent,
+                new.deadline.boot_id,
+                to_sql(new.deadline.nanos),
+                new.started_ms
+            ],
+        )?;
+        for (position, name) in new.steps.iter().enumerate() {
+            transaction.execute(
+                "INSERT INTO steps (operation_id, position, name, state) VALUES (?1, ?2, ?3, 'pending')",
+                params![new.id.to_string(), to_sql(position as u64), name],
+            )?;
+        }
+        transaction.commit()?;
+        drop(connection);
+        self.wake();
+        Ok(true)
+    }
+
+    /// The operation with this id.
+    pub fn operation(&self, id: OperationId) -> HostResult<Option<OperationRow>> {
+        operation(&self.lock(), id)
+    }
+
+    /// Operations that had not ended.
+    pub fn running_operations(&self) -> HostResult<Vec<OperationRow>> {
+        let connection = self.lock();
+        let mut statement = connection
+            .prepare("SELECT operation_id FROM operations WHERE state = 'running' ORDER BY started_ms, operation_id")?;
+        let ids: Vec<String> = statement
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut rows = Vec::new();
+        for id in ids {
+            rows.extend(operation(&connection, id.parse()?)?);
+        }
+        Ok(rows)
+    }
+
+    /// Forgets operations that ended before this time; returns how many.
+    pub fn prune(&self, before_ms: i64) -> HostResult<usize> {
+        let sql = "DELETE FROM operations WHERE state <> 'running' AND ended_ms < ?1";
+        Ok(self.lock().execute(sql, params![before_ms])?)
+    }
+
+    /// Records a step before its effect. A step that was begun before keeps its first start time.
+    pub fn begin_step(&self, id: OperationId, name: &str, now_ms: i64) -> HostResult<()> {
+        self.step_sql(
+            "UPDATE steps SET state = 'running', percent = 0, started_ms = coalesce(started_ms, ?3)
+             WHERE operation_id = ?1 AND name = ?2",
+            params![id.to_string(), name, now_ms],
+        )
+    }
+
+    /// Records how far a step is.
+    pub fn progress(
+        &self,
+        id: OperationId,
+        name: &str,
+        percent: u32,
+        message: &str,
+    ) -> HostResult<()> {
+        self.step_sql(
+            "UPDATE steps SET percent = ?3, message = ?4 WHERE operation_id = ?1 AND name = ?2",
+            params![id.to_string(), name, percent, message],
+        )
+    }
+
+    /// Records a step after its effect.
+    pub fn end_step(
+        &self,
+        id: OperationId,
+        name: &str,
+        status: StepStatus,
+        message: &str,
+        output: &serde_json::Value,
+        now_ms: i64,
+    ) -> HostResult<()> {
+        self.step_sql(
+            "UPDATE steps SET state = ?3, percent = CASE WHEN ?3 = 'done' THEN 100 ELSE percent END,
+                 message = ?4, output = ?5, ended_ms = ?6 WHERE operation_id = ?1 AND name = ?2",
+            params![id.to_string(), name, status.as_str(), message, output.to_string(), now_ms],
+        )
+    }
+
+    /// Records why an operation fails, before its undo.
+    pub fn record_failure(&self, id: OperationId, failure: &Failure) -> HostResult<()> {
+        let text = serde_json::to_string(failure).map_err(|_| corrupt("failure"))?;
+        self.step_sql(
+            "UPDATE operations SET failure = ?2 WHERE operation_id = ?1",
+            params![id.to_string(), text],
+        )
+    }
+
+    /// Ends an operation with its failure.
+    pub fn fail(&self, id: OperationId, failure: &Failure, now_ms: i64) -> HostResult<()> {
+        let text = serde_json::to_string(failure).map_err(|_| corrupt("failure"))?;
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let (allocation, kind, boot_id) = of_power(&transaction, id)?;
+        power::ended(&transaction, &allocation, kind, &boot_id, false)?;
+        transaction.execute(
+            "UPDATE operations SET failure = ?2, state = 'failed', ended_ms = ?3 WHERE operation_id = ?1",
+            params![id.to_string(), text, now_ms],
+        )?;
+        transaction.commit()?;
+        drop(connection);
+        self.wake();
+        Ok(())
+    }
+
+    /// Ends an operation with success; the holds it proved free end in the same transaction.
+    pub fn succeed(
+        &self,
+        id: OperationId,
+        result: &pb::HostOperation,
+        now_ms: i64,
+        ends_holds: &[SlotId],
+    ) -> HostResult<()> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let (allocation, kind, boot_id) = of_power(&transaction, id)?;
+        power::ended(&transaction, &allocation, kind, &boot_id, true)?;
+        close_holds(&transaction, ends_holds, allocation.parse()?)?;
+        transaction.execute(
+            "UPDATE operations SET state = 'succeeded', result = ?2, ended_ms = ?3 WHERE operation_id = ?1",
+            params![id.to_string(), result.encode_to_vec(), now_ms],
+        )?;
+        transaction.commit()?;
+        drop(connection);
+        self.wake();
+        Ok(())
+    }
+
+    fn step_sql(&self, sql: &str, values: impl rusqlite::Params) -> HostResult<()> {
+        let changed = self.lock().execute(sql, values)?;
+        if changed != 1 {
+            return Err(corrupt("operation"));
+        }
+        self.wake();
+        Ok(())
+    }
+}
+
+/// Whose VM an operation works on, how, and in which boot.
+fn of_power(connection: &Connection, id: OperationId) -> HostResult<(String, Kind, String)> {
+    let (allocation, kind, boot_id) = connection.query_row(
+        "SELECT allocation_id, kind, boot_id FROM operations WHERE operation_id = ?1",
+        params![id.to_string()],
+        |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?)),
+    )?;
+    Ok((allocation, Kind::parse(&kind)?, boot_id))
+}
+
+fn operation(connection: &Connection, id: OperationId) -> HostResult<Option<OperationRow>> {
+    let found = connection
+        .query_row(
+            "SELECT kind, allocation_id, request, request_hash, lease_request, plan, traceparent, state, failure,
+                 result, boot_id, deadline_nanos, started_ms, ended_ms
+             FROM operations WHERE operation_id = ?1",
+            params![id.to_string()],
+            |row| {
+                Ok((
+                    (row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?),
+                    (row.get::<_, String>(3)?, row.get::<_, Vec<u8>>(4)?, row.get::<_, Vec<u8>>(5)?),
+                    (row.get::<_, String>(6)?, row.get::<_, String>(7)?, row.get::<_, Option<String>>(8)?),
+                    (row.get::<_, Option<Vec<u8>>>(9)?, row.get::<_, String>(10)?, row.get::<_, i64>(11)?),
+                    (row.get::<_, i64>(12)?, row.get::<_, Option<i64>>(13)?),
+                ))
+            },
+        )
+        .optional()?;
+    let Some((
+        (kind, allocation, request),
+        (request_hash, lease_request, plan),
+        (traceparent, state, failure),
+        (result, boot_id, deadline),
+        (started_ms, ended_ms),
+    )) = found
+    else {
+        return Ok(None);
+    };
+    Ok(Some(OperationRow {
+        id,
+        kind: Kind::parse(&kind)?,
+        allocation: allocation.parse()?,
+        request,
+        request_hash,
+        lease_request: pb::AcquireLeaseRequest::decode(lease_request.as_slice())
+            .map_err(|_| corrupt("lease request"))?,
+        plan: pb::BundlePlan::decode(plan.as_slice()).map_err(|_| corrupt("plan"))?,
+        traceparent,
+        state: State::parse(&state)?,
+        failure: failure
+            .map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|_| corrupt("failure"))?,
+        result: pb::HostOperation::decode(result.unwrap_or_default().as_slice())
+            .map_err(|_| corrupt("result"))?,
+        deadline: BootMoment {
+            boot_id,
+            nanos: from_sql(deadline),
+        },
+        started_ms,
+        ended_ms,
+        steps: steps(connection, id)?,
+    }))
+}
+
+fn steps(connection: &Connection, id: OperationId) -> HostResult<Vec<StepRow>> {
+    let mut statement = connection.prepare(
+        "SELECT name, state, percent, message, output, started_ms, ended_ms FROM steps
+         WHERE operation_id = ?1 ORDER BY position",
+    )?;
+    let rows = statement.query_map(params![id.to_string()], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, u32>(2)?,
+            row.get::<_, String>(3)?,
+            row.get::<_, String>(4)?,
+            row.get::<_, Option<i64>>(5)?,
+            row.get::<_, Option<i64>>(6)?,
+        ))
+    })?;
+    let mut steps = Vec::new();
+    for row in rows {
+        let (name, status, percent, message, output, started_ms, ended_ms) = row?;
+        steps.push(StepRow {
+            name,
+            status: StepStatus::parse(&status)?,
+            percent,
+            message,
+            output: serde_json::from_str(&output).map_err(|_| corrupt("step output"))?,
+            started_ms,
+            ended_ms,
+        });
+    }
+    Ok(steps)
+}

@@ -1,0 +1,84 @@
+-- Journal of one host. Every row is written before the effect it speaks of, or with the proof after it.
+
+-- Slot bound to an allocation until release proof or repair; survives reboots.
+CREATE TABLE IF NOT EXISTS holds (
+    slot_id       TEXT PRIMARY KEY,
+    allocation_id TEXT NOT NULL,
+    -- A clone onto the slot's disk has begun: the disk may carry this allocation's bytes.
+    touched       INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Highest fencing token seen per slot; it outlives holds. A generation that ended with proof is closed.
+CREATE TABLE IF NOT EXISTS fences (
+    slot_id             TEXT PRIMARY KEY,
+    cell_epoch          INTEGER NOT NULL,
+    slot_generation     INTEGER NOT NULL,
+    workflow_epoch      INTEGER NOT NULL,
+    closed_cell_epoch   INTEGER,
+    closed_generation   INTEGER
+) STRICT;
+
+-- Right to new effects, by the clock of one boot.
+CREATE TABLE IF NOT EXISTS leases (
+    lease_id      TEXT PRIMARY KEY,
+    allocation_id TEXT NOT NULL,
+    boot_id       TEXT NOT NULL,
+    expires_nanos INTEGER NOT NULL,
+    -- gpuaas.agent.v1.AcquireLeaseRequest and BundlePlan.
+    request       BLOB NOT NULL,
+    plan          BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS lease_slots (
+    slot_id  TEXT PRIMARY KEY,
+    lease_id TEXT NOT NULL REFERENCES leases (lease_id) ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS operations (
+    operation_id  TEXT PRIMARY KEY,
+    kind          TEXT NOT NULL,
+    allocation_id TEXT NOT NULL,
+    -- The caller's message, and a hash of what in it must not change between calls.
+    request       BLOB NOT NULL,
+    request_hash  TEXT NOT NULL,
+    -- The lease as it was when the operation began.
+    lease_request BLOB NOT NULL,
+    plan          BLOB NOT NULL,
+    traceparent   TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    -- JSON of the failure; set before the undo begins.
+    failure       TEXT,
+    -- gpuaas.agent.v1.HostOperation with the results.
+    result        BLOB,
+    boot_id       TEXT NOT NULL,
+    deadline_nanos INTEGER NOT NULL,
+    started_ms    INTEGER NOT NULL,
+    ended_ms      INTEGER
+) STRICT;
+CREATE INDEX IF NOT EXISTS operations_running ON operations (state) WHERE state = 'running';
+
+CREATE TABLE IF NOT EXISTS steps (
+    operation_id TEXT NOT NULL REFERENCES operations (operation_id) ON DELETE CASCADE,
+    position     INTEGER NOT NULL,
+    name         TEXT NOT NULL,
+    state        TEXT NOT NULL,
+    percent      INTEGER NOT NULL DEFAULT 0,
+    message      TEXT NOT NULL DEFAULT '',
+    output       TEXT NOT NULL DEFAULT 'null',
+    started_ms   INTEGER,
+    ended_ms     INTEGER,
+    PRIMARY KEY (operation_id, position)
+) STRICT;
+
+-- State that the last operation left an allocation's VM in, and the boot in which it did. No row: not known.
+CREATE TABLE IF NOT EXISTS power (
+    allocation_id TEXT PRIMARY KEY,
+    running       INTEGER NOT NULL,
+    boot_id       TEXT NOT NULL
+) STRICT;
+
+-- Cached image files whose digest this host computed, by what the file was then.
+CREATE TABLE IF NOT EXISTS images (
+    digest      TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL
+) STRICT;

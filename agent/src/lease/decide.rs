@@ -1,0 +1,204 @@
+//! The decision on one ask for a lease, a pure function.
+use std::collections::BTreeSet;
+
+use gpuaas_proto::gpuaas::agent::v1::LeasePurpose;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::error::HostError;
+use crate::ids::{AllocationId, LeaseId, SlotId, Token};
+
+/// What a lease is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A new VM.
+    Provision,
+    /// Release or discard.
+    Release,
+    /// Repair.
+    Repair,
+    /// Stop, start or reboot of a VM that is there.
+    Power,
+}
+
+impl Purpose {
+    /// Reads the wire value.
+    pub fn from_wire(value: i32) -> Result<Self, HostError> {
+        match LeasePurpose::try_from(value) {
+            Ok(LeasePurpose::Provision) => Ok(Self::Provision),
+            Ok(LeasePurpose::Release) => Ok(Self::Release),
+            Ok(LeasePurpose::Repair) => Ok(Self::Repair),
+            Ok(LeasePurpose::Power) => Ok(Self::Power),
+            _ => Err(HostError::invalid(
+                "purpose",
+                "must be provision, release, repair or power",
+            )),
+        }
+    }
+}
+
+/// An ask for a lease.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Who asks.
+    pub allocation: AllocationId,
+    /// For which slots, each with its token.
+    pub slots: Vec<(SlotId, Token)>,
+    /// For what.
+    pub purpose: Purpose,
+}
+
+/// What the journal knows of one slot.
+#[derive(Debug, Clone)]
+pub struct SlotFacts {
+    /// The slot.
+    pub slot: SlotId,
+    /// Highest token seen.
+    pub fence: Option<Token>,
+    /// Cell epoch and generation whose hold ended with proof.
+    pub closed: Option<(u64, u64)>,
+    /// Who holds it.
+    pub hold: Option<AllocationId>,
+}
+
+/// A lease that has not expired.
+#[derive(Debug, Clone)]
+pub struct LiveLease {
+    /// Id.
+    pub id: LeaseId,
+    /// Whose it is.
+    pub allocation: AllocationId,
+    /// Its slots.
+    pub slots: BTreeSet<SlotId>,
+}
+
+/// What is granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The lease that the same allocation already has for the same slots under the same tokens (D-09). A higher
+    /// token is another worker's: it gets a lease of its own, and the late one's ends with its id.
+    pub same: Option<LeaseId>,
+    /// Slots whose hold begins.
+    pub take_hold: Vec<SlotId>,
+    /// Leases that end: those of the same allocation for other slots or lower tokens, and what is left of an
+    /// allocation whose hold ended with proof.
+    pub supersedes: Vec<LeaseId>,
+}
+
+/// Why nothing is granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// No slot, or one named twice.
+    BadSlots,
+    /// Another allocation holds the slot (D-08).
+    Held {
+        /// The slot.
+        slot: SlotId,
+        /// By whom.
+        by: AllocationId,
+    },
+    /// The allocation does not hold the slot, so no VM of it is here.
+    NotHeld {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The token is lower than one already seen, or of a generation that ended with proof.
+    Fenced {
+        /// The slot.
+        slot: SlotId,
+        /// The token that came.
+        token: Token,
+        /// The highest seen.
+        fence: Token,
+    },
+}
+
+impl From<Refusal> for HostError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::BadSlots => {
+                Self::invalid("slots", "must name each slot once, and at least one")
+            }
+            Refusal::Held { slot, by } => Self::host(
+                ErrorReason::LeaseHeld,
+                format!("slot {slot} is held by allocation {by}"),
+            ),
+            Refusal::NotHeld { slot } => Self::host(
+                ErrorReason::HostNotReady,
+                format!("slot {slot} is not held by the allocation"),
+            ),
+            Refusal::Fenced { slot, token, fence } => Self::host(
+                ErrorReason::Fenced,
+                format!("token {token} of slot {slot} is behind {fence}"),
+            ),
+        }
+    }
+}
+
+/// Decides on an ask. `slots` are the facts of the asked slots, `leases` all live leases of the host.
+pub fn decide(ask: &Ask, slots: &[SlotFacts], leases: &[LiveLease]) -> Result<Grant, Refusal> {
+    let asked: BTreeSet<SlotId> = ask.slots.iter().map(|(slot, _)| *slot).collect();
+    if asked.is_empty() || asked.len() != ask.slots.len() {
+        return Err(Refusal::BadSlots);
+    }
+    let mut take_hold = Vec::new();
+    for (slot, token) in &ask.slots {
+        let facts = slots.iter().find(|facts| facts.slot == *slot);
+        let hold = facts.and_then(|facts| facts.hold);
+        if let Some(by) = hold.filter(|by| *by != ask.allocation) {
+            return Err(Refusal::Held { slot: *slot, by });
+        }
+        let fence = facts.and_then(|facts| facts.fence);
+        if let Some(fence) = fence.filter(|fence| token < fence) {
+            return Err(Refusal::Fenced {
+                slot: *slot,
+                token: *token,
+                fence,
+            });
+        }
+        let closed = facts.and_then(|facts| facts.closed);
+        let ended =
+            closed.is_some_and(|closed| (token.cell_epoch, token.slot_generation) <= closed);
+        match (hold, ended, ask.purpose) {
+            (Some(_), _, _) => {}
+            // A release asked again after its proof: its answer is journaled, and no hold may come back.
+            (None, true, Purpose::Release) => {}
+            (None, _, Purpose::Power) => return Err(Refusal::NotHeld { slot: *slot }),
+            (None, true, Purpose::Provision | Purpose::Repair) => {
+                return Err(Refusal::Fenced {
+                    slot: *slot,
+                    token: *token,
+                    fence: fence.unwrap_or(*token),
+                });
+            }
+            (None, false, _) => take_hold.push(*slot),
+        }
+    }
+    // No other allocation holds an asked slot, and without a hold a lease leads to no effect on one: a release that
+    // was asked for again after its proof has such a lease, and the slot's next tenant does not wait for its end.
+    let overlapping = || {
+        leases
+            .iter()
+            .filter(|lease| !lease.slots.is_disjoint(&asked))
+    };
+    let newer = ask.slots.iter().any(|(slot, token)| {
+        let facts = slots.iter().find(|facts| facts.slot == *slot);
+        facts.and_then(|facts| facts.fence) < Some(*token)
+    });
+    let same = overlapping()
+        .filter(|lease| !newer && lease.allocation == ask.allocation)
+        .find(|lease| lease.slots == asked)
+        .map(|lease| lease.id);
+    let supersedes = overlapping()
+        .map(|lease| lease.id)
+        .filter(|id| Some(*id) != same)
+        .collect();
+    Ok(Grant {
+        same,
+        take_hold,
+        supersedes,
+    })
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,384 @@
+//! Table and property tests of the lease rules; the properties run against the real journal.
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::host::clock::BootMoment;
+use crate::ids::OperationId;
+use crate::journal::{Journal, Kind, NewOperation};
+
+fn slot(n: u128) -> SlotId {
+    SlotId(Uuid::from_u128(0x5107_0000 + n))
+}
+
+fn allocation(n: u128) -> AllocationId {
+    AllocationId(Uuid::from_u128(0xa110_0000 + n))
+}
+
+fn token(generation: u64, workflow: u64) -> Token {
+    Token {
+        cell_epoch: 1,
+        slot_generation: generation,
+        workflow_epoch: workflow,
+    }
+}
+
+fn at(nanos: u64) -> BootMoment {
+    BootMoment {
+        boot_id: "boot".into(),
+        nanos,
+    }
+}
+
+struct Host {
+    journal: Journal,
+    next: u128,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            journal: Journal::in_memory().unwrap(),
+            next: 0,
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        who: u128,
+        slots: &[(u128, Token)],
+        purpose: Purpose,
+        now: &BootMoment,
+    ) -> Result<LeaseId, ErrorReason> {
+        self.next += 1;
+        let ask = Ask {
+            allocation: allocation(who),
+            slots: slots.iter().map(|(n, t)| (slot(*n), *t)).collect(),
+            purpose,
+        };
+        let expires = now.plus(Duration::from_nanos(100));
+        let id = LeaseId(Uuid::from_u128(self.next));
+        self.journal
+            .grant_lease(
+                &ask,
+                id,
+                &expires,
+                now,
+                &pb::AcquireLeaseRequest::default(),
+                &pb::BundlePlan::default(),
+            )
+            .unwrap()
+            .map(|lease| lease.id)
+            .map_err(|refusal| HostError::from(refusal).reason)
+    }
+
+    /// Ends the hold with proof, as a release that succeeded does.
+    fn release(&mut self, who: u128, slots: &[u128]) {
+        self.next += 1;
+        let id = OperationId(Uuid::from_u128(self.next));
+        self.journal
+            .start_operation(&NewOperation {
+                id,
+                kind: Kind::Release,
+                allocation: allocation(who),
+                request: Vec::new(),
+                request_hash: String::new(),
+                lease_request: pb::AcquireLeaseRequest::default(),
+                plan: pb::BundlePlan::default(),
+                traceparent: String::new(),
+                deadline: at(u64::MAX / 2),
+                started_ms: 0,
+                steps: Vec::new(),
+            })
+            .unwrap();
+        let slots: Vec<SlotId> = slots.iter().map(|n| slot(*n)).collect();
+        self.journal
+            .succeed(id, &pb::HostOperation::default(), 1, &slots)
+            .unwrap();
+    }
+}
+
+#[test]
+fn d_09_same_allocation_and_slots_get_the_same_lease() {
+    let mut host = Host::new();
+    let first = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let again = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(1))
+        .unwrap();
+    assert_eq!(first, again);
+}
+
+#[test]
+fn d_08_a_late_worker_neither_renews_nor_ends_the_lease_of_the_next() {
+    let mut host = Host::new();
+    let late = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let next = host
+        .acquire(1, &[(0, token(1, 2))], Purpose::Release, &at(1))
+        .unwrap();
+    assert_ne!(late, next, "the next worker has a lease of its own");
+    let journal = &host.journal;
+    let longer = Duration::from_nanos(50);
+    assert_eq!(journal.lease(late).unwrap(), None);
+    assert_eq!(
+        journal.renew_lease(late, &[], longer, &at(2)).unwrap(),
+        None
+    );
+    journal.end_lease(late, allocation(1), &[]).unwrap();
+
+    // it may know the next one's id from the list of leases, but its token tells it apart
+    let behind = [(slot(0), token(1, 1))];
+    for refused in [
+        journal.renew_lease(next, &behind, longer, &at(2)).err(),
+        journal.end_lease(next, allocation(1), &behind).err(),
+    ] {
+        assert_eq!(refused.unwrap().reason, ErrorReason::Fenced);
+    }
+    let own = [(slot(0), token(1, 2))];
+    assert!(
+        journal
+            .renew_lease(next, &own, longer, &at(2))
+            .unwrap()
+            .is_some()
+    );
+    journal.end_lease(next, allocation(1), &own).unwrap();
+    assert_eq!(journal.lease(next).unwrap(), None);
+}
+
+#[test]
+fn d_10_the_lease_of_a_proven_release_does_not_hold_up_the_next_tenant() {
+    let mut host = Host::new();
+    host.acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    host.release(1, &[0]);
+    let again = host
+        .acquire(1, &[(0, token(1, 2))], Purpose::Release, &at(1))
+        .unwrap();
+    let next = host
+        .acquire(2, &[(0, token(2, 1))], Purpose::Provision, &at(2))
+        .unwrap();
+    assert_eq!(host.journal.lease(again).unwrap(), None);
+    assert_eq!(
+        host.journal.lease(next).unwrap().unwrap().allocation,
+        allocation(2)
+    );
+}
+
+#[test]
+fn d_08_another_allocation_is_refused_however_high_its_token() {
+    let mut host = Host::new();
+    host.acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let refused = host.acquire(2, &[(0, token(9, 9))], Purpose::Provision, &at(1));
+    assert_eq!(refused, Err(ErrorReason::LeaseHeld));
+    let long_after = host.acquire(2, &[(0, token(9, 9))], Purpose::Provision, &at(1_000_000));
+    assert_eq!(
+        long_after,
+        Err(ErrorReason::LeaseHeld),
+        "expiry of the lease never frees the slot"
+    );
+}
+
+#[test]
+fn power_needs_the_hold_of_a_vm_that_is_there() {
+    let mut host = Host::new();
+    let ask = |host: &mut Host, workflow| {
+        host.acquire(1, &[(0, token(1, workflow))], Purpose::Power, &at(0))
+    };
+    assert_eq!(ask(&mut host, 1), Err(ErrorReason::HostNotReady));
+    host.acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    assert!(ask(&mut host, 2).is_ok());
+    assert_eq!(ask(&mut host, 1), Err(ErrorReason::Fenced));
+    host.release(1, &[0]);
+    assert_eq!(ask(&mut host, 3), Err(ErrorReason::HostNotReady));
+}
+
+#[test]
+fn d_10_a_lower_token_is_fenced_also_after_the_release() {
+    let mut host = Host::new();
+    host.acquire(1, &[(0, token(2, 5))], Purpose::Provision, &at(0))
+        .unwrap();
+    assert_eq!(
+        host.acquire(1, &[(0, token(2, 4))], Purpose::Release, &at(1)),
+        Err(ErrorReason::Fenced)
+    );
+    host.release(1, &[0]);
+    assert_eq!(
+        host.acquire(2, &[(0, token(1, 9))], Purpose::Provision, &at(2)),
+        Err(ErrorReason::Fenced)
+    );
+    assert_eq!(
+        host.acquire(2, &[(0, token(2, 6))], Purpose::Provision, &at(2)),
+        Err(ErrorReason::Fenced),
+        "a generation that ended with proof is not used again"
+    );
+    assert!(
+        host.acquire(2, &[(0, token(3, 1))], Purpose::Provision, &at(2))
+            .is_ok()
+    );
+}
+
+#[test]
+fn d_10_a_release_asked_again_after_its_proof_makes_no_new_hold() {
+    let mut host = Host::new();
+    host.acquire(1, &[(0, token(2, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    host.release(1, &[0]);
+    assert!(
+        host.acquire(1, &[(0, token(2, 2))], Purpose::Release, &at(1))
+            .is_ok()
+    );
+    assert!(host.journal.holds().unwrap().is_empty());
+}
+
+#[test]
+fn d_10_a_reboot_ends_leases_and_keeps_holds() {
+    let mut host = Host::new();
+    let before = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let after_boot = BootMoment {
+        boot_id: "next".into(),
+        nanos: 1,
+    };
+    assert!(
+        host.journal
+            .renew_lease(before, &[], Duration::from_secs(1), &after_boot)
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        host.acquire(2, &[(0, token(2, 1))], Purpose::Provision, &after_boot),
+        Err(ErrorReason::LeaseHeld)
+    );
+    let again = host
+        .acquire(1, &[(0, token(1, 2))], Purpose::Release, &after_boot)
+        .unwrap();
+    assert_ne!(before, again);
+}
+
+#[test]
+fn d_10_an_expired_lease_is_not_renewed() {
+    let mut host = Host::new();
+    let lease = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    assert!(
+        host.journal
+            .renew_lease(lease, &[], Duration::from_nanos(500), &at(99))
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        host.journal
+            .renew_lease(lease, &[], Duration::from_nanos(500), &at(600))
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[test]
+fn d_08_slots_are_named_once_and_at_least_once() {
+    let mut host = Host::new();
+    assert_eq!(
+        host.acquire(1, &[], Purpose::Provision, &at(0)),
+        Err(ErrorReason::FieldInvalid)
+    );
+    let twice = [(0, token(1, 1)), (0, token(1, 1))];
+    assert_eq!(
+        host.acquire(1, &twice, Purpose::Provision, &at(0)),
+        Err(ErrorReason::FieldInvalid)
+    );
+}
+
+#[test]
+fn d_04_a_multi_slot_ask_is_granted_whole_or_not_at_all() {
+    let mut host = Host::new();
+    host.acquire(1, &[(1, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let both = [(0, token(1, 1)), (1, token(2, 1))];
+    assert_eq!(
+        host.acquire(2, &both, Purpose::Provision, &at(1)),
+        Err(ErrorReason::LeaseHeld)
+    );
+    let holds = host.journal.holds().unwrap();
+    assert_eq!(holds.len(), 1);
+    assert_eq!(holds[0].allocation, allocation(1));
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Acquire {
+        who: u128,
+        slots: Vec<(u128, u64, u64)>,
+        purpose: u8,
+        pass: u64,
+    },
+    Release {
+        who: u128,
+        slot: u128,
+    },
+    Reboot,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let slots = prop::collection::vec((0..3u128, 0..4u64, 0..3u64), 1..3);
+    prop_oneof![
+        6 => (0..3u128, slots, 0..3u8, 0..150u64)
+            .prop_map(|(who, slots, purpose, pass)| Act::Acquire { who, slots, purpose, pass }),
+        2 => (0..3u128, 0..3u128).prop_map(|(who, slot)| Act::Release { who, slot }),
+        1 => Just(Act::Reboot),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is asked in whatever order: a hold never changes its owner without proof, the fence never
+    /// falls, a refusal changes nothing, and a slot has at most one lease.
+    #[test]
+    fn d_10_no_order_of_asks_breaks_a_hold(acts in prop::collection::vec(act(), 1..40)) {
+        let mut host = Host::new();
+        let (mut boot, mut nanos) = (0, 0);
+        for act in acts {
+            let before = host.journal.holds().unwrap();
+            match act {
+                Act::Acquire { who, slots, purpose, pass } => {
+                    nanos += pass;
+                    let now = BootMoment { boot_id: format!("boot{boot}"), nanos };
+                    let slots: Vec<(u128, Token)> =
+                        slots.into_iter().map(|(n, g, w)| (n, token(g, w))).collect();
+                    let purpose = [Purpose::Provision, Purpose::Release, Purpose::Repair][usize::from(purpose)];
+                    let granted = host.acquire(who, &slots, purpose, &now);
+                    let after = host.journal.holds().unwrap();
+                    for hold in &before {
+                        let still = after.iter().find(|h| h.slot == hold.slot).expect("a hold went without proof");
+                        prop_assert_eq!(still.allocation, hold.allocation);
+                        prop_assert!(still.token >= hold.token);
+                    }
+                    if granted.is_err() {
+                        prop_assert_eq!(&before, &after);
+                    }
+                    let mut seen = std::collections::BTreeSet::new();
+                    for lease in host.journal.leases().unwrap() {
+                        prop_assert!(seen.insert(lease.id));
+                    }
+                }
+                Act::Release { who, slot: n } => {
+                    if before.iter().any(|h| h.slot == slot(n) && h.allocation == allocation(who)) {
+                        host.release(who, &[n]);
+                        prop_assert!(host.journal.holds().unwrap().iter().all(|h| h.slot != slot(n)));
+                    }
+                }
+                Act::Reboot => { boot += 1; nanos = 0; }
+            }
+        }
+    }
+}

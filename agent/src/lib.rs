@@ -1,0 +1,26 @@
+//! The host agent: leases, disk safety, images, VMs and topology of one host.
+//!
+//! It owns what happens on its host and nothing else: a local journal ([`journal`]) of holds, leases and
+//! operations, and the effects ([`operation`]) that libvirt, dnsmasq, Open vSwitch and the disks see. The
+//! control plane names approved slots; only the host knows whether they are fit now ([`plan`]).
+pub mod api;
+pub mod command;
+pub mod dhcp;
+pub mod disk;
+pub mod enrol;
+pub mod error;
+pub mod faults;
+pub mod guest;
+pub mod host;
+pub mod housekeeping;
+pub mod ids;
+pub mod image;
+pub mod journal;
+pub mod lease;
+pub mod node;
+pub mod operation;
+pub mod plan;
+pub mod settings;
+pub mod terminal;
+pub mod topology;
+pub mod vm;

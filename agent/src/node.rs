@@ -1,0 +1,112 @@
+//! Everything one agent works with, put together once at start.
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::dhcp::Dhcp;
+use crate::disk::DiskProbe;
+use crate::disk::wipe::{Wiper, host_wiper};
+use crate::error::{HostResult, io_error};
+use crate::guest::RelayKey;
+use crate::host::clock::BootClock;
+use crate::host::root::HostRoot;
+use crate::ids::VmName;
+use crate::image::ImageCache;
+use crate::image::registry::Registry;
+use crate::journal::Journal;
+use crate::settings::Settings;
+use crate::vm::Hypervisor;
+
+/// The parts of one agent.
+pub struct Node {
+    /// Settings.
+    pub settings: Settings,
+    /// Files of the host.
+    pub root: HostRoot,
+    /// Boot clock.
+    pub clock: BootClock,
+    /// Journal.
+    pub journal: Arc<Journal>,
+    /// libvirt.
+    pub hypervisor: Hypervisor,
+    /// Disk proof.
+    pub probe: DiskProbe,
+    /// Image cache.
+    pub images: ImageCache,
+    /// dnsmasq.
+    pub dhcp: Dhcp,
+    /// Key into the guests.
+    pub relay: RelayKey,
+    /// Wiper.
+    pub wiper: Box<dyn Wiper>,
+}
+
+impl Node {
+    /// Opens the journal and puts everything together. `ca_pem` is the site's CA.
+    pub fn open(settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
+        let root = HostRoot::new(&settings.root);
+        prepare_state(&settings.state_dir, &seeds_dir(&settings))?;
+        let clock = BootClock::new(&root).map_err(io_error("cannot read the boot id"))?;
+        let journal = Arc::new(Journal::open(&settings.state_dir.join("journal.sqlite"))?);
+        let hypervisor = Hypervisor::new(&settings.libvirt_uri);
+        let probe = DiskProbe::new(root.clone(), settings.lab_disks.clone(), hypervisor.clone());
+        let registry_ca = if settings.images.registry_ca_file.as_os_str().is_empty() {
+            ca_pem.to_vec()
+        } else {
+            std::fs::read(&settings.images.registry_ca_file)
+                .map_err(io_error("cannot read the registry's CA"))?
+        };
+        let images = ImageCache::new(
+            &settings.images.cache_dir,
+            Registry::new(&registry_ca),
+            Arc::clone(&journal),
+            settings.limits.max_image_bytes,
+        )?;
+        let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
+        Ok(Self {
+            root,
+            clock,
+            journal,
+            hypervisor,
+            probe,
+            images,
+            dhcp: Dhcp::new(settings.dhcp.clone()),
+            relay,
+            wiper: host_wiper(),
+            settings,
+        })
+    }
+
+    /// Folder of a VM's seed.
+    pub fn seed_dir(&self, vm: &VmName) -> PathBuf {
+        seeds_dir(&self.settings).join(vm.as_str())
+    }
+
+    /// A VM's seed image.
+    pub fn seed_iso(&self, vm: &VmName) -> PathBuf {
+        self.seed_dir(vm).join("seed.iso")
+    }
+}
+
+/// Seeds lie where the hypervisor's user can read them.
+fn seeds_dir(settings: &Settings) -> PathBuf {
+    settings.state_dir.join("seeds")
+}
+
+/// Wall clock in milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// The state folder can be passed through by the hypervisor's user, who reads seeds; everything secret in it
+/// has a mode of its own.
+fn prepare_state(state: &Path, seeds: &Path) -> HostResult<()> {
+    for (folder, mode) in [(state, 0o711), (&state.join("tls"), 0o700), (seeds, 0o711)] {
+        std::fs::create_dir_all(folder)
+            .map_err(io_error(format_args!("cannot make {}", folder.display())))?;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).map_err(
+            io_error(format_args!("cannot set the mode of {}", folder.display())),
+        )?;
+    }
+    Ok(())
+}

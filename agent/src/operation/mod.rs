@@ -1,0 +1,89 @@
+//! Operations: tables of journaled steps that run to their end, whether or not anybody watches, and go on
+//! after a restart of the agent.
+//!
+//! Every step may run again from its beginning: it was recorded before its effect and not after it, so nobody
+//! knows how far it came. A step therefore either finds its effect done or does it anew.
+mod power;
+mod provision;
+mod release;
+mod remove;
+mod runner;
+mod work;
+
+pub use runner::Runner;
+pub use work::{Done, StepDef, Work};
+
+use crate::journal::Kind;
+
+/// The steps of a kind of operation, in order.
+pub fn steps_of(kind: Kind) -> &'static [StepDef] {
+    match kind {
+        Kind::Provision => provision::STEPS,
+        Kind::Release => release::RELEASE,
+        Kind::Discard => release::DISCARD,
+        Kind::RepairSlot => release::REPAIR,
+        Kind::Stop => power::STOP,
+        Kind::Start => power::START,
+        Kind::Reboot => power::REBOOT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_are_those_of_the_contract() {
+        let names = |kind| {
+            steps_of(kind)
+                .iter()
+                .map(|step| step.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(Kind::Provision),
+            [
+                "verify_image",
+                "prove_disk",
+                "clone",
+                "seed",
+                "reserve_address",
+                "define",
+                "start",
+                "wait_address",
+                "wait_login"
+            ]
+        );
+        assert_eq!(
+            names(Kind::Release),
+            [
+                "stop",
+                "undefine",
+                "remove_reservation",
+                "wipe",
+                "verify_wipe"
+            ]
+        );
+        assert_eq!(
+            names(Kind::Discard),
+            ["stop", "undefine", "remove_reservation"]
+        );
+        assert_eq!(
+            names(Kind::RepairSlot),
+            ["prove_disk", "remove_reservation", "wipe", "verify_wipe"]
+        );
+        assert_eq!(names(Kind::Stop), ["stop"]);
+        let start = ["prove_disk", "define", "start", "wait_login"];
+        assert_eq!(names(Kind::Start), start);
+        assert_eq!(names(Kind::Reboot)[0], "stop");
+        assert_eq!(names(Kind::Reboot)[1..], start);
+    }
+
+    #[test]
+    fn inc_20_every_effect_of_a_provision_that_leaves_something_has_an_undo() {
+        for step in steps_of(Kind::Provision) {
+            let leaves = ["seed", "reserve_address", "define", "start"].contains(&step.name);
+            assert_eq!(step.undo.is_some(), leaves, "{}", step.name);
+        }
+    }
+}

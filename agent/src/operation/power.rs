@@ -1,0 +1,160 @@
+//! Stop, start and reboot of a VM that was provisioned. There is no undo: a VM that started and does not answer is
+//! its owner's, and is left as it is; the control plane asks what it is in.
+use std::time::Duration;
+
+use futures::FutureExt;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+
+use super::provision::{POLL, SSH_PORT, define_on, still_running};
+use super::release;
+use super::work::{Done, StepDef, Work};
+use crate::disk::Intent;
+use crate::error::{HostError, HostResult};
+use crate::guest::{LoginError, log_in};
+use crate::host::clock::BootMoment;
+use crate::ids::parse_private_ip;
+use crate::vm::PowerState;
+
+const PROVE_DISK: StepDef = StepDef {
+    name: "prove_disk",
+    run: |work| prove_disk(work).boxed(),
+    undo: None,
+};
+const DEFINE: StepDef = StepDef {
+    name: "define",
+    run: |work| define(work).boxed(),
+    undo: None,
+};
+const START_VM: StepDef = StepDef {
+    name: "start",
+    run: |work| start(work).boxed(),
+    undo: None,
+};
+const WAIT_LOGIN: StepDef = StepDef {
+    name: "wait_login",
+    run: |work| wait_login(work).boxed(),
+    undo: None,
+};
+
+/// Shut down, hard when it must be.
+pub const STOP: &[StepDef] = &[release::STOP];
+/// Prove, define on today's device, start, log in.
+pub const START: &[StepDef] = &[PROVE_DISK, DEFINE, START_VM, WAIT_LOGIN];
+/// Stop and start.
+pub const REBOOT: &[StepDef] = &[release::STOP, PROVE_DISK, DEFINE, START_VM, WAIT_LOGIN];
+
+async fn runs(work: &Work) -> HostResult<bool> {
+    let state = work.node.hypervisor.state(work.vm().as_str()).await?;
+    Ok(state == Some(PowerState::Running))
+}
+
+/// Proves every disk: it is the one that was approved, and nobody but this allocation's own domain names or uses it.
+/// Returns today's devices.
+async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
+    let intent = Intent::Boot {
+        allocation: work.operation.allocation,
+    };
+    let mut devices = Vec::new();
+    for slot in work.slots()? {
+        if !work.touched(slot.id)? {
+            return Err(HostError::device(
+                ErrorReason::DiskUnsafe,
+                format!("slot {} carries nothing of this allocation", slot.id),
+            ));
+        }
+        devices.push(work.prove(&slot, intent).await?.device());
+    }
+    Ok(devices)
+}
+
+async fn prove_disk(work: &Work) -> HostResult<Done> {
+    if runs(work).await? {
+        return Ok(Done::skipped("the domain runs on its disk already"));
+    }
+    prove(work).await?;
+    Ok(Done::with("nobody else uses the disk"))
+}
+
+/// The kernel may name the disk anew after a restart of the host: the domain is defined on what it is called now.
+async fn define(work: &Work) -> HostResult<Done> {
+    if runs(work).await? {
+        return Ok(Done::skipped("the domain runs already"));
+    }
+    let devices = prove(work).await?;
+    define_on(work, devices).await?;
+    Ok(Done::with(format!("domain {} is defined", work.vm())))
+}
+
+async fn start(work: &Work) -> HostResult<Done> {
+    work.node.hypervisor.start(work.vm().as_str()).await?;
+    let now = work.node.clock.now();
+    Ok(Done::giving(
+        "domain started",
+        json!({ "nanos": now.nanos }),
+    ))
+}
+
+/// Logs in at the slot's address: the same disk answers there, and says which boot this is.
+async fn wait_login(work: &Work) -> HostResult<Done> {
+    let request: pb::PowerRequest = work.request()?;
+    let user = request.guest_user.parse()?;
+    let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
+    let timeout = request
+        .boot_timeout
+        .and_then(|timeout| Duration::try_from(timeout).ok())
+        .filter(|timeout| !timeout.is_zero())
+        .unwrap_or(Duration::from_secs(
+            work.node.settings.limits.boot_timeout_s,
+        ));
+    let now = work.node.clock.now();
+    let nanos = work.operation.output("start")["nanos"].as_u64();
+    let deadline = BootMoment {
+        nanos: nanos.unwrap_or(now.nanos),
+        ..now
+    }
+    .plus(timeout);
+    let nonce = format!("gpuaas-{}", uuid::Uuid::new_v4().simple());
+    let mut last = LoginError::TooSlow;
+    loop {
+        let left = deadline
+            .remaining(&work.node.clock.now())
+            .min(work.remaining());
+        if left.is_zero() {
+            return Err(HostError::guest(
+                ErrorReason::GuestNoLogin,
+                format!("no login as {} in time: {last}", request.guest_user),
+            ));
+        }
+        let server = (ip, SSH_PORT).into();
+        match log_in(server, &user, &work.node.relay, &nonce, left).await {
+            Ok(login) => match login.boot_id {
+                Some(boot_id) => {
+                    return Ok(Done::giving(
+                        "the guest runs commands",
+                        json!({ "boot_id": boot_id }),
+                    ));
+                }
+                None => last = LoginError::NoCommand,
+            },
+            Err(error) => last = error,
+        }
+        still_running(work, ErrorReason::GuestNoLogin).await?;
+        work.progress(0, &last.to_string());
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The proof of a start.
+pub fn result(work: &Work) -> pb::HostOperation {
+    let boot_id = work.operation.output("wait_login")["boot_id"]
+        .as_str()
+        .unwrap_or_default();
+    pb::HostOperation {
+        power_result: Some(pb::PowerResult {
+            boot_id: boot_id.to_owned(),
+        }),
+        ..pb::HostOperation::default()
+    }
+}

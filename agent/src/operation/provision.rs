@@ -1,0 +1,440 @@
+//! Provision: from image to a login that works.
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+
+use super::remove;
+use super::work::{Done, StepDef, Work};
+use crate::dhcp::{LeaseState, Reservation};
+use crate::disk::Intent;
+use crate::error::{HostError, HostResult, io_error};
+use crate::guest::{LoginError, log_in};
+use crate::host::clock::BootMoment;
+use crate::ids::{Mac, parse_private_ip};
+use crate::image::ImageSource;
+use crate::image::clone::clone_image;
+use crate::image::seed::{Seed, write_iso};
+use crate::vm::PowerState;
+use crate::vm::domain_xml::{DomainSpec, domain_xml};
+
+/// Left of the budget for the undo when a guest never answers.
+const UNDO_MARGIN: Duration = Duration::from_secs(10);
+/// Between two looks at a guest that boots.
+pub const POLL: Duration = Duration::from_millis(400);
+/// Where sshd listens in the guest.
+pub const SSH_PORT: u16 = 22;
+
+/// The steps.
+pub const STEPS: &[StepDef] = &[
+    StepDef {
+        name: "verify_image",
+        run: |work| verify_image(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "prove_disk",
+        run: |work| prove_disk(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "clone",
+        run: |work| clone(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "seed",
+        run: |work| seed(work).boxed(),
+        undo: Some(undo_seed),
+    },
+    StepDef {
+        name: "reserve_address",
+        run: |work| reserve_address(work).boxed(),
+        undo: Some(undo_reservation),
+    },
+    StepDef {
+        name: "define",
+        run: |work| define(work).boxed(),
+        undo: Some(undo_define),
+    },
+    StepDef {
+        name: "start",
+        run: |work| start(work).boxed(),
+        undo: Some(undo_start),
+    },
+    StepDef {
+        name: "wait_address",
+        run: |work| wait_address(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "wait_login",
+        run: |work| wait_login(work).boxed(),
+        undo: None,
+    },
+];
+
+fn undo_seed(work: &Work) -> BoxFuture<'_, HostResult<()>> {
+    async { remove::seed(&work.node, work.operation.allocation) }.boxed()
+}
+
+fn undo_reservation(work: &Work) -> BoxFuture<'_, HostResult<()>> {
+    remove::reservation(&work.node, work.operation.allocation).boxed()
+}
+
+fn undo_define(work: &Work) -> BoxFuture<'_, HostResult<()>> {
+    remove::undefine(&work.node, work.operation.allocation).boxed()
+}
+
+fn undo_start(work: &Work) -> BoxFuture<'_, HostResult<()>> {
+    remove::destroy(&work.node, work.operation.allocation).boxed()
+}
+
+fn image(request: &pb::ProvisionRequest) -> HostResult<ImageSource> {
+    let image = request.image.clone().unwrap_or_default();
+    Ok(ImageSource {
+        digest: image.digest.parse()?,
+        source_uri: image.source_uri,
+        size_bytes: image.size_bytes,
+    })
+}
+
+async fn verify_image(work: &Work) -> HostResult<Done> {
+    let source = image(&work.request()?)?;
+    let file = work
+        .node
+        .images
+        .ensure(&source, |percent| {
+            work.progress(percent, "pulling the image");
+        })
+        .await?;
+    Ok(Done::giving(
+        format!("{} is in the cache", source.digest),
+        json!({ "file": file }),
+    ))
+}
+
+async fn prove_disk(work: &Work) -> HostResult<Done> {
+    let mut seen = Vec::new();
+    for slot in work.slots()? {
+        let disk = work
+            .prove(
+                &slot,
+                Intent::Clone {
+                    touched: work.touched(slot.id)?,
+                },
+            )
+            .await?;
+        seen.push(format!(
+            "{} is {}",
+            disk.identity(),
+            disk.device().display()
+        ));
+    }
+    Ok(Done::with(seen.join(", ")))
+}
+
+async fn clone(work: &Work) -> HostResult<Done> {
+    let source = image(&work.request()?)?;
+    let slots = work.slots()?;
+    let boot = work.boot_slot()?;
+    let disk = work
+        .prove(
+            &boot,
+            Intent::Clone {
+                touched: work.touched(boot.id)?,
+            },
+        )
+        .await?;
+    let ids: Vec<_> = slots.iter().map(|slot| slot.id).collect();
+    work.node.journal.mark_touched(&ids)?;
+    let file = work.node.images.file(&source.digest);
+    let disk = work.node.probe.claim(disk).await?;
+    clone_image(&file, &disk, work.remaining(), |percent| {
+        work.progress(percent, "cloning the image");
+    })
+    .await?;
+    Ok(Done::with(format!("cloned onto {}", disk.identity())))
+}
+
+async fn seed(work: &Work) -> HostResult<Done> {
+    let request: pb::ProvisionRequest = work.request()?;
+    let mut keys = Vec::new();
+    for key in request
+        .ssh_public_keys
+        .iter()
+        .map(String::as_str)
+        .chain([work.node.relay.public()])
+    {
+        keys.push(key.parse()?);
+    }
+    let drivers = request.image.clone().unwrap_or_default().driver_strategy();
+    let seed = Seed {
+        allocation: work.operation.allocation,
+        hostname: request.hostname.parse()?,
+        user: request.guest_user.parse()?,
+        keys,
+        drivers: if work.node.settings.profile.lab {
+            DriverStrategy::None
+        } else {
+            drivers
+        },
+    };
+    let folder = work.node.seed_dir(&work.vm());
+    std::fs::create_dir_all(&folder).map_err(io_error("cannot make the seed's folder"))?;
+    write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;
+    Ok(Done::with("seed written"))
+}
+
+async fn reserve_address(work: &Work) -> HostResult<Done> {
+    let bindings = work.boot_slot()?.bindings;
+    let wanted = Reservation {
+        vm: work.vm(),
+        mac: bindings.management_mac.parse()?,
+        ip: parse_private_ip(&bindings.private_ip)?,
+    };
+    let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
+        other.vm != wanted.vm && (other.mac == wanted.mac || other.ip == wanted.ip)
+    });
+    for stale in in_the_way {
+        // The hold says the slot is ours; whose address this was has no domain any more, or something is wrong.
+        if let Some(state) = work.node.hypervisor.state(stale.vm.as_str()).await? {
+            return Err(HostError::host(
+                ErrorReason::HostNotReady,
+                format!(
+                    "{} is reserved for domain {}, which is {}",
+                    stale.ip,
+                    stale.vm,
+                    state.as_str()
+                ),
+            ));
+        }
+        tracing::warn!(vm = %stale.vm, ip = %stale.ip, "remove a stale reservation");
+        work.node.dhcp.remove(&stale.vm)?;
+    }
+    let before = work
+        .node
+        .dhcp
+        .lease(&wanted.mac)?
+        .map(|lease| lease.expires);
+    work.node.dhcp.reserve(&wanted)?;
+    Ok(Done::giving(
+        format!("{} is {}", wanted.mac, wanted.ip),
+        json!({ "before": before }),
+    ))
+}
+
+async fn define(work: &Work) -> HostResult<Done> {
+    let running = work.node.hypervisor.state(work.vm().as_str()).await?;
+    if running == Some(PowerState::Running) {
+        return Err(HostError::host(
+            ErrorReason::HypervisorFailed,
+            "a domain of this name runs already",
+        ));
+    }
+    if running.is_some() {
+        // Our own definition from before a restart; without it the disks are nobody's and can be proven.
+        remove::undefine(&work.node, work.operation.allocation).await?;
+    }
+    let mut disks = Vec::new();
+    for slot in work.slots()? {
+        disks.push(
+            work.prove(&slot, Intent::Clone { touched: true })
+                .await?
+                .device(),
+        );
+    }
+    let uuid = define_on(work, disks).await?;
+    Ok(Done::giving(
+        format!("domain {} is defined", work.vm()),
+        json!({ "uuid": uuid }),
+    ))
+}
+
+/// Defines the allocation's domain on these devices, or defines it again under the same name and UUID, which keeps
+/// its NVRAM. Returns the UUID.
+pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResult<String> {
+    let plan = &work.operation.plan;
+    let shape = plan.shape.unwrap_or_default();
+    let mut hostdevs = Vec::new();
+    for address in plan
+        .gpu_pci_addresses
+        .iter()
+        .chain(&plan.fabric_vf_pci_addresses)
+    {
+        hostdevs.push(address.parse()?);
+    }
+    let spec = DomainSpec {
+        name: work.vm(),
+        uuid: work.operation.allocation.0,
+        vcpus: shape.vcpus,
+        memory_mib: shape.memory_mib,
+        hugepages: shape.hugepages,
+        disks,
+        seed: work.node.seed_iso(&work.vm()),
+        mac: plan.mac.parse()?,
+        port: work.operation.allocation.port_name(),
+        hostdevs,
+        cpu_pins: plan.cpu_pins.clone(),
+        numa_node: plan.numa_node,
+    };
+    let xml = domain_xml(
+        &spec,
+        &work.node.settings.profile,
+        &work.node.settings.network,
+    )?;
+    work.node.hypervisor.define(xml).await
+}
+
+async fn start(work: &Work) -> HostResult<Done> {
+    work.node.hypervisor.start(work.vm().as_str()).await?;
+    let now = work.node.clock.now();
+    Ok(Done::giving(
+        "domain started",
+        json!({ "nanos": now.nanos }),
+    ))
+}
+
+/// When the guest must have answered: its boot timeout from the start, within the budget.
+fn boot_deadline(work: &Work) -> HostResult<BootMoment> {
+    let request: pb::ProvisionRequest = work.request()?;
+    let timeout = request.image.and_then(|image| image.boot_timeout);
+    let timeout = timeout
+        .and_then(|timeout| Duration::try_from(timeout).ok())
+        .filter(|timeout| !timeout.is_zero());
+    let timeout = timeout.unwrap_or(Duration::from_secs(
+        work.node.settings.limits.boot_timeout_s,
+    ));
+    let now = work.node.clock.now();
+    let nanos = work.operation.output("start")["nanos"]
+        .as_u64()
+        .unwrap_or(now.nanos);
+    let by_boot = BootMoment {
+        boot_id: now.boot_id.clone(),
+        nanos,
+    }
+    .plus(timeout);
+    let by_budget = now.plus(work.remaining().saturating_sub(UNDO_MARGIN));
+    Ok(if by_boot.nanos < by_budget.nanos {
+        by_boot
+    } else {
+        by_budget
+    })
+}
+
+/// A guest that ended will not answer any more.
+pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
+    match work.node.hypervisor.state(work.vm().as_str()).await? {
+        Some(PowerState::Running) => Ok(()),
+        Some(state) => Err(HostError::guest(
+            reason,
+            format!("the guest is {}", state.as_str()),
+        )),
+        None => Err(HostError::host(
+            ErrorReason::HypervisorFailed,
+            "the domain is gone",
+        )),
+    }
+}
+
+async fn wait_address(work: &Work) -> HostResult<Done> {
+    let bindings = work.boot_slot()?.bindings;
+    let mac: Mac = bindings.management_mac.parse()?;
+    let expected = parse_private_ip(&bindings.private_ip)?;
+    let before = work.operation.output("reserve_address")["before"].as_u64();
+    let deadline = boot_deadline(work)?;
+    loop {
+        let lease = work.node.dhcp.lease(&mac)?;
+        let state = LeaseState::of(lease.as_ref(), expected, before);
+        if state == LeaseState::Bound {
+            let actual = lease.map(|lease| lease.ip.to_string());
+            let report = json!({ "actual_ip": actual, "lease_state": state.as_str() });
+            return Ok(Done::giving(format!("{mac} has {expected}"), report));
+        }
+        if deadline.remaining(&work.node.clock.now()).is_zero() {
+            return Err(HostError::guest(
+                ErrorReason::GuestNoAddress,
+                format!(
+                    "the guest did not take its address {expected} in time, its lease is {}",
+                    state.as_str()
+                ),
+            ));
+        }
+        still_running(work, ErrorReason::GuestNoAddress).await?;
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn wait_login(work: &Work) -> HostResult<Done> {
+    let request: pb::ProvisionRequest = work.request()?;
+    let user = request.guest_user.parse()?;
+    let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
+    let deadline = boot_deadline(work)?;
+    let nonce = format!("gpuaas-{}", uuid::Uuid::new_v4().simple());
+    let mut last = LoginError::TooSlow;
+    loop {
+        let left = deadline.remaining(&work.node.clock.now());
+        if left.is_zero() {
+            return Err(HostError::guest(
+                ErrorReason::GuestNoLogin,
+                format!("no login as {} in time: {last}", request.guest_user),
+            ));
+        }
+        let server = (ip, SSH_PORT).into();
+        match log_in(server, &user, &work.node.relay, &nonce, left).await {
+            Ok(login) => {
+                return Ok(Done::giving(
+                    "the guest runs commands",
+                    json!({ "host_key": login.host_key, "boot_id": login.boot_id }),
+                ));
+            }
+            Err(error) => last = error,
+        }
+        still_running(work, ErrorReason::GuestNoLogin).await?;
+        work.progress(0, &last.to_string());
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The result that the steps' outputs add up to.
+pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
+    let boot = work.boot_slot()?;
+    let bindings = &boot.bindings;
+    let access = &work.node.settings.access;
+    let (access_host, access_port) = if access.host.is_empty() {
+        (bindings.private_ip.clone(), u32::from(SSH_PORT))
+    } else {
+        (
+            access.host.clone(),
+            u32::from(access.port_base) + boot.index,
+        )
+    };
+    let text = |step: &str, key: &str| {
+        work.operation.output(step)[key]
+            .as_str()
+            .map(str::to_owned)
+            .unwrap_or_default()
+    };
+    let provisioned = pb::ProvisionResult {
+        mac: bindings.management_mac.clone(),
+        expected_ip: bindings.private_ip.clone(),
+        actual_ip: text("wait_address", "actual_ip"),
+        lease_state: text("wait_address", "lease_state"),
+        ssh_ready: true,
+        ssh_port: u32::from(SSH_PORT),
+        access_host,
+        access_port,
+        ssh_host_keys: vec![text("wait_login", "host_key")],
+        domain_uuid: text("define", "uuid"),
+        image_digest: image(&work.request()?)?.digest.to_string(),
+        boot_id: text("wait_login", "boot_id"),
+    };
+    Ok(pb::HostOperation {
+        provision_result: Some(provisioned),
+        ..pb::HostOperation::default()
+    })
+}

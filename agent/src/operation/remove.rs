@@ -1,0 +1,73 @@
+//! Removal of what a VM leaves on the host: domain, NVRAM, reservation, seed, port. Used by the undo of a
+//! provision, by discard and by release alike; every part may be gone already.
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::error::{HostError, HostResult, io_error};
+use crate::host::exec;
+use crate::ids::AllocationId;
+use crate::node::Node;
+use crate::settings::BridgeKind;
+
+/// How often a domain is removed that is there again.
+const UNDEFINE_TRIES: u32 = 3;
+
+/// Stops the domain hard.
+pub async fn destroy(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    node.hypervisor.destroy(allocation.vm_name().as_str()).await
+}
+
+/// Stops the domain hard, removes it with its NVRAM, and checks that it is gone (INC-26). A start that was given up may
+/// still be on its way through the hypervisor and come after the stop; it is stopped then, and cannot come again.
+pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    let name = allocation.vm_name();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        node.hypervisor.destroy(name.as_str()).await?;
+        node.hypervisor.undefine(name.as_str()).await?;
+        match node.hypervisor.state(name.as_str()).await? {
+            None => return Ok(()),
+            Some(_) if tries < UNDEFINE_TRIES => {}
+            Some(state) => {
+                return Err(HostError::host(
+                    ErrorReason::HypervisorFailed,
+                    format!(
+                        "domain {name} is still {} after it was undefined",
+                        state.as_str()
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// Removes the reservation (INC-20) and the port on the bridge.
+pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    node.dhcp.remove(&allocation.vm_name())?;
+    if node.settings.network.bridge_kind == BridgeKind::Ovs {
+        let port = allocation.port_name();
+        let arguments = [
+            "--timeout=10",
+            "--if-exists",
+            "del-port",
+            node.settings.network.bridge.as_str(),
+            &port,
+        ];
+        exec::run("ovs-vsctl", &arguments, Duration::from_secs(15))
+            .await?
+            .success("ovs-vsctl")?;
+    }
+    Ok(())
+}
+
+/// Removes the seed.
+pub fn seed(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    match std::fs::remove_dir_all(node.seed_dir(&allocation.vm_name())) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io_error("cannot remove the seed")(error))
+        }
+        _ => Ok(()),
+    }
+}

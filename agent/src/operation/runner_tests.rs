@@ -1,0 +1,232 @@
+//! What the runner makes of operations it finds in the journal, on libvirt's test driver.
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use uuid::Uuid;
+
+use super::*;
+use crate::host::clock::BootMoment;
+use crate::settings::Settings;
+
+fn node(folder: &std::path::Path) -> Arc<Node> {
+    let text = format!(
+        "state_dir = {folder:?}\nlibvirt_uri = \"test:///default\"\n\
+         [profile]\nname = \"lab\"\nlab = true\nhypervisor = \"qemu\"\ncpu_model = \"qemu64\"\n\
+         [images]\ncache_dir = {cache:?}\n[relay]\nkey_file = {key:?}\n[dhcp]\nhosts_dir = {folder:?}\n\
+         leases_file = {key:?}\npid_file = {key:?}\n[network]\nbridge_kind = \"linux\"\n",
+        cache = folder.join("cache"),
+        key = folder.join("id"),
+    );
+    let settings: Settings = toml::from_str(&text).unwrap();
+    Arc::new(Node::open(settings, b"").unwrap())
+}
+
+fn operation(kind: Kind, deadline: BootMoment) -> NewOperation {
+    NewOperation {
+        id: OperationId(Uuid::now_v7()),
+        kind,
+        allocation: AllocationId(Uuid::now_v7()),
+        request: Vec::new(),
+        request_hash: String::new(),
+        lease_request: pb::AcquireLeaseRequest::default(),
+        plan: pb::BundlePlan::default(),
+        traceparent: String::new(),
+        deadline,
+        started_ms: 0,
+        steps: steps_of(kind).iter().map(|step| step.name).collect(),
+    }
+}
+
+async fn ended(node: &Node, id: OperationId) -> OperationRow {
+    let mut changes = node.journal.changes();
+    loop {
+        changes.mark_unchanged();
+        let row = node.journal.operation(id).unwrap().unwrap();
+        if row.state != State::Running {
+            return row;
+        }
+        changes.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn d_10_an_operation_of_an_earlier_boot_is_undone_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let before = BootMoment {
+        boot_id: "an earlier boot".into(),
+        nanos: u64::MAX,
+    };
+    let new = operation(Kind::Provision, before);
+    node.journal.start_operation(&new).unwrap();
+    node.journal.begin_step(new.id, "seed", 0).unwrap();
+    let seed = node.seed_dir(&new.allocation.vm_name());
+    std::fs::create_dir_all(&seed).unwrap();
+    assert_eq!(Runner::new(Arc::clone(&node)).resume().unwrap(), 1);
+    let row = ended(&node, new.id).await;
+    let failure = row.failure.unwrap();
+    assert_eq!(
+        (failure.reason.as_str(), failure.host_clean),
+        ("LEASE_EXPIRED", true)
+    );
+    assert!(!seed.exists());
+    assert_eq!(
+        Runner::new(node).resume().unwrap(),
+        0,
+        "an operation that ended is not taken up again"
+    );
+}
+
+#[tokio::test]
+async fn inc_22_a_budget_that_is_over_ends_the_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let new = operation(Kind::Provision, node.clock.now());
+    let id = new.id;
+    Runner::new(Arc::clone(&node)).begin(new).unwrap();
+    let row = ended(&node, id).await;
+    assert_eq!(row.state, State::Failed);
+    assert_eq!(row.failure.unwrap().reason, "DEADLINE_EXCEEDED");
+}
+
+#[tokio::test]
+async fn a_discard_of_nothing_succeeds_and_keeps_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let new = operation(
+        Kind::Discard,
+        node.clock.now().plus(Duration::from_secs(60)),
+    );
+    let id = new.id;
+    Runner::new(Arc::clone(&node)).begin(new).unwrap();
+    let row = ended(&node, id).await;
+    assert_eq!(row.state, State::Succeeded, "{:?}", row.failure);
+    assert_eq!(row.steps[0].status, StepStatus::Skipped);
+}
+
+/// An operation on one slot under a lease that was taken for `purpose`.
+fn on_slot(node: &Node, kind: Kind, purpose: pb::LeasePurpose) -> (NewOperation, SlotId) {
+    let mut new = operation(kind, node.clock.now().plus(Duration::from_secs(60)));
+    let slot = SlotId(Uuid::now_v7());
+    let bindings = gpuaas_proto::gpuaas::common::v1::SlotBindings {
+        nvme_device: format!("lab-disk:{}", Uuid::now_v7()),
+        nvme_bytes: 1 << 20,
+        destructive_wipe_policy: "blkdiscard".into(),
+        ..Default::default()
+    };
+    new.lease_request = pb::AcquireLeaseRequest {
+        allocation_id: new.allocation.to_string(),
+        slots: vec![pb::SlotGrant {
+            slot_id: slot.to_string(),
+            bindings: Some(bindings),
+            ..Default::default()
+        }],
+        purpose: purpose.into(),
+        ..Default::default()
+    };
+    (new, slot)
+}
+
+fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
+    let ask = crate::lease::Ask {
+        allocation: new.allocation,
+        slots: vec![(slot, crate::ids::Token::default())],
+        purpose: crate::lease::Purpose::Release,
+    };
+    let now = node.clock.now();
+    let id = crate::ids::LeaseId(Uuid::now_v7());
+    let granted =
+        node.journal
+            .grant_lease(&ask, id, &new.deadline, &now, &new.lease_request, &new.plan);
+    granted.unwrap().unwrap();
+}
+
+/// A release that was asked for again after its proof has a lease and no hold: the slot may be another's by now.
+#[tokio::test]
+async fn d_29_a_slot_that_is_not_held_is_never_wiped() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let (new, _) = on_slot(&node, Kind::Release, pb::LeasePurpose::Release);
+    let id = new.id;
+    Runner::new(Arc::clone(&node)).begin(new).unwrap();
+    let failure = ended(&node, id).await.failure.unwrap();
+    assert_eq!(
+        (failure.step.as_str(), failure.reason.as_str()),
+        ("wipe", "LEASE_REQUIRED"),
+        "{}",
+        failure.message
+    );
+}
+
+/// A provision that was under way when another worker took the lease for a release: it comes too late.
+#[tokio::test]
+async fn d_08_a_late_provision_never_writes_under_the_lease_of_a_release() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let (new, slot) = on_slot(&node, Kind::Provision, pb::LeasePurpose::Release);
+    hold(&node, &new, slot);
+    node.journal.start_operation(&new).unwrap();
+    let nothing = serde_json::Value::Null;
+    node.journal
+        .end_step(new.id, "verify_image", StepStatus::Done, "", &nothing, 0)
+        .unwrap();
+    Runner::new(Arc::clone(&node)).resume().unwrap();
+    let failure = ended(&node, new.id).await.failure.unwrap();
+    assert_eq!(
+        (failure.step.as_str(), failure.reason.as_str()),
+        ("prove_disk", "LEASE_REQUIRED"),
+        "{}",
+        failure.message
+    );
+}
+
+/// The start of a VM was given up and undone, and comes true all the same afterwards: nothing runs in the end.
+#[tokio::test]
+async fn inc_26_a_start_that_comes_after_its_undo_leaves_no_vm() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let new = operation(
+        Kind::Provision,
+        node.clock.now().plus(Duration::from_secs(60)),
+    );
+    node.journal.start_operation(&new).unwrap();
+    node.journal.begin_step(new.id, "define", 0).unwrap();
+    let name = new.allocation.vm_name();
+    let xml = format!(
+        "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
+    );
+    node.hypervisor.define(xml).await.unwrap();
+    node.hypervisor.start(name.as_str()).await.unwrap();
+    let failure = Failure {
+        reason: "STATE_CONFLICT".into(),
+        message: String::new(),
+        step: "start".into(),
+        class: 0,
+        host_clean: false,
+    };
+    node.journal.record_failure(new.id, &failure).unwrap();
+    Runner::new(Arc::clone(&node)).resume().unwrap();
+    ended(&node, new.id).await;
+    // the driver has no NVRAM, so it removes nothing; what matters here is that nothing runs
+    let state = node.hypervisor.state(name.as_str()).await.unwrap();
+    assert_eq!(state, Some(crate::vm::PowerState::ShutOff));
+}
+
+#[tokio::test]
+async fn allocations_whose_operations_ended_are_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let runner = Runner::new(Arc::clone(&node));
+    for _ in 0..3 {
+        let new = operation(
+            Kind::Discard,
+            node.clock.now().plus(Duration::from_secs(60)),
+        );
+        let id = new.id;
+        runner.begin(new).unwrap();
+        ended(&node, id).await;
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while !lock(&runner.turns).is_empty() {
+        assert!(std::time::Instant::now() < deadline, "turns are kept");
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,379 @@
+//! Settings of the agent: the host profile and where the host's services keep their files.
+//!
+//! # What the agent needs from its host
+//!
+//! The agent starts no host service. Before it serves, the host (a systemd unit on a GPU node, the sandbox of
+//! `deploy/lab` in development) has brought up, in the network and mount namespace the agent runs in:
+//!
+//! | thing | setting | lab value |
+//! |---|---|---|
+//! | libvirtd (and virtlogd) | `agent.libvirt_uri` | `qemu:///system`, socket `/run/libvirt/libvirt-sock` |
+//! | bridge with the gateway's address | `agent.network.bridge`, `.gateway` | Open vSwitch `ovsbr0`, `datapath_type=netdev`, `10.100.0.1/24`, up |
+//! | dnsmasq reading one file per VM | `agent.dhcp.hosts_dir` | `--dhcp-hostsdir=DIR` (the agent writes `gpuaas-<vm name>.conf`, then sends SIGHUP, which keeps every lease) |
+//! | dnsmasq's pid and lease files | `agent.dhcp.pid_file`, `.leases_file` | `--pid-file=…`, `--dhcp-leasefile=…` |
+//! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --port=0` on the bridge |
+//! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
+//! | slot disks | `agent.lab_disks` | a loop device per backing file, attached before the agent starts; the agent never attaches or detaches |
+//! | a way in from outside | `agent.access` | loopback port `22000 + slot index` forwarded to port 22 of `10.100.0.(10 + slot index)` |
+//!
+//! The hosts directory must be a real directory that only the agent writes. The cache directory holds whole
+//! images; in the lab it may be on any file system that takes `O_DIRECT`.
+//!
+//! # Configuration file
+//!
+//! The common sections (`cell`, `[server]`, `[tls]`, `[peers]`, `[telemetry]`) are those of every service.
+//! `[tls] ca_file` is given; `cert_file` and `key_file` name files that enrolment writes, by convention
+//! `<state_dir>/tls/cert.pem` and `<state_dir>/tls/key.pem`. A complete lab file:
+//!
+//! ```toml
+//! cell = 1
+//! [server]
+//! listen = ["10.99.0.2:7110", "127.0.0.1:7110"]
+//! metrics_listen = "127.0.0.1:7210"
+//! [tls]
+//! ca_file = "/srv/lab/ca.pem"
+//! cert_file = "/srv/lab/agent/tls/cert.pem"
+//! key_file = "/srv/lab/agent/tls/key.pem"
+//! [peers]
+//! inventory = "https://10.99.0.1:7101"
+//! [telemetry]
+//! log = "info"
+//! otlp_endpoint = ""
+//!
+//! [agent]
+//! state_dir = "/srv/lab/agent"                 # journal.sqlite, tls/, seeds/
+//! advertised_address = "10.99.0.2:7110"        # where allocation dials this agent
+//! libvirt_uri = "qemu:///system"
+//!
+//! [agent.profile]
+//! name = "lab"
+//! lab = true
+//! hypervisor = "qemu"                          # or "kvm"; never guessed from /dev/kvm
+//! cpu_model = "qemu64"                         # or "host-passthrough"
+//!
+//! [agent.network]
+//! bridge = "ovsbr0"
+//! bridge_kind = "ovs"                          # or "linux"
+//! datapath = "netdev"                          # or "system"
+//! gateway = "10.100.0.1/24"
+//!
+//! [agent.dhcp]
+//! hosts_dir = "/run/gpuaas-lab/dnsmasq.d"
+//! leases_file = "/run/gpuaas-lab/dnsmasq.leases"
+//! pid_file = "/run/gpuaas-lab/dnsmasq.pid"
+//!
+//! [agent.images]
+//! cache_dir = "/srv/lab/image-cache"
+//! registry_ca_file = "/srv/lab/ca.pem"         # CA of the OCI registry; empty: [tls] ca_file
+//!
+//! [agent.relay]
+//! key_file = "/srv/lab/terminal/id_ed25519"    # made if missing, never overwritten
+//!
+//! [agent.access]
+//! host = "127.0.0.1"                           # what a user's ssh command names
+//! port_base = 22000                            # plus the slot's index
+//!
+//! [agent.enrolment]
+//! token_file = "/srv/lab/enrolment-token"      # single use; deleted after enrolment
+//!
+//! [[agent.lab_disks]]
+//! id = "0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00"  # identity lab-disk:<id>
+//! backing_file = "/srv/lab/disks/slot0.img"
+//! [[agent.lab_disks]]
+//! id = "0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a01"
+//! backing_file = "/srv/lab/disks/slot1.img"
+//! ```
+//!
+//! Slot indexes of a lab host follow the order of `lab_disks`.
+//!
+//! With the cargo feature `fault-injection` (never in a product build) two more things are read: the file
+//! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
+//! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
+//! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+/// The section `[agent]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Journal, certificate and seeds; made with mode 0711, so that the hypervisor reads seeds.
+    pub state_dir: PathBuf,
+    /// `/proc`, `/sys` and `/etc` are read below this folder, so that recorded hosts run through the same code.
+    #[serde(default = "defaults::root")]
+    pub root: PathBuf,
+    /// "host:port" under which the control plane dials this agent.
+    #[serde(default)]
+    pub advertised_address: String,
+    /// libvirt connection.
+    #[serde(default = "defaults::libvirt_uri")]
+    pub libvirt_uri: String,
+    /// What kind of host this is.
+    pub profile: HostProfile,
+    /// Bridge of the management vNICs.
+    #[serde(default)]
+    pub network: Network,
+    /// Files of dnsmasq.
+    #[serde(default)]
+    pub dhcp: Dhcp,
+    /// Image cache and registry.
+    #[serde(default)]
+    pub images: Images,
+    /// Key by which this host logs into its guests.
+    #[serde(default)]
+    pub relay: Relay,
+    /// How a user reaches a guest from outside.
+    #[serde(default)]
+    pub access: Access,
+    /// First start of a host instance.
+    #[serde(default)]
+    pub enrolment: Enrolment,
+    /// Backing files that play NVMe disks, lab only.
+    #[serde(default)]
+    pub lab_disks: Vec<LabDisk>,
+    /// Bounds of time and size.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hypervisor {
+    /// Hardware virtualisation.
+    Kvm,
+    /// Software emulation.
+    Qemu,
+}
+
+impl Hypervisor {
+    /// The libvirt domain type.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Qemu => "qemu",
+        }
+    }
+}
+
+/// The host profile.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostProfile {
+    /// Name, for example "lab" or "h200-slice".
+    pub name: String,
+    /// Marks a host without GPUs; its slots are of class `lab`.
+    #[serde(default)]
+    pub lab: bool,
+    /// Domain type.
+    pub hypervisor: Hypervisor,
+    /// libvirt CPU model, or "host-passthrough".
+    pub cpu_model: String,
+    /// Machine type.
+    #[serde(default = "defaults::machine")]
+    pub machine: String,
+    /// Bus of the seed CD. `sata` is invisible to kernels without AHCI.
+    #[serde(default = "defaults::seed_bus")]
+    pub seed_bus: String,
+    /// `<locked/>` memory, where the host can limit it.
+    #[serde(default)]
+    pub memory_locking: bool,
+    /// Whether this host offers 1 GiB hugepages (D-55); a VM gets them only when its shape asks.
+    #[serde(default)]
+    pub hugepages: bool,
+    /// UEFI code without Secure Boot (D-51).
+    #[serde(default = "defaults::firmware_code")]
+    pub firmware_code: PathBuf,
+    /// UEFI variables template (D-51).
+    #[serde(default = "defaults::firmware_vars_template")]
+    pub firmware_vars_template: PathBuf,
+    /// QEMU binary.
+    #[serde(default = "defaults::emulator")]
+    pub emulator: PathBuf,
+}
+
+/// Kind of bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BridgeKind {
+    /// Open vSwitch.
+    Ovs,
+    /// Linux bridge.
+    Linux,
+}
+
+/// Bridge of the management vNICs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// Name of the bridge.
+    pub bridge: String,
+    /// Open vSwitch or Linux.
+    pub bridge_kind: BridgeKind,
+    /// Open vSwitch datapath: "system" or "netdev".
+    pub datapath: String,
+    /// The bridge's own address with its prefix length.
+    pub gateway: String,
+    /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01).
+    pub mode: String,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            bridge: "ovsbr0".into(),
+            bridge_kind: BridgeKind::Ovs,
+            datapath: "system".into(),
+            gateway: "10.100.0.1/24".into(),
+            mode: "private-nat".into(),
+        }
+    }
+}
+
+/// Files of dnsmasq.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dhcp {
+    /// dnsmasq's `--dhcp-hostsdir` (D-63).
+    pub hosts_dir: PathBuf,
+    /// dnsmasq's `--dhcp-leasefile`.
+    pub leases_file: PathBuf,
+    /// dnsmasq's `--pid-file`.
+    pub pid_file: PathBuf,
+}
+
+impl Default for Dhcp {
+    fn default() -> Self {
+        Self {
+            hosts_dir: "/etc/dnsmasq.d/gpuaas-hosts".into(),
+            leases_file: "/var/lib/misc/dnsmasq.leases".into(),
+            pid_file: "/run/dnsmasq/dnsmasq.pid".into(),
+        }
+    }
+}
+
+/// Image cache and registry.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Images {
+    /// One file per digest: `<cache_dir>/sha256-<hex>.raw`.
+    pub cache_dir: PathBuf,
+    /// CA that signed the registry's certificate; empty: the CA of `[tls]`.
+    pub registry_ca_file: PathBuf,
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Self {
+            cache_dir: "/var/lib/gpuaas/image-cache".into(),
+            registry_ca_file: PathBuf::new(),
+        }
+    }
+}
+
+/// Key by which this host logs into its guests (D-86).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Relay {
+    /// Private key in OpenSSH format; the public half is beside it as `.pub`.
+    pub key_file: PathBuf,
+}
+
+impl Default for Relay {
+    fn default() -> Self {
+        Self {
+            key_file: "/var/lib/gpuaas/terminal/id_ed25519".into(),
+        }
+    }
+}
+
+/// How a user reaches a guest from outside.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Access {
+    /// Name or address in the user's ssh command; empty: the guest's own address and port 22.
+    pub host: String,
+    /// Port of slot 0; a slot's port is this plus its index.
+    pub port_base: u16,
+}
+
+/// First start of a host instance.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Enrolment {
+    /// File with the single-use token; deleted after enrolment.
+    pub token_file: PathBuf,
+}
+
+/// A backing file that plays an NVMe disk.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabDisk {
+    /// Identity of the disk, `lab-disk:<id>`.
+    pub id: Uuid,
+    /// The sparse file behind the loop device.
+    pub backing_file: PathBuf,
+}
+
+/// Bounds of time and size. All times in seconds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Longest graceful shutdown a caller may ask for.
+    pub max_graceful_s: u64,
+    /// Longest lease.
+    pub max_lease_s: u64,
+    /// Longest wait for the guest's address when the image names no boot timeout.
+    pub boot_timeout_s: u64,
+    /// Budget of an operation when the caller gives none: 20 minutes (INC-22).
+    pub budget_s: u64,
+    /// Disks up to this size are read back whole after a wipe; larger ones at both ends and in samples.
+    pub full_verify_bytes: u64,
+    /// Bytes read back of a larger disk.
+    pub sample_verify_bytes: u64,
+    /// Largest image that is pulled.
+    pub max_image_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const GIB: u64 = 1 << 30;
+        Self {
+            max_graceful_s: 600,
+            max_lease_s: 3600,
+            boot_timeout_s: 300,
+            budget_s: 1200,
+            full_verify_bytes: 16 * GIB,
+            sample_verify_bytes: 4 * GIB,
+            max_image_bytes: 256 * GIB,
+        }
+    }
+}
+
+mod defaults {
+    use std::path::PathBuf;
+
+    pub fn root() -> PathBuf {
+        "/".into()
+    }
+    pub fn libvirt_uri() -> String {
+        "qemu:///system".into()
+    }
+    pub fn machine() -> String {
+        "q35".into()
+    }
+    pub fn seed_bus() -> String {
+        "scsi".into()
+    }
+    pub fn firmware_code() -> PathBuf {
+        "/usr/share/OVMF/OVMF_CODE_4M.fd".into()
+    }
+    pub fn firmware_vars_template() -> PathBuf {
+        "/usr/share/OVMF/OVMF_VARS_4M.fd".into()
+    }
+    pub fn emulator() -> PathBuf {
+        "/usr/bin/qemu-system-x86_64".into()
+    }
+}

@@ -1,0 +1,168 @@
+//! Joins a shell and a call: output within the caller's window, input within ours.
+use bytes::{Bytes, BytesMut};
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Incoming;
+use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+use super::INPUT_WINDOW;
+use super::shell::{CHUNK, Said, Shell, Size};
+
+/// Both windows, without any effect.
+#[derive(Debug)]
+struct Windows {
+    output_window: u64,
+    sent: u64,
+    acked: u64,
+    received: u64,
+    taken: u64,
+}
+
+impl Windows {
+    /// Whether one more piece of output fits. A piece is never cut: the window is kept to the byte by reading only
+    /// when a whole piece fits.
+    fn may_read(&self) -> bool {
+        self.sent - self.acked + CHUNK as u64 <= self.output_window.max(CHUNK as u64)
+    }
+
+    fn ack(&mut self, offset: u64) -> Result<(), Error> {
+        if offset > self.sent {
+            return Err(Error::invalid("output_ack", "is beyond what was sent"));
+        }
+        // acknowledgements that overtook each other change nothing
+        self.acked = self.acked.max(offset);
+        Ok(())
+    }
+
+    fn receive(&mut self, length: usize) -> Result<(), Error> {
+        self.received += length as u64;
+        if self.received - self.taken > u64::from(INPUT_WINDOW) {
+            return Err(Error::invalid("input", "is beyond the window"));
+        }
+        Ok(())
+    }
+}
+
+/// Carries a shell until it ends or the caller goes.
+///
+/// # Errors
+/// A caller that breaks the contract.
+pub async fn carry(
+    mut shell: Shell,
+    mut requests: Streaming<pb::OpenRequest>,
+    answers: &mpsc::Sender<Result<pb::OpenResponse, Status>>,
+    output_window: u32,
+) -> Result<(), Status> {
+    let mut windows = Windows {
+        output_window: output_window.into(),
+        sent: 0,
+        acked: 0,
+        received: 0,
+        taken: 0,
+    };
+    let mut waiting = BytesMut::new();
+    loop {
+        let answer = tokio::select! {
+            biased;
+            () = answers.closed() => return Ok(()),
+            request = requests.message() => {
+                let Some(request) = request? else { return Ok(()) };
+                match request.message {
+                    Some(Incoming::Input(data)) => {
+                        windows.receive(data.len())?;
+                        waiting.extend_from_slice(&data);
+                    }
+                    Some(Incoming::OutputAck(offset)) => windows.ack(offset)?,
+                    Some(Incoming::Resize(size)) => {
+                        shell.size.send_replace(Size::parse(&size)?);
+                    }
+                    Some(Incoming::Start(_)) => return Err(Error::invalid("start", "must come once").into()),
+                    None => {}
+                }
+                continue;
+            }
+            Ok(()) = shell.taken.changed() => {
+                windows.taken = *shell.taken.borrow_and_update();
+                Outgoing::InputAck(windows.taken)
+            }
+            permit = shell.input.reserve(), if !waiting.is_empty() => {
+                match permit {
+                    Ok(permit) => permit.send(waiting.split().freeze()),
+                    // a shell that is ending takes no more input
+                    Err(_) => waiting.clear(),
+                }
+                continue;
+            }
+            said = shell.said.recv(), if windows.may_read() => match said {
+                Some(Said::Output(data)) => {
+                    windows.sent += data.len() as u64;
+                    Outgoing::Output(Bytes::into(data))
+                }
+                Some(Said::Exit(status)) => return exit(answers, status).await,
+                None => return exit(answers, None).await,
+            },
+        };
+        if answers
+            .send(Ok(pb::OpenResponse {
+                message: Some(answer),
+            }))
+            .await
+            .is_err()
+        {
+            return Ok(());
+        }
+    }
+}
+
+async fn exit(
+    answers: &mpsc::Sender<Result<pb::OpenResponse, Status>>,
+    status: Option<u32>,
+) -> Result<(), Status> {
+    let message = Some(Outgoing::Exit(pb::TerminalExit { status }));
+    // a caller that is gone needs no answer
+    let _ = answers.send(Ok(pb::OpenResponse { message })).await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_kept_to_the_byte() {
+        let mut windows = Windows {
+            output_window: 2 * CHUNK as u64,
+            sent: 0,
+            acked: 0,
+            received: 0,
+            taken: 0,
+        };
+        assert!(windows.may_read());
+        windows.sent = CHUNK as u64;
+        assert!(windows.may_read());
+        windows.sent += 1;
+        assert!(!windows.may_read(), "a whole piece would not fit");
+        windows.ack(1).expect("sent");
+        assert!(windows.may_read());
+        windows.ack(0).expect("overtaken");
+        assert_eq!(windows.acked, 1);
+        assert!(windows.ack(u64::MAX).is_err());
+
+        windows.receive(INPUT_WINDOW as usize).expect("fits");
+        assert!(windows.receive(1).is_err());
+    }
+
+    #[test]
+    fn a_window_smaller_than_a_piece_still_moves() {
+        let windows = Windows {
+            output_window: 4096,
+            sent: 0,
+            acked: 0,
+            received: 0,
+            taken: 0,
+        };
+        assert!(windows.may_read());
+    }
+}

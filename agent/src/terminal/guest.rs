@@ -1,0 +1,335 @@
+//! A shell in a guest, by SSH with the host's relay key (D-84, D-85).
+//!
+//! The tenant controls the server at the other end. Its key must be the one that was recorded at provisioning; every
+//! wait has a deadline, every buffer a size; channels that it opens are refused; what it sends is bytes for the
+//! caller and nothing else.
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use russh::client::{self, ChannelOpenHandle, Handle, Handler, Msg, Session};
+use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
+use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Preferred};
+
+use super::shell::{CHUNK, Ends, Said, Shell, Size};
+use super::target::Guest;
+use crate::guest::RelayKey;
+
+const CONNECT: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Messages of the guest that wait; each is at most [`CHUNK`] long.
+const MESSAGES: usize = 4;
+/// Messages before the answer to a request; more is no SSH server's way.
+const NOISE: usize = 64;
+
+/// Why there is no shell.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// Nobody listens.
+    #[error("the guest does not answer on its SSH port: {0}")]
+    Connect(String),
+    /// Another key than the recorded one.
+    #[error("the guest shows another host key than the recorded one")]
+    HostKey,
+    /// The relay key is not accepted.
+    #[error("the guest refuses the relay key")]
+    Refused,
+    /// No terminal or no shell.
+    #[error("the guest gives no {0}")]
+    Denied(&'static str),
+    /// The protocol broke.
+    #[error("the SSH session with the guest broke: {0}")]
+    Session(#[from] russh::Error),
+    /// It took too long.
+    #[error("the guest's login took longer than {} s", .0.as_secs())]
+    TooSlow(Duration),
+}
+
+struct Client {
+    host_keys: Vec<PublicKey>,
+}
+
+impl Handler for Client {
+    type Error = russh::Error;
+
+    async fn check_server_key(
+        &mut self,
+        shown: &PublicKeyOrCertificate,
+    ) -> Result<bool, Self::Error> {
+        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
+            return Ok(false);
+        };
+        Ok(self
+            .host_keys
+            .iter()
+            .any(|known| known.key_data() == key.key_data()))
+    }
+
+    // a guest has no business in its host: dropping the reply refuses the channel
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_streamlocal(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_agent_forward(
+        &mut self,
+        _: Channel<Msg>,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_session(
+        &mut self,
+        _: Channel<Msg>,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_tcpip(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_streamlocal(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_x11(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Logs in and takes a shell with a terminal.
+///
+/// # Errors
+/// [`GuestError`].
+pub async fn log_in(
+    guest: &Guest,
+    relay: &RelayKey,
+    (term, size): (&str, Size),
+    limit: Duration,
+) -> Result<Shell, GuestError> {
+    let stream = tokio::time::timeout(
+        CONNECT,
+        tokio::net::TcpStream::connect((guest.address, guest.port)),
+    )
+    .await
+    .map_err(|_| GuestError::Connect("no answer".to_owned()))?
+    .map_err(|error| GuestError::Connect(error.to_string()))?;
+    let login = async {
+        let handler = Client {
+            host_keys: guest.host_keys.clone(),
+        };
+        let mut session =
+            client::connect_stream(Arc::new(config(&guest.host_keys)), stream, handler)
+                .await
+                .map_err(|error| match error {
+                    russh::Error::UnknownKey => GuestError::HostKey,
+                    other => GuestError::Session(other),
+                })?;
+        let signed = PrivateKeyWithHashAlg::new(relay.private(), None);
+        if !session
+            .authenticate_publickey(guest.user.as_str(), signed)
+            .await?
+            .success()
+        {
+            return Err(GuestError::Refused);
+        }
+        let channel = session.channel_open_session().await?;
+        let (mut from_guest, to_guest) = channel.split();
+        to_guest
+            .request_pty(true, term, size.cols.into(), size.rows.into(), 0, 0, &[])
+            .await?;
+        let mut early = Vec::new();
+        granted(&mut from_guest, "terminal", &mut early).await?;
+        to_guest.request_shell(true).await?;
+        granted(&mut from_guest, "shell", &mut early).await?;
+        Ok((session, from_guest, to_guest, early))
+    };
+    let (session, from_guest, to_guest, early) = tokio::time::timeout(limit, login)
+        .await
+        .map_err(|_| GuestError::TooSlow(limit))??;
+    Ok(Shell::spawn(size, move |ends| {
+        run(session, from_guest, to_guest, early, ends)
+    }))
+}
+
+fn config(host_keys: &[PublicKey]) -> client::Config {
+    // the guest proves itself with a kind of key that was recorded, not with whatever it prefers today
+    let mut kinds: Vec<Algorithm> = host_keys.iter().map(PublicKey::algorithm).collect();
+    kinds.dedup();
+    client::Config {
+        window_size: 64 << 10,
+        maximum_packet_size: CHUNK as u32,
+        channel_buffer_size: MESSAGES,
+        keepalive_interval: Some(KEEPALIVE),
+        nodelay: true,
+        preferred: Preferred {
+            key: kinds.into(),
+            ..Preferred::DEFAULT
+        },
+        ..client::Config::default()
+    }
+}
+
+/// Waits for the answer to a request; output that comes before it is kept.
+async fn granted(
+    from_guest: &mut ChannelReadHalf,
+    what: &'static str,
+    early: &mut Vec<Bytes>,
+) -> Result<(), GuestError> {
+    for _ in 0..NOISE {
+        match from_guest.wait().await {
+            Some(ChannelMsg::Success) => return Ok(()),
+            Some(ChannelMsg::Data { data }) => early.push(data),
+            Some(ChannelMsg::Failure | ChannelMsg::Close) | None => break,
+            Some(_) => {}
+        }
+    }
+    Err(GuestError::Denied(what))
+}
+
+async fn run(
+    session: Handle<Client>,
+    from_guest: ChannelReadHalf,
+    to_guest: ChannelWriteHalf<Msg>,
+    early: Vec<Bytes>,
+    ends: Ends,
+) {
+    let Ends {
+        said,
+        mut input,
+        taken,
+        mut size,
+    } = ends;
+    let reading = read(from_guest, early, said);
+    let writing = async {
+        while let Some(data) = input.recv().await {
+            let length = data.len() as u64;
+            if to_guest.data_bytes(data).await.is_err() {
+                break;
+            }
+            taken.send_modify(|taken| *taken += length);
+        }
+        // output may still come
+        std::future::pending::<()>().await;
+    };
+    let resizing = async {
+        while size.changed().await.is_ok() {
+            let now = *size.borrow_and_update();
+            if to_guest
+                .window_change(now.cols.into(), now.rows.into(), 0, 0)
+                .await
+                .is_err()
+            {
+                break;
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = reading => {}
+        () = writing => {}
+        () = resizing => {}
+    }
+    // the guest is free to ignore our goodbye
+    let _ = session
+        .disconnect(russh::Disconnect::ByApplication, "", "")
+        .await;
+}
+
+/// Passes output on until the shell ends. When nobody takes the output, nothing is read from the guest.
+async fn read(
+    mut from_guest: ChannelReadHalf,
+    early: Vec<Bytes>,
+    said: tokio::sync::mpsc::Sender<Said>,
+) {
+    for data in early {
+        if !pass_on(&said, data).await {
+            return;
+        }
+    }
+    let mut status = None;
+    let mut ended = false;
+    while let Some(message) = from_guest.wait().await {
+        let taken = match message {
+            ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. } => {
+                pass_on(&said, data).await
+            }
+            ChannelMsg::ExitStatus { exit_status } => {
+                status = Some(exit_status);
+                true
+            }
+            ChannelMsg::Eof => {
+                ended = true;
+                true
+            }
+            ChannelMsg::Close => break,
+            _ => true,
+        };
+        if !taken {
+            return;
+        }
+        // a guest that says both and never closes has ended all the same
+        if ended && status.is_some() {
+            break;
+        }
+    }
+    // nobody waits for it when the caller went first
+    let _ = said.send(Said::Exit(status)).await;
+}
+
+async fn pass_on(said: &tokio::sync::mpsc::Sender<Said>, mut data: Bytes) -> bool {
+    // a packet larger than agreed is cut, not trusted
+    while !data.is_empty() {
+        let piece = data.split_to(data.len().min(CHUNK));
+        if said.send(Said::Output(piece)).await.is_err() {
+            return false;
+        }
+    }
+    true
+}

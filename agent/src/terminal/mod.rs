@@ -1,0 +1,212 @@
+//! `Terminal`: one interactive shell per call, in a guest or on the host itself.
+//!
+//! [`target`] (pure) decides by capacity shape where a shell is taken: a slice's in its guest by SSH with the relay
+//! key ([`guest`]), bare metal's as a local PTY ([`local`]). Both become a [`shell::Shell`], which [`carry`] joins
+//! with the call under the windows of both directions. Nothing here buffers more than those windows.
+mod carry;
+mod guest;
+mod local;
+mod shell;
+mod target;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Incoming;
+use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;
+use gpuaas_proto::gpuaas::agent::v1::terminal_server::Terminal;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use crate::error::HostResult;
+use crate::guest::RelayKey;
+use crate::ids::AllocationId;
+use crate::node::Node;
+use shell::Shell;
+use target::{Place, Start};
+
+/// Most bytes of input that wait for the shell.
+pub const INPUT_WINDOW: u32 = 64 << 10;
+/// Answers that wait for the connection; each is at most [`shell::CHUNK`] long.
+const ANSWERS: usize = 2;
+
+/// What this host knows about its guests, independently of what a caller says.
+pub trait Guests: Send + Sync + 'static {
+    /// The address that is reserved for an allocation's VM; `None` when it has none here.
+    ///
+    /// # Errors
+    /// The host's files cannot be read.
+    fn address(&self, allocation: AllocationId) -> HostResult<Option<Ipv4Addr>>;
+    /// Whether the allocation holds something of this host.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    fn holds(&self, allocation: AllocationId) -> HostResult<bool>;
+}
+
+impl Guests for Node {
+    fn address(&self, allocation: AllocationId) -> HostResult<Option<Ipv4Addr>> {
+        let vm = allocation.vm_name();
+        let reservations = self.dhcp.reservations()?;
+        Ok(reservations
+            .into_iter()
+            .find(|one| one.vm == vm)
+            .map(|one| one.ip))
+    }
+
+    fn holds(&self, allocation: AllocationId) -> HostResult<bool> {
+        Ok(self
+            .journal
+            .holds()?
+            .iter()
+            .any(|hold| hold.allocation == allocation))
+    }
+}
+
+/// Longest time from the connection to a guest's shell; under software emulation a handshake alone takes seconds.
+const LOGIN: Duration = Duration::from_secs(40);
+
+/// The service.
+pub struct TerminalApi {
+    host: Host,
+}
+
+/// What every call needs.
+#[derive(Clone)]
+struct Host {
+    guests: Arc<dyn Guests>,
+    relay: RelayKey,
+    login_limit: Duration,
+}
+
+impl TerminalApi {
+    /// Shells of these guests, entered with this key.
+    pub fn new(guests: Arc<dyn Guests>, relay: RelayKey) -> Self {
+        let host = Host {
+            guests,
+            relay,
+            login_limit: LOGIN,
+        };
+        Self { host }
+    }
+
+    /// The same, with another limit of the time a guest's login may take.
+    #[must_use]
+    pub fn with_login_limit(mut self, limit: Duration) -> Self {
+        self.host.login_limit = limit;
+        self
+    }
+
+    /// The service of a host.
+    pub fn of_node(node: &Arc<Node>) -> Self {
+        let guests: Arc<dyn Guests> = node.clone();
+        Self::new(guests, node.relay.clone())
+    }
+}
+
+/// A guest or host that gives no shell.
+fn refused(message: impl Into<String>) -> Status {
+    Error::new(Code::FailedPrecondition, ErrorReason::GuestNoLogin, message).into()
+}
+
+/// Starts the shell that is asked for, if the host's own records agree.
+async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
+    let stale = |message: &str| -> Status {
+        Error::new(Code::FailedPrecondition, ErrorReason::HostNotReady, message).into()
+    };
+    match &start.place {
+        Place::Guest(guest) => {
+            let known = host
+                .guests
+                .address(start.allocation)
+                .map_err(Error::internal)?;
+            if known != Some(guest.address) {
+                return Err(stale(
+                    "that address is not reserved for the allocation's VM on this host",
+                ));
+            }
+            guest::log_in(
+                guest,
+                &host.relay,
+                (&start.term, start.size),
+                host.login_limit,
+            )
+            .await
+            .map_err(|error| refused(error.to_string()))
+        }
+        Place::Local(user) => {
+            if !host
+                .guests
+                .holds(start.allocation)
+                .map_err(Error::internal)?
+            {
+                return Err(stale("the allocation holds nothing of this host"));
+            }
+            local::log_in(user, &start.term, start.size).map_err(|error| refused(error.to_string()))
+        }
+    }
+}
+
+async fn serve(
+    host: Host,
+    mut requests: Streaming<pb::OpenRequest>,
+    answers: mpsc::Sender<Result<pb::OpenResponse, Status>>,
+) -> Result<(), Status> {
+    let first = requests
+        .message()
+        .await?
+        .and_then(|request| request.message);
+    let Some(Incoming::Start(start)) = first else {
+        return Err(Error::required("start").into());
+    };
+    let start = target::parse(start)?;
+    let opened = tokio::select! {
+        opened = open(&host, &start) => opened,
+        // the caller went away while the guest thought about it
+        () = answers.closed() => return Ok(()),
+    };
+    let shell = opened.inspect_err(|status| {
+        tracing::warn!(session_id = %start.session, allocation_id = %start.allocation, "refuse terminal: {}", status.message());
+    })?;
+    tracing::info!(session_id = %start.session, allocation_id = %start.allocation, shape = start.place.shape(), "open terminal");
+    let started = pb::TerminalStarted {
+        input_window: INPUT_WINDOW,
+    };
+    let started = pb::OpenResponse {
+        message: Some(Outgoing::Started(started)),
+    };
+    if answers.send(Ok(started)).await.is_err() {
+        return Ok(());
+    }
+    let outcome = carry::carry(shell, requests, &answers, start.output_window).await;
+    tracing::info!(session_id = %start.session, allocation_id = %start.allocation, "close terminal");
+    outcome
+}
+
+#[tonic::async_trait]
+impl Terminal for TerminalApi {
+    type OpenStream =
+        std::pin::Pin<Box<dyn Stream<Item = Result<pb::OpenResponse, Status>> + Send>>;
+
+    async fn open(
+        &self,
+        request: Request<Streaming<pb::OpenRequest>>,
+    ) -> Result<Response<Self::OpenStream>, Status> {
+        let (answers, stream) = mpsc::channel(ANSWERS);
+        let host = self.host.clone();
+        tokio::spawn(async move {
+            let to_caller = answers.clone();
+            if let Err(status) = serve(host, request.into_inner(), answers).await {
+                // a caller that is gone needs no answer
+                let _ = to_caller.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}

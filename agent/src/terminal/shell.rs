@@ -1,0 +1,104 @@
+//! A running shell, wherever it is: bytes out, bytes in, a size, an end.
+use bytes::Bytes;
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+/// Most bytes of one piece of output.
+pub const CHUNK: usize = 32 << 10;
+
+/// Size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    pub cols: u16,
+    pub rows: u16,
+}
+
+impl Size {
+    /// Checks a size.
+    ///
+    /// # Errors
+    /// Naming the field.
+    pub fn parse(size: &pb::TerminalSize) -> Result<Self, Error> {
+        if !(1..=1000).contains(&size.cols) || !(1..=500).contains(&size.rows) {
+            return Err(Error::invalid(
+                "size",
+                "must be 1 to 1000 columns and 1 to 500 rows",
+            ));
+        }
+        Ok(Self {
+            cols: size.cols as u16,
+            rows: size.rows as u16,
+        })
+    }
+}
+
+/// What a shell says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Output, at most [`CHUNK`] bytes.
+    Output(Bytes),
+    /// It ended; nothing follows.
+    Exit(Option<u32>),
+}
+
+/// A shell. Dropping it ends it.
+pub struct Shell {
+    /// What it says. Who does not read stops it from talking.
+    pub said: mpsc::Receiver<Said>,
+    /// Input. One piece waits; the next one waits to be sent.
+    pub input: mpsc::Sender<Bytes>,
+    /// How many bytes of input the shell has taken.
+    pub taken: watch::Receiver<u64>,
+    /// Its size; only the last of several changes reaches it.
+    pub size: watch::Sender<Size>,
+    task: AbortHandle,
+}
+
+/// The other side of a [`Shell`].
+pub struct Ends {
+    pub said: mpsc::Sender<Said>,
+    pub input: mpsc::Receiver<Bytes>,
+    pub taken: watch::Sender<u64>,
+    pub size: watch::Receiver<Size>,
+}
+
+impl Shell {
+    /// A shell that `run` moves.
+    pub fn spawn<F: Future<Output = ()> + Send + 'static>(
+        size: Size,
+        run: impl FnOnce(Ends) -> F,
+    ) -> Self {
+        let (said_in, said) = mpsc::channel(1);
+        let (input, input_out) = mpsc::channel(1);
+        let (taken_in, taken) = watch::channel(0);
+        let (size, size_out) = watch::channel(size);
+        let ends = Ends {
+            said: said_in,
+            input: input_out,
+            taken: taken_in,
+            size: size_out,
+        };
+        let task = tokio::spawn(run(ends)).abort_handle();
+        Self {
+            said,
+            input,
+            taken,
+            size,
+            task,
+        }
+    }
+
+    /// Its task.
+    #[cfg(test)]
+    pub fn task_for_test(&self) -> AbortHandle {
+        self.task.clone()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,202 @@
+//! Discovery: a proposal of slots from what is there. Advisory until approved.
+use std::collections::BTreeMap;
+
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::SlotBindings;
+use sha2::{Digest, Sha256};
+
+use super::nvme::{self, NvmeDisk};
+use super::pci::{self, PciDevice, PciKind};
+use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
+use crate::host::root::HostRoot;
+
+/// What was found of a disk, by the same look and decision that stand before a clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiskLook {
+    /// Kernel name, when the identity leads to a device.
+    pub name: Option<String>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// What stands against it.
+    pub blockers: Vec<String>,
+}
+
+/// Devices of a host.
+#[derive(Debug, Clone)]
+pub struct Inventory {
+    /// GPUs and fabric functions.
+    pub pci: Vec<PciDevice>,
+    /// NVMe disks.
+    pub nvme: Vec<NvmeDisk>,
+    /// Identifies the machine in suggested addresses.
+    pub machine_id: String,
+    /// Network part of the guests' addresses, for example "10.100.0".
+    pub subnet: String,
+}
+
+/// Reads the devices of a host.
+pub fn inventory(root: &HostRoot, gateway: &str) -> Inventory {
+    let subnet = gateway
+        .split('/')
+        .next()
+        .and_then(|ip| ip.rsplit_once('.'))
+        .map_or("10.100.0", |(net, _)| net);
+    Inventory {
+        pci: pci::devices(root),
+        nvme: nvme::disks(root),
+        machine_id: root.read_value("/etc/machine-id").unwrap_or_default(),
+        subnet: subnet.to_owned(),
+    }
+}
+
+/// Counts and candidates of a GPU host. `looks` are those at its disks, by stable link. A pure function.
+pub fn gpu_report(inventory: &Inventory, looks: &BTreeMap<String, DiskLook>) -> pb::TopologyReport {
+    let of = |kind| {
+        inventory
+            .pci
+            .iter()
+            .filter(move |device| device.kind == kind)
+    };
+    let mut report = pb::TopologyReport {
+        gpu_devices: count(of(PciKind::Gpu)),
+        fabric_devices: count(of(PciKind::Fabric)),
+        nvme_devices: count(inventory.nvme.iter()),
+        mounted_nvme_devices: count(inventory.nvme.iter().filter(|disk| disk.is_mounted())),
+        ..pb::TopologyReport::default()
+    };
+    let mut disks: Vec<&NvmeDisk> = inventory
+        .nvme
+        .iter()
+        .filter(|disk| !disk.is_mounted())
+        .collect();
+    let mut fabric: Vec<&PciDevice> = of(PciKind::Fabric)
+        .filter(|device| device.first_vf.is_some())
+        .collect();
+    for (index, gpu) in of(PciKind::Gpu).enumerate() {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let Some(disk) = take_near(&mut disks, gpu.numa_node, |disk| disk.numa_node) else {
+            report
+                .blockers
+                .push(format!("GPU {} has no disk", gpu.address));
+            continue;
+        };
+        let function = take_near(&mut fabric, gpu.numa_node, |device| device.numa_node);
+        report
+            .candidates
+            .push(candidate(inventory, looks, index, gpu, disk, function));
+    }
+    report
+}
+
+fn candidate(
+    inventory: &Inventory,
+    looks: &BTreeMap<String, DiskLook>,
+    index: u32,
+    gpu: &PciDevice,
+    disk: &NvmeDisk,
+    fabric: Option<&PciDevice>,
+) -> pb::CandidateSlot {
+    let mut blockers = disk_blockers(disk, looks);
+    if fabric.is_none() {
+        blockers.push("no fabric function with a virtual function is left".to_owned());
+    }
+    let bindings = SlotBindings {
+        gpu_pci_address: gpu.address.to_string(),
+        numa_node: gpu.numa_node,
+        nvme_device: disk.by_id.clone().unwrap_or_default(),
+        storage_identity_kind: KIND_BY_ID.to_owned(),
+        fabric_device: fabric
+            .map(|device| device.address.to_string())
+            .unwrap_or_default(),
+        fabric_vf_pci_address: fabric
+            .and_then(|device| device.first_vf.as_ref())
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        fabric_claim_mode: "per_slot_vf".to_owned(),
+        nvme_bytes: disk.facts.bytes,
+        ..addresses(inventory, index)
+    };
+    pb::CandidateSlot {
+        slot_index: index,
+        slot_class: "h200_sxm".to_owned(),
+        bindings: Some(bindings),
+        kernel_path: format!("/dev/{}", disk.name),
+        blockers,
+    }
+}
+
+/// What stands against a disk. One that nobody looked at is nobody's to call raw and unused.
+fn disk_blockers(disk: &NvmeDisk, looks: &BTreeMap<String, DiskLook>) -> Vec<String> {
+    let Some(link) = &disk.by_id else {
+        return vec![format!("{} has no nvme-eui link", disk.name)];
+    };
+    let Some(look) = looks.get(link) else {
+        return vec![format!("{} was not looked at", disk.name)];
+    };
+    if look.blockers.is_empty() && look.name.as_ref() != Some(&disk.name) {
+        return vec![format!("{link} leads elsewhere than to {}", disk.name)];
+    }
+    look.blockers
+        .iter()
+        .map(|blocker| format!("{}: {blocker}", disk.name))
+        .collect()
+}
+
+/// Candidates of a lab host, in the order of its disks, each with its identity. A pure function.
+pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskLook)]) -> pb::TopologyReport {
+    let candidates = disks
+        .iter()
+        .zip(0_u32..)
+        .map(|((identity, disk), index)| pb::CandidateSlot {
+            slot_index: index,
+            slot_class: "lab".to_owned(),
+            bindings: Some(SlotBindings {
+                nvme_device: identity.clone(),
+                storage_identity_kind: KIND_LAB.to_owned(),
+                nvme_bytes: disk.bytes,
+                ..addresses(inventory, index)
+            }),
+            kernel_path: disk
+                .name
+                .as_ref()
+                .map(|name| format!("/dev/{name}"))
+                .unwrap_or_default(),
+            blockers: disk.blockers.clone(),
+        })
+        .collect();
+    pb::TopologyReport {
+        candidates,
+        nvme_devices: count(disks.iter()),
+        ..pb::TopologyReport::default()
+    }
+}
+
+/// Suggested MAC and address: the same for the same machine and index every time.
+fn addresses(inventory: &Inventory, index: u32) -> SlotBindings {
+    let hash = Sha256::digest(inventory.machine_id.as_bytes());
+    SlotBindings {
+        management_mac: format!("52:54:00:{:02x}:{:02x}:{index:02x}", hash[0], hash[1]),
+        private_ip: format!("{}.{}", inventory.subnet, 10 + index),
+        destructive_wipe_policy: "blkdiscard".to_owned(),
+        ..SlotBindings::default()
+    }
+}
+
+/// Takes the first of the same NUMA node, else the first.
+fn take_near<'a, T>(
+    from: &mut Vec<&'a T>,
+    node: Option<u32>,
+    of: impl Fn(&T) -> Option<u32>,
+) -> Option<&'a T> {
+    if from.is_empty() {
+        return None;
+    }
+    let near = from
+        .iter()
+        .position(|item| node.is_some() && of(item) == node);
+    Some(from.remove(near.unwrap_or(0)))
+}
+
+fn count<T>(of: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(of.count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,108 @@
+//! The guests' network as it behaves: bridge and its address, NAT rule, forwarding (INC-01: a bridge and a
+//! dnsmasq that live do not mean that a packet leaves).
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::HostResult;
+use crate::host::exec;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    addr_info: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(default)]
+    local: String,
+    #[serde(default)]
+    prefixlen: u8,
+}
+
+/// Addresses of an interface as "10.100.0.1/24"; `None` when there is no such interface.
+pub async fn addresses(interface: &str) -> HostResult<Option<Vec<String>>> {
+    let output = exec::run("ip", &["-json", "address", "show", "dev", interface], LIMIT).await?;
+    if output.status != 0 {
+        return Ok(None);
+    }
+    Ok(Some(parse_addresses(&output.stdout)))
+}
+
+fn parse_addresses(text: &str) -> Vec<String> {
+    let links: Vec<Link> = serde_json::from_str(text).unwrap_or_default();
+    links
+        .iter()
+        .flat_map(|link| &link.addr_info)
+        .map(|address| format!("{}/{}", address.local, address.prefixlen))
+        .collect()
+}
+
+/// Whether some rule masquerades the guests' network, in nftables or iptables.
+pub async fn masquerades(subnet: &str) -> bool {
+    for (program, arguments) in [
+        ("nft", &["list", "ruleset"][..]),
+        ("iptables-save", &["-t", "nat"][..]),
+    ] {
+        if let Ok(output) = exec::run(program, arguments, LIMIT).await
+            && has_masquerade(&output.stdout, subnet)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn has_masquerade(rules: &str, subnet: &str) -> bool {
+    rules
+        .lines()
+        .any(|line| line.contains(subnet) && line.to_ascii_lowercase().contains("masquerade"))
+}
+
+/// The network of "10.100.0.1/24" as rules write it, "10.100.0.0/24".
+pub fn subnet(gateway: &str) -> Option<String> {
+    let (ip, length) = gateway.split_once('/')?;
+    let ip: std::net::Ipv4Addr = ip.parse().ok()?;
+    let length: u32 = length
+        .parse()
+        .ok()
+        .filter(|length| (1..=32).contains(length))?;
+    let mask = u32::MAX << (32 - length);
+    Some(format!(
+        "{}/{length}",
+        std::net::Ipv4Addr::from(u32::from(ip) & mask)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inc_01_only_a_masquerade_of_our_network_counts() {
+        let nft = "table ip gpunat {\n chain post {\n  ip saddr 10.100.0.0/24 oifname != \"ovsbr0\" masquerade\n }\n}";
+        let iptables = "-A POSTROUTING -s 10.100.0.0/24 ! -o ovsbr0 -j MASQUERADE";
+        assert!(has_masquerade(nft, "10.100.0.0/24") && has_masquerade(iptables, "10.100.0.0/24"));
+        assert!(!has_masquerade(
+            "ip saddr 192.168.122.0/24 masquerade",
+            "10.100.0.0/24"
+        ));
+        assert!(!has_masquerade(
+            "ip saddr 10.100.0.0/24 accept",
+            "10.100.0.0/24"
+        ));
+    }
+
+    #[test]
+    fn addresses_and_networks_parse() {
+        let text = r#"[{"ifname":"ovsbr0","addr_info":[{"family":"inet","local":"10.100.0.1","prefixlen":24}]}]"#;
+        assert_eq!(parse_addresses(text), ["10.100.0.1/24"]);
+        assert!(parse_addresses("nonsense").is_empty());
+        assert_eq!(subnet("10.100.0.1/24").as_deref(), Some("10.100.0.0/24"));
+        assert_eq!(subnet("10.100.0.1"), None);
+        assert_eq!(subnet("10.100.0.1/0"), None);
+    }
+}

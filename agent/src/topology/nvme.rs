@@ -1,0 +1,67 @@
+//! NVMe disks from sysfs and their stable links (A-62..A-65).
+use crate::disk::facts::{DiskFacts, gather};
+use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
+
+/// An NVMe disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NvmeDisk {
+    /// Kernel name now; advisory.
+    pub name: String,
+    /// Stable link, `/dev/disk/by-id/nvme-eui.…`.
+    pub by_id: Option<String>,
+    /// Address of its controller.
+    pub pci: Option<PciAddress>,
+    /// NUMA node of its controller.
+    pub numa_node: Option<u32>,
+    /// What the kernel tells.
+    pub facts: DiskFacts,
+}
+
+impl NvmeDisk {
+    /// Mounted, itself or a partition.
+    pub fn is_mounted(&self) -> bool {
+        !self.facts.mounts.is_empty() || !self.facts.swaps.is_empty()
+    }
+}
+
+/// All whole NVMe disks, by the address of their controllers: kernel names change across reboots (INC-15).
+pub fn disks(root: &HostRoot) -> Vec<NvmeDisk> {
+    let mut disks: Vec<NvmeDisk> = root
+        .names("/sys/class/block")
+        .into_iter()
+        .filter(|name| is_nvme_disk(name))
+        .map(|name| disk(root, name))
+        .collect();
+    disks.sort_by(|one, other| (&one.pci, &one.name).cmp(&(&other.pci, &other.name)));
+    disks
+}
+
+fn disk(root: &HostRoot, name: String) -> NvmeDisk {
+    let by_id = root
+        .names(BY_ID)
+        .into_iter()
+        .filter(|link| link.starts_with("nvme-eui."))
+        .find(|link| root.link_name(format!("{BY_ID}/{link}")).as_deref() == Some(&name))
+        .map(|link| format!("{BY_ID}/{link}"));
+    let target = root
+        .link(format!("/sys/class/block/{name}"))
+        .unwrap_or_default();
+    let pci: Option<PciAddress> = target
+        .components()
+        .rev()
+        .find_map(|part| part.as_os_str().to_str()?.parse().ok());
+    let numa_node = pci.as_ref().and_then(|address| {
+        let text = root.read_value(format!("/sys/bus/pci/devices/{address}/numa_node"))?;
+        text.parse().ok()
+    });
+    let facts = gather(root, &name);
+    NvmeDisk {
+        name,
+        by_id,
+        pci,
+        numa_node,
+        facts,
+    }
+}

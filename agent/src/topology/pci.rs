@@ -1,0 +1,73 @@
+//! PCI functions from sysfs. Entries of `/sys/bus/pci/devices` are symlinks (INC-16).
+use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const NVIDIA: u32 = 0x10de;
+const MELLANOX: u32 = 0x15b3;
+
+/// What a function is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PciKind {
+    /// 3D controller of NVIDIA.
+    Gpu,
+    /// Network or InfiniBand controller of Mellanox, physical function.
+    Fabric,
+}
+
+/// A PCI function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PciDevice {
+    /// Address.
+    pub address: PciAddress,
+    /// What it is to us.
+    pub kind: PciKind,
+    /// NUMA node, if the firmware tells.
+    pub numa_node: Option<u32>,
+    /// Bound driver.
+    pub driver: Option<String>,
+    /// First SR-IOV virtual function.
+    pub first_vf: Option<PciAddress>,
+}
+
+/// All GPUs and fabric functions, by address.
+pub fn devices(root: &HostRoot) -> Vec<PciDevice> {
+    root.names(DEVICES)
+        .iter()
+        .filter_map(|name| device(root, name))
+        .collect()
+}
+
+fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
+    let address: PciAddress = name.parse().ok()?;
+    let path = format!("{DEVICES}/{name}");
+    let vendor = hex(root, &format!("{path}/vendor"))?;
+    let class = hex(root, &format!("{path}/class"))? >> 8;
+    let kind = match (vendor, class) {
+        (NVIDIA, 0x0302) => PciKind::Gpu,
+        // A virtual function has a link to its physical one.
+        (MELLANOX, 0x0200 | 0x0207) if !root.exists(format!("{path}/physfn")) => PciKind::Fabric,
+        _ => return None,
+    };
+    let numa = root
+        .read_value(format!("{path}/numa_node"))
+        .and_then(|text| text.parse::<i64>().ok());
+    Some(PciDevice {
+        address,
+        kind,
+        numa_node: numa.and_then(|node| u32::try_from(node).ok()),
+        driver: root.link_name(format!("{path}/driver")),
+        first_vf: root
+            .link_name(format!("{path}/virtfn0"))
+            .and_then(|vf| vf.parse().ok()),
+    })
+}
+
+/// Whether a function exists.
+pub fn exists(root: &HostRoot, address: &PciAddress) -> bool {
+    root.exists(format!("{DEVICES}/{address}/vendor"))
+}
+
+fn hex(root: &HostRoot, path: &str) -> Option<u32> {
+    u32::from_str_radix(root.read_value(path)?.strip_prefix("0x")?, 16).ok()
+}

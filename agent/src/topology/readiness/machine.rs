@@ -1,0 +1,184 @@
+//! The machine: virtualisation, what holds the GPUs, hugepages, a pending restart.
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
+use super::Finding;
+use crate::host::root::HostRoot;
+use crate::settings::{HostProfile, Hypervisor};
+
+/// Hardware virtualisation (D-12..D-18). The kernel's command line and `/dev/kvm` alone prove nothing.
+pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
+    if profile.hypervisor == Hypervisor::Qemu {
+        let why = format!(
+            "profile {} runs guests under software emulation",
+            profile.name
+        );
+        return ["kvm", "iommu", "vfio"]
+            .map(|check| Finding::skip(check, why.clone()))
+            .into();
+    }
+    let module = |name: &str| root.exists(format!("/sys/module/{name}"));
+    let device = root.exists("/dev/kvm");
+    let vendor = module("kvm_intel") || module("kvm_amd");
+    let groups = root.names("/sys/kernel/iommu_groups").len();
+    let vfio: Vec<&str> = ["vfio", "vfio_iommu_type1", "vfio_pci"]
+        .into_iter()
+        .filter(|name| !module(name))
+        .collect();
+    vec![
+        Finding::judge(
+            "kvm",
+            device && vendor,
+            format!("/dev/kvm: {device}, kvm_intel or kvm_amd: {vendor}"),
+            "Enable virtualisation (VMX or SVM) in the firmware and load kvm_intel or kvm_amd.",
+        ),
+        Finding::judge(
+            "iommu",
+            groups > 0,
+            format!("iommu_groups={groups}"),
+            "Enable VT-d in the firmware and boot with intel_iommu=on iommu=pt.",
+        ),
+        Finding::judge(
+            "vfio",
+            vfio.is_empty(),
+            if vfio.is_empty() {
+                "modules are loaded".to_owned()
+            } else {
+                format!("missing: {}", vfio.join(", "))
+            },
+            "Load vfio, vfio_iommu_type1 and vfio_pci.",
+        ),
+    ]
+}
+
+/// Programs that hold GPUs or the fabric, by the 15 characters the kernel keeps of a name.
+const GPU_SERVICES: [&str; 2] = ["nvidia-persiste", "nv-fabricmanage"];
+
+/// Host services that hold `/dev/nvidia*` keep libvirt from detaching a GPU (D-96, D-97, INC-18).
+pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
+    if profile.lab {
+        return Finding::skip("gpu_services", "a lab host has no GPU");
+    }
+    let running: Vec<String> = root
+        .names("/proc")
+        .iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|pid| root.read_value(format!("/proc/{pid}/comm")))
+        .filter(|name| GPU_SERVICES.contains(&name.as_str()))
+        .collect();
+    let detail = if running.is_empty() {
+        "nothing holds the GPUs".to_owned()
+    } else {
+        format!("running: {}", running.join(", "))
+    };
+    Finding::judge(
+        "gpu_services",
+        running.is_empty(),
+        detail,
+        "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
+    )
+}
+
+/// Free 1 GiB hugepages.
+pub fn free_hugepages(root: &HostRoot) -> u32 {
+    let path = "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages";
+    root.read_value(path)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
+pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
+    if !profile.hugepages {
+        return Finding::skip("hugepages", format!("profile {} offers none", profile.name));
+    }
+    let free = free_hugepages(root);
+    Finding::judge(
+        "hugepages",
+        free > 0,
+        format!("{free} free pages of 1 GiB"),
+        "Reserve 1 GiB hugepages at boot.",
+    )
+}
+
+/// Whether a pending package change wants a reboot.
+pub fn wants_reboot(root: &HostRoot) -> bool {
+    root.exists("/run/reboot-required")
+}
+
+pub(super) fn reboot_required(root: &HostRoot) -> Finding {
+    if wants_reboot(root) {
+        return Finding {
+            check: "reboot",
+            status: EvidenceStatus::Warn,
+            detail: "/run/reboot-required exists".to_owned(),
+            remediation: "Drain the host and restart it.",
+        };
+    }
+    Finding::pass("reboot", "no restart is pending")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::failed;
+    use super::*;
+
+    fn profile(hypervisor: Hypervisor) -> HostProfile {
+        let text = format!(
+            "name = \"p\"\nhypervisor = \"{}\"\ncpu_model = \"host-passthrough\"",
+            hypervisor.as_str()
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn inc_08_a_command_line_is_no_proof_of_an_iommu() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/cmdline"), "intel_iommu=on iommu=pt").unwrap();
+        let blocked = virtualisation(&HostRoot::new(dir.path()), &profile(Hypervisor::Kvm));
+        assert_eq!(failed(&blocked), ["kvm", "iommu", "vfio"]);
+    }
+
+    #[test]
+    fn d_12_a_dev_kvm_without_its_module_is_not_ready_and_emulation_does_not_ask() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [
+            "dev/kvm",
+            "sys/kernel/iommu_groups/0/x",
+            "sys/module/vfio/x",
+            "sys/module/vfio_pci/x",
+            "sys/module/vfio_iommu_type1/x",
+        ] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let root = HostRoot::new(dir.path());
+        assert_eq!(
+            failed(&virtualisation(&root, &profile(Hypervisor::Kvm))),
+            ["kvm"]
+        );
+        std::fs::create_dir_all(dir.path().join("sys/module/kvm_intel")).unwrap();
+        assert!(failed(&virtualisation(&root, &profile(Hypervisor::Kvm))).is_empty());
+        let emulated = virtualisation(&root, &profile(Hypervisor::Qemu));
+        assert!(
+            emulated
+                .iter()
+                .all(|f| f.status == EvidenceStatus::Skip && !f.detail.is_empty())
+        );
+    }
+
+    #[test]
+    fn inc_18_services_that_hold_gpus_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        assert_eq!(
+            gpu_services(&root, &profile(Hypervisor::Kvm)).status,
+            EvidenceStatus::Pass
+        );
+        std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
+        std::fs::write(dir.path().join("proc/77/comm"), "nv-fabricmanage\n").unwrap();
+        let found = gpu_services(&root, &profile(Hypervisor::Kvm));
+        assert_eq!(found.status, EvidenceStatus::Fail);
+        assert!(found.detail.contains("nv-fabricmanage"));
+    }
+}

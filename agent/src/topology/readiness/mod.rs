@@ -1,0 +1,79 @@
+//! Readiness: a list of evidence, each a behaviour that was looked at just now. Any FAIL is a blocker.
+mod finding;
+mod machine;
+mod network;
+mod software;
+mod vms;
+
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
+
+pub use finding::Finding;
+pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
+
+use crate::disk::DiskIdentity;
+use crate::disk::identity::Resolution;
+use crate::node::{Node, now_ms};
+
+/// Runs all checks.
+pub async fn report(node: &Node) -> pb::ReadinessReport {
+    let profile = &node.settings.profile;
+    let mut findings = vec![software::libvirt(node).await];
+    findings.extend(virtualisation(&node.root, profile));
+    findings.extend(software::files(&node.root, profile));
+    findings.push(gpu_services(&node.root, profile));
+    findings.push(machine::hugepages(&node.root, profile));
+    findings.extend(network::all(node).await);
+    findings.push(software::tools(node));
+    findings.push(Finding::pass(
+        "relay_key",
+        format!("{} is usable", node.settings.relay.key_file.display()),
+    ));
+    findings.push(software::image_cache(&node.settings.images.cache_dir));
+    findings.push(machine::reboot_required(&node.root));
+    findings.push(vms::ended_with_host(node).await);
+    let now = crate::api::timestamp(now_ms());
+    pb::ReadinessReport {
+        blockers: findings
+            .iter()
+            .filter(|finding| finding.status == EvidenceStatus::Fail)
+            .map(|finding| finding.check.to_owned())
+            .collect(),
+        evidence: findings
+            .into_iter()
+            .map(|finding| evidence(finding, now))
+            .collect(),
+        hugepages_1g_free: free_hugepages(&node.root),
+        hypervisor: profile.hypervisor.as_str().to_owned(),
+        host_profile: profile.name.clone(),
+        lab: profile.lab,
+        observed_time: Some(now),
+        drifted_disks: drifted(node).await,
+    }
+}
+
+/// A finding on the wire.
+fn evidence(finding: Finding, now: prost_types::Timestamp) -> Evidence {
+    Evidence {
+        check: finding.check.to_owned(),
+        status: finding.status.into(),
+        detail: finding.detail,
+        remediation: finding.remediation.to_owned(),
+        observed_at: Some(now),
+    }
+}
+
+/// Configured disks that are not where they should be (D-80).
+async fn drifted(node: &Node) -> Vec<String> {
+    let mut drifted = Vec::new();
+    for disk in &node.settings.lab_disks {
+        let identity = DiskIdentity::Lab(disk.id);
+        if !matches!(
+            node.probe.resolve(&identity).await,
+            Ok(Resolution::Device(_))
+        ) {
+            drifted.push(identity.to_string());
+        }
+    }
+    drifted
+}

@@ -1,0 +1,85 @@
+//! VMs that ran when the host went down and do not run since: their owners did not shut them off.
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
+use super::Finding;
+use crate::journal::PowerRow;
+use crate::node::Node;
+use crate::vm::{Domain, PowerState};
+
+const CHECK: &str = "vms_after_restart";
+
+/// Tells of VMs that the host's restart ended. It warns and blocks nothing: the host is fit for other VMs.
+pub(super) async fn ended_with_host(node: &Node) -> Finding {
+    let left = match node.journal.power() {
+        Ok(left) => left,
+        Err(error) => return warn(error.to_string()),
+    };
+    let domains = match node.hypervisor.domains().await {
+        Ok(domains) => domains,
+        // that libvirt does not answer is told by its own check
+        Err(error) => return Finding::skip(CHECK, error.to_string()),
+    };
+    let ended = ended(&left, &domains, node.clock.boot_id());
+    if ended.is_empty() {
+        Finding::pass(CHECK, "no VM went off with the host")
+    } else {
+        warn(format!("went off with the host: {}", ended.join(", ")))
+    }
+}
+
+fn warn(detail: String) -> Finding {
+    Finding {
+        check: CHECK,
+        status: EvidenceStatus::Warn,
+        detail,
+        remediation: "Start the allocations of these VMs again.",
+    }
+}
+
+/// Names of the VMs that were left running in an earlier boot and do not run now. A pure function.
+fn ended(left: &[PowerRow], domains: &[Domain], boot_id: &str) -> Vec<String> {
+    let runs = |name: &str| {
+        domains
+            .iter()
+            .any(|domain| domain.name == name && domain.state == PowerState::Running)
+    };
+    left.iter()
+        .filter(|row| row.running && row.boot_id != boot_id)
+        .map(|row| row.allocation.vm_name().to_string())
+        .filter(|name| !runs(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::AllocationId;
+
+    #[test]
+    fn a_vm_that_ran_before_the_restart_and_not_after_it_is_told() {
+        let allocation = AllocationId(Uuid::now_v7());
+        let name = allocation.vm_name().to_string();
+        let row = |running, boot: &str| PowerRow {
+            allocation,
+            running,
+            boot_id: boot.into(),
+        };
+        let domain = |state| Domain {
+            name: name.clone(),
+            state,
+            disk_sources: Vec::new(),
+        };
+        let off = [domain(PowerState::ShutOff)];
+        for domains in [&off[..], &[]] {
+            let told = ended(&[row(true, "before")], domains, "now");
+            assert_eq!(told.as_slice(), std::slice::from_ref(&name));
+        }
+        let none = Vec::<String>::new();
+        assert_eq!(ended(&[row(true, "now")], &off, "now"), none);
+        assert_eq!(ended(&[row(false, "before")], &off, "now"), none);
+        let runs = [domain(PowerState::Running)];
+        assert_eq!(ended(&[row(true, "before")], &runs, "now"), none);
+    }
+}

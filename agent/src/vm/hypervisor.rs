@@ -1,0 +1,448 @@
+//! libvirt on threads of its own: its calls block, and a call that hangs must not hang the agent.
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use quick_xml::Reader;
+use quick_xml::events::Event;
+use tokio::sync::oneshot;
+use virt::connect::Connect;
+use virt::domain::Domain as VirtDomain;
+use virt::error::ErrorNumber;
+use virt::sys;
+
+use crate::error::{HostError, HostResult};
+
+/// Threads, and with them calls at a time.
+const THREADS: usize = 3;
+/// Longest wait for an answer of libvirt.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a call waits for libvirtd to come back, and how often it looks.
+const COMES_BACK: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+type Job = Box<dyn FnOnce(Result<&Connect, HostError>) + Send>;
+
+/// Why a call failed.
+struct Failed {
+    error: HostError,
+    /// The connection broke: libvirtd restarts, and the same call may succeed then.
+    lost: bool,
+}
+
+/// State of a domain, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PowerState {
+    /// Runs, or is being shut down.
+    Running,
+    /// Defined and not running.
+    ShutOff,
+    /// Paused, suspended or crashed with its process still there.
+    Stuck,
+}
+
+impl PowerState {
+    fn of(state: sys::virDomainState) -> Self {
+        match state {
+            sys::VIR_DOMAIN_SHUTOFF => Self::ShutOff,
+            sys::VIR_DOMAIN_RUNNING | sys::VIR_DOMAIN_BLOCKED | sys::VIR_DOMAIN_SHUTDOWN => {
+                Self::Running
+            }
+            _ => Self::Stuck,
+        }
+    }
+
+    /// As `virsh` says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::ShutOff => "shut off",
+            Self::Stuck => "paused",
+        }
+    }
+}
+
+/// A domain as libvirt knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Name.
+    pub name: String,
+    /// State.
+    pub state: PowerState,
+    /// Files and devices its disks name, of the running and of the stored description.
+    pub disk_sources: Vec<String>,
+}
+
+/// A handle to libvirt. Clones share its threads.
+#[derive(Clone)]
+pub struct Hypervisor {
+    jobs: Arc<Mutex<Sender<Job>>>,
+}
+
+impl Hypervisor {
+    /// Starts the threads; each connects when it gets its first job, and again after a loss.
+    pub fn new(uri: &str) -> Self {
+        // libvirt prints every error to standard error otherwise; we return them.
+        virt::error::clear_error_callback();
+        let (sender, receiver) = channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..THREADS {
+            let receiver = Arc::clone(&receiver);
+            let uri = uri.to_owned();
+            std::thread::spawn(move || serve(&uri, &receiver));
+        }
+        Self {
+            jobs: Arc::new(Mutex::new(sender)),
+        }
+    }
+
+    /// Calls libvirt; when the connection breaks, again until libvirtd is back. Every call here may run twice:
+    /// it finds its effect done.
+    async fn call<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
+    ) -> HostResult<T> {
+        let work = Arc::new(work);
+        let give_up = tokio::time::Instant::now() + COMES_BACK;
+        loop {
+            match self.call_once(what, Arc::clone(&work)).await {
+                Ok(value) => return Ok(value),
+                Err(failed) if failed.lost && tokio::time::Instant::now() < give_up => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Err(failed) => return Err(failed.error),
+            }
+        }
+    }
+
+    async fn call_once<T: Send + 'static, F>(
+        &self,
+        what: &'static str,
+        work: Arc<F>,
+    ) -> Result<T, Failed>
+    where
+        F: Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            // The caller gave up while this call waited for its turn: what comes next must not find its effect.
+            if answer.is_closed() {
+                return;
+            }
+            let result = match connection {
+                Ok(connection) => work(connection).map_err(|error| Failed {
+                    error: failed(what, &error),
+                    lost: !connection.is_alive().unwrap_or(false),
+                }),
+                Err(error) => Err(Failed { error, lost: true }),
+            };
+            // The caller may give up meanwhile; the effect happened all the same.
+            let _ = answer.send(result);
+        });
+        let broken = |message: String| Failed {
+            error: HostError::host(ErrorReason::HypervisorFailed, message),
+            lost: false,
+        };
+        let gone = || broken("the hypervisor's threads ended".to_owned());
+        self.jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(job)
+            .map_err(|_| gone())?;
+        let limit = LIMIT.as_secs();
+        tokio::time::timeout(LIMIT, answered)
+            .await
+            .map_err(|_| broken(format!("{what}: libvirt did not answer within {limit} s")))?
+            .map_err(|_| gone())?
+    }
+
+    /// libvirt's version, as proof that it answers now; it does not wait for one that is away.
+    pub async fn version(&self) -> HostResult<u32> {
+        let asked = self
+            .call_once("ask version", Arc::new(Connect::get_lib_version))
+            .await;
+        asked.map_err(|failed| failed.error)
+    }
+
+    /// All domains, running and shut off.
+    pub async fn domains(&self) -> HostResult<Vec<Domain>> {
+        self.call("list domains", |connection| {
+            let mut domains = Vec::new();
+            for domain in connection.list_all_domains(0)? {
+                // A domain may vanish between the list and the look; then it uses nothing.
+                if let Some(domain) = known(describe(&domain))? {
+                    domains.push(domain);
+                }
+            }
+            Ok(domains)
+        })
+        .await
+    }
+
+    /// State of a domain, `None` when there is none of this name.
+    pub async fn state(&self, name: &str) -> HostResult<Option<PowerState>> {
+        let name = name.to_owned();
+        self.call("look up domain", move |connection| {
+            let found = known(VirtDomain::lookup_by_name(connection, &name))?;
+            let state = found
+                .map(|domain| known(domain.get_state()))
+                .transpose()?
+                .flatten();
+            Ok(state.map(|(state, _)| PowerState::of(state)))
+        })
+        .await
+    }
+
+    /// Defines a domain, or defines it again with the same name and UUID. Returns its UUID.
+    pub async fn define(&self, xml: String) -> HostResult<String> {
+        self.call("define domain", move |connection| {
+            VirtDomain::define_xml(connection, &xml)?.get_uuid_string()
+        })
+        .await
+    }
+
+    /// Starts a domain; one that runs already is left alone.
+    pub async fn start(&self, name: &str) -> HostResult<()> {
+        let name = name.to_owned();
+        self.call("start domain", move |connection| {
+            let domain = VirtDomain::lookup_by_name(connection, &name)?;
+            if !domain.is_active()? {
+                domain.create()?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Asks the guest to shut down, by its power button.
+    pub async fn shutdown(&self, name: &str) -> HostResult<()> {
+        let name = name.to_owned();
+        self.call("shut domain down", move |connection| {
+            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+                return Ok(());
+            };
+            ended(domain.shutdown().map(|_| ()))
+        })
+        .await
+    }
+
+    /// Stops a domain hard; one that does not run or does not exist is left alone.
+    pub async fn destroy(&self, name: &str) -> HostResult<()> {
+        let name = name.to_owned();
+        self.call("destroy domain", move |connection| {
+            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+                return Ok(());
+            };
+            if domain.is_active()? {
+                ended(domain.destroy())
+            } else {
+                Ok(())
+            }
+        })
+        .await
+    }
+
+    /// Removes a domain with its NVRAM (D-72, D-79, INC-26); one that does not exist is fine.
+    pub async fn undefine(&self, name: &str) -> HostResult<()> {
+        let name = name.to_owned();
+        self.call("undefine domain", move |connection| {
+            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+                return Ok(());
+            };
+            let flags = sys::VIR_DOMAIN_UNDEFINE_NVRAM
+                | sys::VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+                | sys::VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA;
+            known(domain.undefine_flags(flags)).map(|_| ())
+        })
+        .await
+    }
+}
+
+fn serve(uri: &str, jobs: &Mutex<Receiver<Job>>) {
+    let mut connection: Option<Connect> = None;
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        if !connection
+            .as_ref()
+            .is_some_and(|open| open.is_alive().unwrap_or(false))
+        {
+            connection = None;
+        }
+        if connection.is_none() {
+            match Connect::open(Some(uri)) {
+                Ok(open) => connection = Some(open),
+                Err(error) => {
+                    job(Err(failed("connect", &error)));
+                    continue;
+                }
+            }
+        }
+        if let Some(open) = &connection {
+            job(Ok(open));
+        }
+    }
+}
+
+fn describe(domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
+    let (state, _) = domain.get_state()?;
+    let mut disk_sources = disk_sources(&domain.get_xml_desc(0)?);
+    if domain.is_persistent()? {
+        disk_sources.extend(self::disk_sources(
+            &domain.get_xml_desc(sys::VIR_DOMAIN_XML_INACTIVE)?,
+        ));
+    }
+    disk_sources.sort();
+    disk_sources.dedup();
+    Ok(Domain {
+        name: domain.get_name()?,
+        state: PowerState::of(state),
+        disk_sources,
+    })
+}
+
+/// `dev`, `file` and `dir` of every disk source, backing chains included.
+fn disk_sources(xml: &str) -> Vec<String> {
+    let mut reader = Reader::from_str(xml);
+    let mut in_disk = false;
+    let mut sources = Vec::new();
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(start)) if start.name().as_ref() == b"disk" => in_disk = true,
+            Ok(Event::End(end)) if end.name().as_ref() == b"disk" => in_disk = false,
+            Ok(Event::Start(start) | Event::Empty(start))
+                if in_disk && start.name().as_ref() == b"source" =>
+            {
+                for attribute in start.attributes().flatten() {
+                    if matches!(attribute.key.as_ref(), b"dev" | b"file" | b"dir") {
+                        sources.push(String::from_utf8_lossy(&attribute.value).into_owned());
+                    }
+                }
+            }
+            Ok(Event::Eof) | Err(_) => return sources,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Turns "no such domain" into `None`.
+fn known<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == ErrorNumber::NoDomain => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stopping a domain that has just ended by itself is no error.
+fn ended(result: Result<(), virt::error::Error>) -> Result<(), virt::error::Error> {
+    match result {
+        Err(error)
+            if matches!(
+                error.code(),
+                ErrorNumber::NoDomain | ErrorNumber::OperationInvalid
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn failed(what: &str, error: &virt::error::Error) -> HostError {
+    HostError::host(
+        ErrorReason::HypervisorFailed,
+        format!("{what}: {}", error.message()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn d_34_every_disk_source_is_seen() {
+        let xml = "<domain><devices>
+            <disk type='block'><source dev='/dev/loop3' index='1'/><backingStore><source file='/b.img'/></backingStore></disk>
+            <disk type='file'><source file='/seed.iso'/></disk>
+            <interface type='bridge'><source bridge='ovsbr0'/></interface></devices></domain>";
+        assert_eq!(disk_sources(xml), ["/dev/loop3", "/b.img", "/seed.iso"]);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_given_up_before_its_turn_has_no_effect() {
+        let hypervisor = Hypervisor::new("test:///default");
+        let (release, gate) = channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let busy = || {
+            let (hypervisor, gate, began) = (hypervisor.clone(), Arc::clone(&gate), began.clone());
+            tokio::spawn(async move {
+                let wait = move |_: &Connect| {
+                    began.send(()).ok();
+                    let _opened = gate.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    Ok(())
+                };
+                hypervisor.call("wait", wait).await
+            })
+        };
+        let busy: Vec<_> = (0..THREADS).map(|_| busy()).collect();
+        for _ in 0..THREADS {
+            begun.recv().await.unwrap();
+        }
+        let ran = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&ran);
+        let late = hypervisor.call("late", move |_| {
+            mark.store(true, Ordering::SeqCst);
+            Ok(())
+        });
+        assert!(late.now_or_never().is_none(), "every thread is busy");
+        drop(release);
+        for one in busy {
+            one.await.unwrap().unwrap();
+        }
+        assert!(hypervisor.version().await.is_ok());
+        assert!(!ran.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn the_life_of_a_domain_on_libvirts_test_driver() {
+        let hypervisor = Hypervisor::new("test:///default");
+        assert!(hypervisor.version().await.unwrap() > 0);
+        let xml = "<domain type='test'><name>gpuaas-slice-t</name><memory>1024</memory><os><type>hvm</type></os></domain>";
+        assert_eq!(hypervisor.state("gpuaas-slice-t").await.unwrap(), None);
+        hypervisor.define(xml.to_owned()).await.unwrap();
+        assert_eq!(
+            hypervisor.state("gpuaas-slice-t").await.unwrap(),
+            Some(PowerState::ShutOff)
+        );
+        hypervisor.start("gpuaas-slice-t").await.unwrap();
+        hypervisor.start("gpuaas-slice-t").await.unwrap();
+        assert_eq!(
+            hypervisor.state("gpuaas-slice-t").await.unwrap(),
+            Some(PowerState::Running)
+        );
+        assert!(
+            hypervisor
+                .domains()
+                .await
+                .unwrap()
+                .iter()
+                .any(|domain| domain.name == "gpuaas-slice-t")
+        );
+        hypervisor.destroy("gpuaas-slice-t").await.unwrap();
+        hypervisor.destroy("gpuaas-slice-t").await.unwrap();
+        // Its driver has no NVRAM to undefine; that is for the tests on real libvirt.
+        assert_eq!(
+            hypervisor.state("gpuaas-slice-t").await.unwrap(),
+            Some(PowerState::ShutOff)
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! VMs: the typed domain description and the libvirt connection.
+pub mod domain_xml;
+pub mod hypervisor;
+
+pub use hypervisor::{Domain, Hypervisor, PowerState};

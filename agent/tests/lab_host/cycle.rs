@@ -1,0 +1,203 @@
+//! The whole life of a slice, and what a caller may do twice.
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::host::{LabHost, USER, until};
+
+#[tokio::test]
+async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini").await;
+    let tenant = host.tenant(0, 1).await;
+    let operation = host.provision(&tenant, image.clone()).await;
+
+    let mut watch = host
+        .vms()
+        .watch_operation(pb::GetOperationRequest {
+            operation_id: operation.to_string(),
+        })
+        .await;
+    let watch = watch.as_mut().expect("a stream").get_mut();
+    let mut seen = Vec::new();
+    while let Some(update) = watch.message().await.expect("an update") {
+        seen.push(update);
+    }
+    assert!(
+        seen.len() > 9,
+        "progress is streamed at every change: {}",
+        seen.len()
+    );
+    let done = host.succeeded(operation).await;
+    assert_eq!(seen.last(), Some(&done));
+
+    let result = done.provision_result.expect("a result");
+    let bindings = tenant.slot.bindings.clone().expect("bindings");
+    assert_eq!(result.mac, bindings.management_mac);
+    assert_eq!(result.actual_ip, bindings.private_ip);
+    assert_eq!(
+        (result.lease_state.as_str(), result.ssh_ready),
+        ("bound", true)
+    );
+    assert_eq!(result.image_digest, image.digest);
+    assert!(result.ssh_host_keys[0].starts_with("ssh-ed25519 "));
+    let login = host.ssh(
+        &tenant,
+        "id -un; hostname; printf secret-of-a-%s tenant | dd of=/dev/vda bs=1M seek=100; sync",
+    );
+    let login = login.expect("ssh");
+    assert_eq!(
+        String::from_utf8_lossy(&login.stdout),
+        format!("{USER}\nguest\n"),
+        "{login:?}"
+    );
+    assert_eq!(host.occurrences(0, b"secret-of-a-tenant"), 1);
+
+    // the same call again is the same operation; another one under its id is refused
+    let again = host.provision_request(&tenant, operation, image.clone());
+    assert_eq!(
+        host.vms()
+            .provision(again.clone())
+            .await
+            .expect("again")
+            .into_inner()
+            .operation_id,
+        done.operation_id
+    );
+    let other = pb::ProvisionRequest {
+        hostname: "other".to_owned(),
+        ..again
+    };
+    let refused =
+        gpuaas_kit::Error::from(host.vms().provision(other).await.expect_err("a conflict"));
+    assert_eq!(refused.reason(), ErrorReason::OperationConflict);
+
+    let released = host.succeeded(host.release(&tenant).await).await;
+    let stop = &released.steps[0];
+    assert_eq!(stop.message, "the guest shut down", "graceful first");
+    let evidence = &released.wipe_evidence[0];
+    assert_eq!(evidence.verified_bytes, bindings.nvme_bytes);
+    assert!(evidence.no_signatures);
+    assert_eq!(evidence.token, tenant.slot.token);
+    assert_eq!(host.occurrences(0, b"secret-of-a-tenant"), 0);
+    assert!(host.is_empty(0));
+    host.assert_no_residue().await;
+    assert_eq!(host.holds().await.holds, []);
+}
+
+#[tokio::test]
+async fn d_08_leases_are_fenced_and_operations_need_them() {
+    let host = LabHost::start().await;
+    let tenant = host.tenant(0, 5).await;
+    let refusal = |result: Result<pb::AcquireLeaseResponse, gpuaas_kit::Error>| {
+        result.expect_err("refused").reason()
+    };
+
+    let foreign = pb::SlotGrant {
+        token: Some(pb::FencingToken {
+            cell_epoch: 9,
+            slot_generation: 9,
+            workflow_epoch: 9,
+        }),
+        ..tenant.slot.clone()
+    };
+    let held = host
+        .acquire(Uuid::now_v7(), &foreign, pb::LeasePurpose::Provision)
+        .await;
+    assert_eq!(refusal(held), ErrorReason::LeaseHeld);
+    let old = pb::SlotGrant {
+        token: Some(pb::FencingToken {
+            cell_epoch: 1,
+            slot_generation: 4,
+            workflow_epoch: 9,
+        }),
+        ..tenant.slot.clone()
+    };
+    assert_eq!(
+        refusal(
+            host.acquire(tenant.allocation, &old, pb::LeasePurpose::Release)
+                .await
+        ),
+        ErrorReason::Fenced
+    );
+    let same = host
+        .acquire(tenant.allocation, &tenant.slot, pb::LeasePurpose::Provision)
+        .await
+        .expect("the same");
+    assert_eq!(same.lease.expect("lease").lease_id, tenant.lease);
+
+    let ended = pb::ReleaseLeaseRequest {
+        lease_id: tenant.lease.clone(),
+        allocation_id: tenant.allocation.to_string(),
+        ..pb::ReleaseLeaseRequest::default()
+    };
+    host.leases()
+        .release_lease(ended.clone())
+        .await
+        .expect("release");
+    host.leases()
+        .release_lease(ended)
+        .await
+        .expect("release again");
+    let image = host.image("lab-mini").await;
+    let request = host.provision_request(&tenant, Uuid::now_v7(), image);
+    let refused =
+        gpuaas_kit::Error::from(host.vms().provision(request).await.expect_err("no lease"));
+    assert_eq!(refused.reason(), ErrorReason::LeaseRequired);
+    assert_eq!(host.holds().await.holds.len(), 1, "the hold stays");
+
+    let unknown = pb::GetOperationRequest {
+        operation_id: Uuid::now_v7().to_string(),
+    };
+    let refused = gpuaas_kit::Error::from(
+        host.vms()
+            .get_operation(unknown)
+            .await
+            .expect_err("unknown"),
+    );
+    assert_eq!(refused.reason(), ErrorReason::OperationNotFound);
+}
+
+#[tokio::test]
+async fn d_71_a_release_stops_a_provision_that_still_runs() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini-dead").await;
+    let tenant = host.tenant(0, 1).await;
+    let provision = host.provision(&tenant, image).await;
+    until("the guest to be awaited", async || {
+        let request = pb::GetOperationRequest {
+            operation_id: provision.to_string(),
+        };
+        let now = host.vms().get_operation(request).await.ok()?.into_inner();
+        (now.steps[7].state() == pb::StepState::Running).then_some(())
+    })
+    .await;
+    let release = host.release(&tenant).await;
+    let failure = host.failed(provision).await;
+    assert_eq!(failure.reason, "STATE_CONFLICT");
+    assert!(failure.host_clean);
+    host.succeeded(release).await;
+    host.assert_no_residue().await;
+    assert_eq!(host.holds().await.holds, []);
+}
+
+#[tokio::test]
+async fn p5_a_restart_of_libvirtd_breaks_neither_a_guest_nor_its_release() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini").await;
+    let tenant = host.tenant(0, 1).await;
+    host.succeeded(host.provision(&tenant, image).await).await;
+    let pid = host
+        .lab
+        .exec("cat", &["/run/libvirt/libvirtd.pid"])
+        .expect("pid");
+    host.lab
+        .exec("kill", &["-9", pid.trim()])
+        .expect("kill libvirtd");
+    let release = host.release(&tenant).await;
+    host.lab
+        .exec("libvirtd", &["-d", "-p", "/run/libvirt/libvirtd.pid"])
+        .expect("libvirtd");
+    host.succeeded(release).await;
+    host.assert_no_residue().await;
+}

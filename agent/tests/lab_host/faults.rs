@@ -1,0 +1,276 @@
+//! Guests, images and wipes that fail, and an agent that is killed everywhere.
+use gpuaas_agent::journal::Kind;
+use gpuaas_agent::operation::steps_of;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::host::{LabHost, until};
+
+#[tokio::test]
+async fn inc_41_a_guest_that_never_answers_fails_and_is_repaired() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini-dead").await;
+    let mut tenant = host.tenant(1, 1).await;
+    let failure = host.failed(host.provision(&tenant, image).await).await;
+    assert_eq!(
+        (failure.reason.as_str(), failure.step.as_str()),
+        ("GUEST_NO_ADDRESS", "wait_address")
+    );
+    assert_eq!(failure.failure_class(), pb::FailureClass::Guest);
+    assert!(failure.host_clean);
+    host.assert_no_residue().await;
+    assert_eq!(
+        host.holds().await.holds.len(),
+        1,
+        "the disk is dirty, so the hold stays"
+    );
+    assert!(!host.is_empty(1));
+
+    let other = host.slot(1, 9).await;
+    let refused = host
+        .acquire(Uuid::now_v7(), &other, pb::LeasePurpose::Provision)
+        .await
+        .expect_err("held");
+    assert_eq!(refused.reason(), ErrorReason::LeaseHeld);
+    let repaired = host.succeeded(host.repair(&mut tenant).await).await;
+    assert_eq!(repaired.wipe_evidence[0].token, tenant.slot.token);
+    assert!(host.is_empty(1));
+    assert_eq!(host.holds().await.holds, []);
+    host.tenant(1, 9).await;
+}
+
+#[tokio::test]
+async fn d_24_an_image_with_another_content_is_never_cloned() {
+    let host = LabHost::start().await;
+    let good = host.image("lab-mini").await;
+    let tenant = host.tenant(0, 1).await;
+    // the registry hands out other bytes under this digest
+    let (_, hex) = good.digest.split_once(':').expect("digest");
+    let blobs = host.registry.folder().join("blobs");
+    let file = find(&blobs, hex).expect("the blob");
+    let mut content = std::fs::read(&file).expect("blob");
+    content[4096] ^= 1;
+    std::fs::write(&file, content).expect("corrupt the blob");
+    let failure = host
+        .failed(host.provision(&tenant, good.clone()).await)
+        .await;
+    assert_eq!(
+        (failure.reason.as_str(), failure.step.as_str()),
+        ("IMAGE_DIGEST_MISMATCH", "verify_image")
+    );
+    let missing = pb::ImageRef {
+        digest: format!("sha256:{}", "0".repeat(64)),
+        ..good
+    };
+    let failure = host.failed(host.provision(&tenant, missing).await).await;
+    assert_eq!(failure.reason, "IMAGE_PULL_FAILED");
+    assert!(host.is_empty(0), "disk untouched");
+    host.assert_no_residue().await;
+    let cached = std::fs::read_dir(host.folder.join("lab/image-cache"))
+        .expect("cache")
+        .count();
+    assert_eq!(cached, 0, "no wrong byte stays in the cache");
+}
+
+/// The data file of a blob below the registry's folder.
+fn find(folder: &std::path::Path, hex: &str) -> Option<std::path::PathBuf> {
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if path.ends_with(hex) && path.join("data").exists() {
+                return Some(path.join("data"));
+            }
+            if let Some(found) = find(&path, hex) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn d_78_a_wiper_that_lies_is_caught() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini").await;
+    let mut tenant = host.tenant(0, 1).await;
+    host.succeeded(host.provision(&tenant, image).await).await;
+    let canary = "printf canary-%s bird | dd of=/dev/vda bs=1M seek=200; sync";
+    assert!(host.ssh(&tenant, canary).expect("ssh").status.success());
+    host.restart_agent("GPUAAS_FAULT_WIPE=lie\n").await;
+    let failure = host.failed(host.release(&tenant).await).await;
+    assert_eq!(
+        (failure.reason.as_str(), failure.step.as_str()),
+        ("WIPE_NOT_PROVEN", "verify_wipe")
+    );
+    assert_eq!(failure.failure_class(), pb::FailureClass::Device);
+    assert_eq!(host.occurrences(0, b"canary-bird"), 1);
+    assert_eq!(host.holds().await.holds.len(), 1);
+    host.restart_agent("").await;
+    host.succeeded(host.repair(&mut tenant).await).await;
+    assert_eq!(host.occurrences(0, b"canary-bird"), 0);
+    assert_eq!(host.holds().await.holds, []);
+}
+
+/// Orders the agent to kill itself at a point and begins to wait for it.
+struct Kill<'a> {
+    host: &'a LabHost,
+    point: String,
+}
+
+impl<'a> Kill<'a> {
+    fn arm(host: &'a LabHost, point: &str) -> Self {
+        let folder = host.lab.agent_folder();
+        let _absent_is_fine = std::fs::remove_file(folder.join("killed-at"));
+        std::fs::write(folder.join("kill-at.new"), point).expect("order");
+        std::fs::rename(folder.join("kill-at.new"), folder.join("kill-at")).expect("order");
+        Self {
+            host,
+            point: point.to_owned(),
+        }
+    }
+
+    async fn hit(self) {
+        let proof = self.host.lab.agent_folder().join("killed-at");
+        let text = until(&format!("the kill at {}", self.point), async || {
+            std::fs::read_to_string(&proof)
+                .ok()
+                .filter(|text| !text.is_empty())
+        })
+        .await;
+        assert_eq!(text, self.point);
+    }
+}
+
+fn points(kind: Kind) -> Vec<String> {
+    steps_of(kind)
+        .iter()
+        .flat_map(|step| ["before", "after"].map(|at| format!("{}:{at}", step.name)))
+        .collect()
+}
+
+/// One life with the agent killed at every point of it, one after the other: what was done is not done twice,
+/// what was not is.
+#[tokio::test]
+async fn d_10_the_agent_is_killed_at_every_step_of_one_life() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini").await;
+    let tenant = host.tenant(0, 1).await;
+    let mut kills = points(Kind::Provision).into_iter();
+    let mut kill = Kill::arm(&host, &kills.next().expect("a point"));
+    let provision = host.provision(&tenant, image).await;
+    for next in kills {
+        kill.hit().await;
+        kill = Kill::arm(&host, &next);
+    }
+    kill.hit().await;
+    host.succeeded(provision).await;
+    assert!(host.ssh(&tenant, "true").expect("ssh").status.success());
+    let same = host
+        .vms()
+        .get_operation(pb::GetOperationRequest {
+            operation_id: provision.to_string(),
+        })
+        .await;
+    assert!(
+        same.expect("operation")
+            .into_inner()
+            .steps
+            .iter()
+            .all(|step| step.state() == pb::StepState::Done)
+    );
+
+    let mut kills = points(Kind::Release).into_iter();
+    let mut kill = Kill::arm(&host, &kills.next().expect("a point"));
+    let release = host.release(&tenant).await;
+    for next in kills {
+        kill.hit().await;
+        kill = Kill::arm(&host, &next);
+    }
+    kill.hit().await;
+    host.succeeded(release).await;
+    assert!(host.is_empty(0));
+    host.assert_no_residue().await;
+    assert_eq!(host.holds().await.holds, []);
+}
+
+#[tokio::test]
+async fn inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing() {
+    let host = LabHost::start().await;
+    let image = host.image("lab-mini-dead").await;
+    let tenant = host.tenant(0, 1).await;
+    let undone: Vec<String> = steps_of(Kind::Provision)
+        .iter()
+        .rev()
+        .filter(|step| step.undo.is_some())
+        .flat_map(|step| ["before", "after"].map(|at| format!("undo_{}:{at}", step.name)))
+        .collect();
+    let mut kills = undone.into_iter();
+    let mut kill = Kill::arm(&host, &kills.next().expect("a point"));
+    let provision = host.provision(&tenant, image).await;
+    for next in kills {
+        kill.hit().await;
+        kill = Kill::arm(&host, &next);
+    }
+    kill.hit().await;
+    let failure = host.failed(provision).await;
+    assert_eq!(failure.reason, "GUEST_NO_ADDRESS");
+    assert!(failure.host_clean);
+    host.assert_no_residue().await;
+}
+
+#[tokio::test]
+async fn d_26_the_agent_is_killed_while_it_clones_and_clones_anew() {
+    let host = LabHost::start().await;
+    let small = host.image("lab-mini").await;
+    // a guest with a long tail of bytes that do not compress, so that the clone takes a while
+    let images = gpuaas_dev::seed::guest_images(&|_| {}).expect("guest images");
+    let mut content = std::fs::read(&images[0].file).expect("image");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut tail = vec![0_u8; 440 << 20];
+    for word in tail.chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    content.extend_from_slice(&tail);
+    let image = pb::ImageRef {
+        boot_timeout: small.boot_timeout,
+        ..host.push("lab-long", content.clone()).await
+    };
+    let tenant = host.tenant(0, 1).await;
+    let operation = host.provision(&tenant, image).await;
+    let agent = host.lab.agent_process().expect("an agent");
+    let request = pb::GetOperationRequest {
+        operation_id: operation.to_string(),
+    };
+    let mut watch = host
+        .vms()
+        .watch_operation(request)
+        .await
+        .expect("a stream")
+        .into_inner();
+    while let Some(update) = watch.message().await.expect("an update") {
+        let clone = &update.steps[2];
+        assert_ne!(
+            clone.state(),
+            pb::StepState::Done,
+            "the clone was too fast to be killed in"
+        );
+        if clone.state() == pb::StepState::Running && clone.percent > 0 {
+            break;
+        }
+    }
+    agent.signal(nix::sys::signal::Signal::SIGKILL);
+    host.succeeded(operation).await;
+    let mut written = vec![0_u8; content.len()];
+    let mut file = std::fs::File::open(host.backing_file(0)).expect("backing file");
+    std::io::Read::read_exact(&mut file, &mut written).expect("backing file");
+    assert!(
+        written[64 << 20..] == content[64 << 20..],
+        "every byte of the image is there"
+    );
+    host.succeeded(host.release(&tenant).await).await;
+    assert!(host.is_empty(0));
+}

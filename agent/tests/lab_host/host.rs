@@ -1,0 +1,219 @@
+//! A lab host of one test: brought up, spoken to over mutual TLS, and taken down with the value.
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gpuaas_dev::ca::Authority;
+use gpuaas_dev::lab::Lab;
+use gpuaas_dev::paths;
+use gpuaas_dev::ports::{ClaimedInstance, Service};
+use gpuaas_dev::process::{self, PidFile};
+use gpuaas_dev::registry::Registry;
+use gpuaas_kit::client::{GrpcChannel, Peers};
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
+use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
+use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
+use tonic::transport::{Certificate, Identity};
+use uuid::Uuid;
+
+use crate::setup::{enrol, settings};
+
+pub use crate::calls::{Tenant, bindings};
+
+/// Longest wait for anything; a boot under emulation beside other tests takes a while.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const USER: &str = "u_adda9308def04a2f";
+
+/// Looks again and again until `look` returns something.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        ticks.tick().await;
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(
+            started.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} in vain for {what}"
+        );
+    }
+}
+
+/// A running lab host.
+pub struct LabHost {
+    pub lab: Lab,
+    pub registry: Registry,
+    pub folder: PathBuf,
+    /// As allocation, which leases and runs VMs.
+    channel: GrpcChannel,
+    /// As inventory, which discovers.
+    inventory: GrpcChannel,
+    pub client_key: PathBuf,
+    _claimed: ClaimedInstance,
+}
+
+impl LabHost {
+    /// Brings a host up and waits until it is ready.
+    pub async fn start() -> Self {
+        let claimed = ClaimedInstance::claim().expect("an instance number");
+        let instance = claimed.instance();
+        let folder = paths::run_dir().join(format!("test/agent-{}", instance.number()));
+        let _absent_is_fine = std::fs::remove_dir_all(&folder);
+        for sub in ["pids", "logs", "lab"] {
+            paths::ensure_dir(&folder.join(sub)).expect("folder");
+        }
+        let program = paths::checkout().join("target/fault-injection/gpuaas-node-agent");
+        assert!(
+            program.exists(),
+            "run deploy/build-fault-programs.sh first, as `make test` does"
+        );
+        let lab = Lab::new(&folder, instance, program);
+        lab.network_up().expect("network");
+        let authority = Authority::open(&folder.join("pki"), 1).expect("authority");
+        let registry = Registry::new(
+            &folder.join("registry"),
+            lab.machine_address(),
+            instance.port(Service::Registry),
+            &authority,
+            &folder.join("logs/registry.log"),
+            PidFile::new(folder.join("pids/registry.pid")),
+        )
+        .expect("registry");
+        registry.start().expect("registry starts");
+
+        let (node_id, instance_id) = (Uuid::now_v7(), Uuid::now_v7());
+        enrol(&lab, &authority, node_id, instance_id);
+        lab.prepare().expect("disks");
+        std::fs::write(
+            lab.agent_config(),
+            settings(&lab, &folder, instance.ssh_port(0)),
+        )
+        .expect("settings");
+        lab.part().start().expect("sandbox");
+
+        let channel_of = |service: &str| {
+            let caller = authority.service(service, &[]).expect("identity");
+            let read = |path: &Path| std::fs::read_to_string(path).expect("pem");
+            let peers = Peers::new(
+                [],
+                Certificate::from_pem(read(&authority.authority().certificate)),
+                Identity::from_pem(read(&caller.certificate), read(&caller.key)),
+            );
+            peers
+                .host_channel(&lab.agent_address().to_string(), &node_id, &instance_id)
+                .expect("channel")
+        };
+        let (channel, inventory) = (channel_of("allocation"), channel_of("inventory"));
+        let client_key = folder.join("tenant");
+        process::run(
+            "ssh-keygen",
+            &[
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                "",
+                "-f",
+                &client_key.to_string_lossy(),
+            ],
+        )
+        .expect("ssh-keygen");
+        let host = Self {
+            lab,
+            registry,
+            folder,
+            channel,
+            inventory,
+            client_key,
+            _claimed: claimed,
+        };
+        host.wait_ready().await;
+        host
+    }
+
+    /// Waits until the agent answers and no check fails.
+    pub async fn wait_ready(&self) {
+        until("the host to be ready", async || {
+            let report = self
+                .topology()
+                .check_readiness(pb::CheckReadinessRequest {})
+                .await
+                .ok()?
+                .into_inner();
+            report.blockers.is_empty().then_some(())
+        })
+        .await;
+    }
+
+    pub fn topology(&self) -> TopologyClient<GrpcChannel> {
+        TopologyClient::new(self.inventory.clone())
+    }
+
+    pub fn leases(&self) -> NodeSchedulerClient<GrpcChannel> {
+        NodeSchedulerClient::new(self.channel.clone())
+    }
+
+    pub fn vms(&self) -> VirtualMachinesClient<GrpcChannel> {
+        VirtualMachinesClient::new(self.channel.clone())
+    }
+
+    /// Runs a command in the guest, as its tenant.
+    pub fn ssh(&self, tenant: &Tenant, command: &str) -> std::io::Result<std::process::Output> {
+        let port = self.lab.host_address();
+        let ssh_port = self.ssh_port(tenant.slot.slot_index);
+        std::process::Command::new("ssh")
+            .arg("-i")
+            .arg(&self.client_key)
+            .args([
+                "-o",
+                "StrictHostKeyChecking=no",
+                "-o",
+                "UserKnownHostsFile=/dev/null",
+                "-o",
+                "LogLevel=ERROR",
+            ])
+            .args([
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "ConnectTimeout=10",
+                "-p",
+                &ssh_port,
+            ])
+            .arg(format!("{USER}@{port}"))
+            .arg(command)
+            .output()
+    }
+
+    fn ssh_port(&self, index: u32) -> String {
+        (u32::from(self._claimed.instance().ssh_port(0)) + index).to_string()
+    }
+
+    /// Ends the agent; its host starts it again, with these variables.
+    pub async fn restart_agent(&self, environment: &str) {
+        std::fs::write(self.folder.join("lab/run/agent.env"), environment).expect("environment");
+        let before = self.lab.agent_process().expect("an agent");
+        before.stop(nix::sys::signal::Signal::SIGKILL, Duration::from_secs(5));
+        self.wait_ready().await;
+    }
+
+    /// The end of the host's log.
+    pub fn log(&self) -> String {
+        process::tail(&self.folder.join("logs/lab-host.log"))
+    }
+}
+
+impl Drop for LabHost {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the host:\n{}", self.log());
+        }
+        self.lab.down();
+        self.registry.stop();
+        let _best_effort = std::fs::remove_dir_all(self.registry.folder());
+        if !std::thread::panicking() {
+            let _best_effort = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}

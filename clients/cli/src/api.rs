@@ -1,0 +1,336 @@
+//! The JSON API: one request with retries that are safe, because a change keeps its key.
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use url::Url;
+use uuid::Uuid;
+
+use crate::failure::{ApiFailure, Failure};
+use crate::profile::Target;
+
+/// Waits between attempts; their number is one less than that of attempts.
+const BACKOFF: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time one stream is read; it is opened again after it.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+const PAGE_SIZE: &str = "200";
+
+/// A client of one API with one token.
+pub struct Api {
+    base: Url,
+    token: Option<String>,
+    http: reqwest::Client,
+}
+
+/// Names one change; the same for all attempts at it.
+#[derive(Clone, Debug)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// The given key, else a new one.
+    pub fn new(given: Option<String>) -> Self {
+        Self(given.unwrap_or_else(|| format!("cli-{}", Uuid::now_v7())))
+    }
+}
+
+impl Api {
+    /// A client.
+    ///
+    /// # Errors
+    /// TLS cannot be set up on this machine.
+    pub fn new(target: Target) -> Result<Self, Failure> {
+        let http = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .connect_timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("gpuaas/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Failure::Local(format!("cannot set up HTTPS: {error}")))?;
+        Ok(Self {
+            base: target.api,
+            token: target.token,
+            http,
+        })
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Value, Failure> {
+        self.send(Method::GET, path, query, None, None).await
+    }
+
+    /// Reads all pages of a list; answers the items under `field`.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn list(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+        field: &str,
+    ) -> Result<Vec<Value>, Failure> {
+        Ok(self.list_page(path, query, field).await?.0)
+    }
+
+    /// Like [`Api::list`], with the first page beside it for what lies next to the items.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn list_page(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+        field: &str,
+    ) -> Result<(Vec<Value>, Value), Failure> {
+        let mut items = Vec::new();
+        let mut first = None;
+        let mut token = String::new();
+        loop {
+            let mut page_query = query.to_vec();
+            page_query.push(("page_size", PAGE_SIZE.to_owned()));
+            if !token.is_empty() {
+                page_query.push(("page_token", token));
+            }
+            let mut page = self.get(path, &page_query).await?;
+            if let Value::Array(found) = page[field].take() {
+                items.extend(found);
+            }
+            token = page["next_page_token"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let first = first.get_or_insert(page);
+            if token.is_empty() {
+                return Ok((items, first.take()));
+            }
+        }
+    }
+
+    /// Changes. Repeated on connection errors and when the platform is busy, always with the same key.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn change(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: &Value,
+        key: &IdempotencyKey,
+    ) -> Result<Value, Failure> {
+        self.send(method, path, &[], Some(body), Some(key)).await
+    }
+
+    /// Opens a stream of lines. It may last as long as it likes.
+    ///
+    /// # Errors
+    /// See [`Failure`]; nothing is repeated.
+    pub async fn open(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> Result<reqwest::Response, Failure> {
+        let mut request = self
+            .http
+            .get(self.url(path)?)
+            .query(query)
+            .timeout(STREAM_TIMEOUT)
+            .header("accept", "application/x-ndjson");
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let opened = tokio::time::timeout(TIMEOUT, request.send()).await;
+        let response = opened
+            .map_err(|_| self.unreachable("no answer in time".to_owned()))?
+            .map_err(|error| self.unreachable(root_cause(&error)))?;
+        if response.status() == StatusCode::OK {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let request_id = request_id(&response);
+        let text = response
+            .text()
+            .await
+            .map_err(|error| self.unreachable(root_cause(&error)))?;
+        Err(Failure::Api(Box::new(ApiFailure::new(
+            status, request_id, &text,
+        ))))
+    }
+
+    /// The failure that a stream ended with.
+    pub fn failure_of(&self, message: &Value) -> Failure {
+        let status = message["error"]["code"].as_u64();
+        let status = status.and_then(|code| u16::try_from(code).ok());
+        Failure::Api(Box::new(ApiFailure::new(
+            status.unwrap_or_default(),
+            String::new(),
+            &message.to_string(),
+        )))
+    }
+
+    /// No answer.
+    pub fn unreachable(&self, cause: String) -> Failure {
+        Failure::Unreachable {
+            url: self.base.to_string(),
+            cause,
+        }
+    }
+
+    /// The base address.
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The upgrade request for a WebSocket at a path that the API named.
+    ///
+    /// # Errors
+    /// The path or the token cannot be sent.
+    pub fn websocket(&self, path: &str, subprotocol: &str) -> Result<Upgrade, Failure> {
+        let mut url = self.base.clone();
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        url.path_segments_mut()
+            .map_err(|()| Failure::Usage("the API's address has no path".to_owned()))?
+            .pop_if_empty()
+            .extend(path.split('/').filter(|part| !part.is_empty()));
+        let text = format!("{scheme}{}", url.as_str().trim_start_matches(url.scheme()));
+        let unusable =
+            |_| Failure::Local("the API named an address that cannot be used".to_owned());
+        let mut request = text.into_client_request().map_err(unusable)?;
+        let header = |text: &str| {
+            HeaderValue::from_str(text)
+                .map_err(|_| Failure::Local("the token cannot be sent as a header".to_owned()))
+        };
+        let headers = request.headers_mut();
+        headers.insert("sec-websocket-protocol", header(subprotocol)?);
+        if let Some(token) = &self.token {
+            headers.insert("authorization", header(&format!("Bearer {token}"))?);
+        }
+        Ok(request)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<&Value>,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Value, Failure> {
+        let url = self.url(path)?;
+        let mut waits = BACKOFF.iter();
+        loop {
+            let failure = match self
+                .attempt(method.clone(), url.clone(), query, body, key)
+                .await
+            {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let again = match &failure {
+                Failure::Unreachable { .. } => true,
+                Failure::Api(error) => error.is_transient(),
+                _ => false,
+            };
+            match waits.next() {
+                Some(wait) if again => tokio::time::sleep(*wait).await,
+                _ => return Err(failure),
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        method: Method,
+        url: Url,
+        query: &[(&str, String)],
+        body: Option<&Value>,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Value, Failure> {
+        let mut request = self.http.request(method, url).query(query);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(IdempotencyKey(key)) = key {
+            request = request.header("X-Idempotency-Key", key);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let unreachable = |error: &reqwest::Error| self.unreachable(root_cause(error));
+        let response = request.send().await.map_err(|error| unreachable(&error))?;
+        let status = response.status();
+        let request_id = request_id(&response);
+        let text = response.text().await.map_err(|error| unreachable(&error))?;
+        if status != StatusCode::OK {
+            return Err(Failure::Api(Box::new(ApiFailure::new(
+                status.as_u16(),
+                request_id,
+                &text,
+            ))));
+        }
+        serde_json::from_str(&text).map_err(|_| {
+            Failure::Local(format!(
+                "{} answered something that is no JSON; is it the API?",
+                self.base
+            ))
+        })
+    }
+
+    /// The address below `/api/v1`; each part is one segment, whatever characters it has. A `:verb` goes into
+    /// the last part unescaped.
+    fn url(&self, path: &[&str]) -> Result<Url, Failure> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| Failure::Usage("the API's address has no path".to_owned()))?
+            .pop_if_empty()
+            .extend(["api", "v1"])
+            .extend(path);
+        Ok(url)
+    }
+}
+
+fn request_id(response: &reqwest::Response) -> String {
+    let header = response.headers().get("x-request-id");
+    let text = header.and_then(|value| value.to_str().ok());
+    text.unwrap_or_default().to_owned()
+}
+
+/// The innermost cause is what tells a person anything ("Connection refused").
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Reads an answer into the parts that are needed.
+///
+/// # Errors
+/// The answer lacks its shape.
+pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+    T::deserialize(value).map_err(|error| {
+        Failure::Local(format!(
+            "the API answered in a shape this version does not know: {error}"
+        ))
+    })
+}
+
+/// Reads a list of answers.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_all<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Failure> {
+    values.iter().map(parse).collect()
+}

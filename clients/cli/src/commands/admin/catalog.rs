@@ -1,0 +1,335 @@
+//! Regions, SKUs, quotas, prices, images.
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Session, done};
+use crate::api::parse;
+use crate::commands::{catalog::print_images, given};
+use crate::failure::Failure;
+use crate::model::Money;
+use crate::output::{money, parse_money, print_json, print_table};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Region {
+    /// Create or replace a region.
+    Put {
+        /// A DNS label.
+        code: String,
+        /// Shown to users.
+        #[arg(long, default_value = "")]
+        name: String,
+        /// Show it, but sell nothing there.
+        #[arg(long)]
+        disabled: bool,
+        /// Why it is disabled, shown to users.
+        #[arg(long, default_value = "", requires = "disabled")]
+        reason: String,
+    },
+}
+
+pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
+    let Region::Put {
+        code,
+        name,
+        disabled,
+        reason,
+    } = command;
+    let body = json!({ "display_name": name, "enabled": !disabled, "unavailable_reason": reason });
+    let answer = session
+        .api
+        .change(
+            Method::PUT,
+            &["admin", "regions", &code],
+            &body,
+            &session.key,
+        )
+        .await?;
+    done(
+        session,
+        &answer,
+        &format!(
+            "Region {code} is {}.",
+            if disabled { "disabled" } else { "enabled" }
+        ),
+    );
+    Ok(())
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Sku {
+    /// Create or replace a SKU.
+    Put(SkuFlags),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SkuFlags {
+    /// Slug, for example h200-sxm-slice.
+    code: String,
+    /// Shown to users.
+    #[arg(long, default_value = "")]
+    name: String,
+    /// gpu_slice or baremetal.
+    #[arg(long, default_value = "gpu_slice")]
+    shape: String,
+    /// The only class of slots that it sells, for example h200_sxm or lab.
+    #[arg(long, value_name = "CLASS")]
+    slot_class: String,
+    /// How many GPUs one allocation may have, for example 1,2,4.
+    #[arg(long, value_delimiter = ',', required = true, value_name = "COUNTS")]
+    gpu_counts: Vec<u32>,
+    /// Name of the VM profile, for example h200_1g_24c_64g.
+    #[arg(long, value_name = "NAME")]
+    profile: String,
+    /// Virtual CPUs per GPU.
+    #[arg(long, value_name = "COUNT")]
+    vcpus: u32,
+    /// Memory per GPU in MiB.
+    #[arg(long, value_name = "MIB")]
+    memory: u32,
+    /// Back the memory with hugepages.
+    #[arg(long)]
+    hugepages: bool,
+}
+
+pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
+    let Sku::Put(flags) = command;
+    let body = json!({
+        "display_name": flags.name,
+        "capacity_shape": flags.shape,
+        "slot_class": flags.slot_class,
+        "allowed_gpu_counts": flags.gpu_counts,
+        "profile": {
+            "name": flags.profile,
+            "vcpus_per_gpu": flags.vcpus,
+            "memory_mib_per_gpu": flags.memory,
+            "hugepages": flags.hugepages,
+        },
+    });
+    let answer = session
+        .api
+        .change(
+            Method::PUT,
+            &["admin", "skus", &flags.code],
+            &body,
+            &session.key,
+        )
+        .await?;
+    done(
+        session,
+        &answer,
+        &format!(
+            "SKU {} is on sale once it has a price: gpuaas admin price create --sku {}",
+            flags.code, flags.code
+        ),
+    );
+    Ok(())
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Quota {
+    /// Set how many GPUs of a SKU a project may hold.
+    Put {
+        /// Id of the project.
+        project: String,
+        /// The SKU.
+        sku: String,
+        /// 0 lets it hold none.
+        #[arg(long, value_name = "COUNT")]
+        max_gpus: u32,
+    },
+}
+
+pub async fn quota(session: &Session, command: Quota) -> Result<(), Failure> {
+    let Quota::Put {
+        project,
+        sku,
+        max_gpus,
+    } = command;
+    let body = json!({ "max_gpus": max_gpus });
+    let answer = session
+        .api
+        .change(
+            Method::PUT,
+            &["admin", "projects", &project, "quotas", &sku],
+            &body,
+            &session.key,
+        )
+        .await?;
+    let used = answer["used_gpus"].as_u64().unwrap_or_default();
+    done(
+        session,
+        &answer,
+        &format!("Project {project} may hold {max_gpus} GPUs of {sku}; it holds {used}."),
+    );
+    Ok(())
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Price {
+    /// Publish a price, valid from now on for new allocations.
+    Create {
+        /// The SKU.
+        #[arg(long)]
+        sku: String,
+        /// Price per GPU and hour, for example "2.50 EUR".
+        #[arg(long, value_name = "AMOUNT")]
+        amount: String,
+    },
+    /// List all prices ever published, newest first.
+    List {
+        /// Only this SKU.
+        #[arg(long)]
+        sku: Option<String>,
+    },
+}
+
+pub async fn price(session: &Session, command: Price) -> Result<(), Failure> {
+    match command {
+        Price::Create { sku, amount } => {
+            let parsed = parse_money(&amount).ok_or_else(|| {
+                Failure::Usage(format!(
+                    "--amount {amount:?} must be a number and a currency, for example \"2.50 EUR\""
+                ))
+            })?;
+            let body = json!({ "sku": sku, "price_per_gpu_hour": parsed });
+            let answer = session
+                .api
+                .change(Method::POST, &["admin", "prices"], &body, &session.key)
+                .await?;
+            done(
+                session,
+                &answer,
+                &format!("{sku} costs {amount} per GPU and hour from now on."),
+            );
+        }
+        Price::List { sku } => {
+            let found = session
+                .api
+                .list(
+                    &["admin", "prices"],
+                    &given([("sku", sku)]),
+                    "price_versions",
+                )
+                .await?;
+            print_prices(session, &found)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
+    if session.json() {
+        print_json(&json!({ "price_versions": found }));
+        return Ok(());
+    }
+    if found.is_empty() {
+        println!(
+            "No prices yet. Publish one: gpuaas admin price create --sku SKU --amount \"2.50 EUR\""
+        );
+        return Ok(());
+    }
+    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
+    let mut rows = Vec::new();
+    for price in found {
+        let amount: Option<Money> = parse(&price["price_per_gpu_hour"])?;
+        rows.push([
+            text(price, "sku"),
+            money(amount.as_ref()),
+            text(price, "effective_time"),
+            text(price, "id"),
+        ]);
+    }
+    print_table(["SKU", "PER GPU HOUR", "FROM", "ID"], rows);
+    Ok(())
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Image {
+    /// Add an image; it becomes active when the registry has it.
+    Create(ImageFlags),
+    /// List images of every status.
+    List,
+    /// Make an image active or disabled.
+    SetStatus {
+        /// The image.
+        slug: String,
+        /// active or disabled.
+        #[arg(value_parser = ["active", "disabled"])]
+        status: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ImageFlags {
+    /// Lower-case letters, digits, '.' and '-'.
+    slug: String,
+    /// oci://host/namespace/name:tag or …@sha256:….
+    #[arg(long, value_name = "URI")]
+    source: String,
+    /// SKU that can run it; may be given several times.
+    #[arg(long = "sku", required = true, value_name = "SKU")]
+    skus: Vec<String>,
+    /// Shown to users.
+    #[arg(long, default_value = "")]
+    name: String,
+    /// How the guest gets its GPU drivers.
+    #[arg(long, default_value = "none", value_parser = ["none", "cloud_init", "preinstalled"])]
+    drivers: String,
+    /// Seconds the guest may take from start to a working login.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    boot_timeout: u32,
+    /// Leave it disabled.
+    #[arg(long)]
+    disabled: bool,
+}
+
+pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
+    match command {
+        Image::Create(flags) => {
+            let body = json!({
+                "slug": flags.slug,
+                "display_name": flags.name,
+                "driver_strategy": flags.drivers,
+                "source_uri": flags.source,
+                "compatible_skus": flags.skus,
+                "boot_timeout_seconds": flags.boot_timeout,
+                "disabled": flags.disabled,
+            });
+            let answer = session
+                .api
+                .change(Method::POST, &["admin", "images"], &body, &session.key)
+                .await?;
+            let status = answer["status"].as_str().unwrap_or_default().to_owned();
+            done(
+                session,
+                &answer,
+                &format!("Image {} is {status}.", flags.slug),
+            );
+        }
+        Image::List => {
+            let found = session
+                .api
+                .list(&["admin", "images"], &[], "images")
+                .await?;
+            print_images(
+                session,
+                &found,
+                "No images yet. Add one: gpuaas admin image create",
+            )?;
+        }
+        Image::SetStatus { slug, status } => {
+            let verb = format!("{slug}:setStatus");
+            let answer = session
+                .api
+                .change(
+                    Method::POST,
+                    &["admin", "images", &verb],
+                    &json!({ "status": status }),
+                    &session.key,
+                )
+                .await?;
+            done(session, &answer, &format!("Image {slug} is {status}."));
+        }
+    }
+    Ok(())
+}

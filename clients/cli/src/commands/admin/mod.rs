@@ -1,0 +1,73 @@
+//! `admin`: what an administrator sets up and operates.
+mod audit;
+mod catalog;
+mod node;
+pub mod placement;
+mod slots;
+
+use serde_json::Value;
+
+use super::Session;
+use crate::failure::Failure;
+use crate::output::print_json;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Regions: where capacity is sold.
+    #[command(subcommand)]
+    Region(catalog::Region),
+    /// SKUs: what is sold.
+    #[command(subcommand)]
+    Sku(catalog::Sku),
+    /// Quotas: how much a project may hold.
+    #[command(subcommand)]
+    Quota(catalog::Quota),
+    /// Prices.
+    #[command(subcommand)]
+    Price(catalog::Price),
+    /// Guest images.
+    #[command(subcommand)]
+    Image(catalog::Image),
+    /// Hosts.
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Slots of a host.
+    #[command(subcommand)]
+    Slots(slots::Command),
+    /// What placement would make of each node for a launch.
+    Explain(super::explain::Flags),
+    /// Allocations with their placement.
+    #[command(subcommand)]
+    Allocation(node::AllocationCommand),
+    /// Proof that the platform's records are sound.
+    #[command(subcommand)]
+    Audit(audit::Command),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Region(command) => catalog::region(session, command).await,
+        Command::Sku(command) => catalog::sku(session, command).await,
+        Command::Quota(command) => catalog::quota(session, command).await,
+        Command::Price(command) => catalog::price(session, command).await,
+        Command::Image(command) => catalog::image(session, command).await,
+        Command::Explain(flags) => placement::explain(session, flags).await,
+        Command::Node(command) => node::run(session, command).await,
+        Command::Slots(command) => slots::run(session, command).await,
+        Command::Allocation(command) => node::allocation(session, command).await,
+        Command::Audit(command) => audit::run(session, command).await,
+    }
+}
+
+/// Says what was done, or gives the answer to a program.
+fn done(session: &Session, answer: &Value, sentence: &str) {
+    if session.json() {
+        print_json(answer);
+    } else {
+        println!("{sentence}");
+    }
+}

@@ -1,0 +1,313 @@
+//! Hosts: registration, enrolment, discovery; and an allocation's placement.
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::placement::{self, Verb};
+use super::{Session, done};
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::model::{AllocationDetail, Discovery, Node};
+use crate::output::{print_json, print_table, took};
+use crate::resolve;
+
+const POLL: Duration = Duration::from_millis(500);
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Register a host to be; its agent enrols with a token.
+    Create {
+        /// A unique name.
+        #[arg(long)]
+        hostname: String,
+        /// Where it stands.
+        #[arg(long)]
+        region: String,
+        /// What it is for.
+        #[arg(long, default_value = "slice", value_parser = ["slice", "baremetal"])]
+        mode: String,
+        /// Most VMs at a time; 0 is no limit.
+        #[arg(long, default_value_t = 0, value_name = "COUNT")]
+        max_vms: u32,
+    },
+    /// Get a single-use enrolment token and write it to a file; it is never printed.
+    EnrolToken {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// File for the token, mode 0600; it must not exist.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Have a host look at its devices and propose slots.
+    Discover {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// Wait for the outcome.
+        #[arg(long)]
+        wait: bool,
+        /// Longest time to wait, in seconds.
+        #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+        timeout: u64,
+    },
+    /// Keep new allocations off a host; what is there stays.
+    Cordon {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// Why, for the other operators.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Let a host take allocations again: ends a cordon or a drain.
+    Uncordon {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// Why, for the other operators.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Keep new allocations off a host until it is empty. Nothing is stopped: its allocations end when their owners
+    /// release them.
+    Drain {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// Why, for the other operators.
+        #[arg(long)]
+        reason: String,
+        /// Wait until nothing is left on it.
+        #[arg(long)]
+        wait: bool,
+        /// Longest time to wait, in seconds.
+        #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+        timeout: u64,
+    },
+    /// Show a host as placement sees it: cordoned or draining, and what it still holds.
+    Placement {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+    },
+}
+
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Create {
+            hostname,
+            region,
+            mode,
+            max_vms,
+        } => {
+            let body = json!({ "hostname": hostname, "region_code": region, "mode": mode, "max_vms_per_node": max_vms });
+            let answer = session
+                .api
+                .change(Method::POST, &["admin", "nodes"], &body, &session.key)
+                .await?;
+            let node: Node = parse(&answer)?;
+            done(
+                session,
+                &answer,
+                &format!(
+                    "Node {hostname} is registered as {0}. Next: gpuaas admin node enrol-token {0} --out FILE",
+                    node.id
+                ),
+            );
+            Ok(())
+        }
+        Command::Cordon { node, reason } => {
+            placement::intend(session, &node, Verb::Cordon, &reason, None).await
+        }
+        Command::Uncordon { node, reason } => {
+            placement::intend(session, &node, Verb::Uncordon, &reason, None).await
+        }
+        Command::Drain {
+            node,
+            reason,
+            wait,
+            timeout,
+        } => {
+            let wait = wait.then(|| Duration::from_secs(timeout));
+            placement::intend(session, &node, Verb::Drain, &reason, wait).await
+        }
+        Command::Placement { node } => placement::show(session, &node).await,
+        Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
+        Command::Discover {
+            node,
+            wait,
+            timeout,
+        } => discover(session, &node, wait, Duration::from_secs(timeout)).await,
+    }
+}
+
+async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Failure> {
+    let node = resolve::node(&session.api, node).await?;
+    // opened first: a token that cannot be kept must not be made
+    let unwritable =
+        |error: std::io::Error| Failure::Usage(format!("cannot write {}: {error}", out.display()));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(out)
+        .map_err(unwritable)?;
+    let made = session
+        .api
+        .change(
+            Method::POST,
+            &["admin", "nodes", &node, "enrolment-tokens"],
+            &json!({}),
+            &session.key,
+        )
+        .await;
+    let written = made.and_then(|mut answer| match answer["token"].take() {
+        Value::String(token) if !token.is_empty() => {
+            file.write_all(token.as_bytes())
+                .and_then(|()| file.sync_all())
+                .map_err(unwritable)?;
+            Ok(answer)
+        }
+        _ => Err(Failure::Local(
+            "this token was made before and is not shown again; use another idempotency key"
+                .to_owned(),
+        )),
+    });
+    let mut answer = match written {
+        Ok(answer) => answer,
+        Err(failure) => {
+            // an empty file would stand in the way of the next attempt
+            let _ = std::fs::remove_file(out);
+            return Err(failure);
+        }
+    };
+    if let Value::Object(fields) = &mut answer {
+        fields.remove("token");
+        fields.insert("token_file".to_owned(), json!(out));
+    }
+    done(
+        session,
+        &answer,
+        &format!(
+            "The token is in {}. It works once; give it to the host's agent.",
+            out.display()
+        ),
+    );
+    Ok(())
+}
+
+async fn discover(
+    session: &Session,
+    node: &str,
+    wait: bool,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let node = resolve::node(&session.api, node).await?;
+    let path = ["admin", "nodes", &node, "slice-topology", "discovery"];
+    let mut answer = session
+        .api
+        .change(Method::POST, &path, &json!({}), &session.key)
+        .await?;
+    let started = Instant::now();
+    loop {
+        let discovery: Discovery = parse(&answer)?;
+        match discovery.state.as_str() {
+            "failed" => {
+                return Err(Failure::Local(format!(
+                    "the discovery failed: {}",
+                    discovery.error
+                )));
+            }
+            "queued" | "running" if wait && started.elapsed() < limit => {
+                tokio::time::sleep(POLL).await;
+                answer = session.api.get(&path, &[]).await?;
+            }
+            "queued" | "running" if wait => {
+                return Err(Failure::Local(format!(
+                    "the discovery still runs after {} s",
+                    limit.as_secs()
+                )));
+            }
+            _ => return show_discovery(session, &answer, &discovery, &node),
+        }
+    }
+}
+
+fn show_discovery(
+    session: &Session,
+    answer: &Value,
+    discovery: &Discovery,
+    node: &str,
+) -> Result<(), Failure> {
+    if session.json() {
+        print_json(answer);
+        return Ok(());
+    }
+    println!("Discovery {} is {}.", discovery.id, discovery.state);
+    for blocker in discovery.candidate_summary.iter().flat_map(|s| &s.blockers) {
+        println!("  blocked: {blocker}");
+    }
+    if discovery.state != "completed" {
+        println!("Look again with --wait.");
+    } else if discovery.candidates.is_empty() {
+        println!("The host proposes no slots.");
+    } else {
+        let rows = discovery.candidates.iter().map(|c| {
+            let blockers = if c.blockers.is_empty() {
+                "can be approved".to_owned()
+            } else {
+                c.blockers.join("; ")
+            };
+            [c.slot_index.to_string(), c.slot_class.clone(), blockers]
+        });
+        print_table(["INDEX", "CLASS", "STATE"], rows.collect());
+        println!("Approve those that can be: gpuaas admin slots approve {node} --all");
+    }
+    Ok(())
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum AllocationCommand {
+    /// Show where an allocation is placed and what its host was told.
+    Show {
+        /// Id of the allocation.
+        allocation: String,
+    },
+}
+
+pub async fn allocation(session: &Session, command: AllocationCommand) -> Result<(), Failure> {
+    let AllocationCommand::Show { allocation } = command;
+    let id = resolve::allocation(&session.api, &allocation).await?;
+    let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let detail: AllocationDetail = parse(&answer)?;
+    println!(
+        "{} is {} on node {}",
+        detail.allocation.id, detail.allocation.status.state, detail.node_id
+    );
+    let claims = detail.claims.into_iter().map(|c| {
+        [
+            c.kind,
+            c.slot_index.to_string(),
+            c.slot_id,
+            c.slot_generation.to_string(),
+            c.state,
+        ]
+    });
+    print_table(
+        ["CLAIM", "SLOT", "SLOT ID", "GENERATION", "STATE"],
+        claims.collect(),
+    );
+    if !detail.tasks.is_empty() {
+        println!();
+        let tasks = detail
+            .tasks
+            .into_iter()
+            .map(|t| [t.kind, t.id, t.state, took(t.create_time, t.end_time)]);
+        print_table(["TASK", "ID", "STATE", "TOOK"], tasks.collect());
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Nodes in and out of placement, and what placement makes of each of them.
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Session, done};
+use crate::api::parse;
+use crate::commands::explain::{self, print_explanation};
+use crate::failure::Failure;
+use crate::model::{NodePlacement, NodeVerdicts};
+use crate::output::{print_json, print_table};
+use crate::resolve;
+
+const POLL: Duration = Duration::from_millis(500);
+
+/// What an operator says of a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Verb {
+    /// Nothing new, what is there stays.
+    Cordon,
+    /// Ends a cordon or a drain.
+    Uncordon,
+    /// Nothing new until it is empty.
+    Drain,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Cordon => "cordon",
+            Self::Uncordon => "uncordon",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// Says it, and with a limit waits until a drained node is empty.
+///
+/// # Errors
+/// See [`Failure`]; a node that is not empty when the time is over.
+pub async fn intend(
+    session: &Session,
+    node: &str,
+    verb: Verb,
+    reason: &str,
+    wait: Option<Duration>,
+) -> Result<(), Failure> {
+    let node = resolve::node(&session.api, node).await?;
+    let mut answer = session
+        .api
+        .change(
+            Method::POST,
+            &["admin", "nodes", &format!("{node}:{}", verb.word())],
+            &json!({ "reason": reason }),
+            &session.key,
+        )
+        .await?;
+    let started = Instant::now();
+    loop {
+        let now: NodePlacement = parse(&answer)?;
+        match wait {
+            Some(limit) if !now.drained && now.admin_state == "draining" => {
+                if started.elapsed() >= limit {
+                    return Err(Failure::Local(format!(
+                        "after {} s node {} still holds {}; its allocations end when their owners release them",
+                        limit.as_secs(),
+                        now.hostname,
+                        holds(&now)
+                    )));
+                }
+                tokio::time::sleep(POLL).await;
+                answer = session
+                    .api
+                    .get(&["admin", "nodes", &node, "placement"], &[])
+                    .await?;
+            }
+            _ => {
+                done(session, &answer, &sentence(&now));
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Shows a node as placement sees it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn show(session: &Session, node: &str) -> Result<(), Failure> {
+    let node = resolve::node(&session.api, node).await?;
+    let answer = session
+        .api
+        .get(&["admin", "nodes", &node, "placement"], &[])
+        .await?;
+    let now: NodePlacement = parse(&answer)?;
+    done(session, &answer, &sentence(&now));
+    Ok(())
+}
+
+fn sentence(node: &NodePlacement) -> String {
+    let why = if node.admin_reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", node.admin_reason)
+    };
+    let name = &node.hostname;
+    match node.admin_state.as_str() {
+        "draining" if node.drained => {
+            format!("Node {name} is drained{why}: nothing is left on it.")
+        }
+        "draining" => format!(
+            "Node {name} is draining{why}: it takes nothing new and still holds {}.",
+            holds(node)
+        ),
+        "cordoned" => format!(
+            "Node {name} is cordoned{why}: it takes nothing new; {} stay.",
+            holds(node)
+        ),
+        _ if node.schedulable => {
+            format!("Node {name} takes allocations; it holds {}.", holds(node))
+        }
+        _ => format!(
+            "Node {name} would take allocations, but it is not ready: {}.",
+            node.not_schedulable_reason
+        ),
+    }
+}
+
+fn holds(node: &NodePlacement) -> String {
+    format!(
+        "{} claim(s) of {} allocation(s)",
+        node.live_claims, node.live_allocations
+    )
+}
+
+/// Each node with its placement, by node id.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn of_all(session: &Session) -> Result<Vec<Value>, Failure> {
+    session
+        .api
+        .list(&["admin", "node-placements"], &[], "nodes")
+        .await
+}
+
+/// What placement makes of each node for a launch.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Failure> {
+    let mut query = flags.query(session).await?;
+    query.push(("page_size", "500".to_owned()));
+    let answer = session
+        .api
+        .get(&["admin", "node-placements:explain"], &query)
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let found: NodeVerdicts = parse(&answer)?;
+    print_explanation(&found.explanation);
+    println!();
+    let rows = found.nodes.into_iter().map(|node| {
+        let outcome = if node.fits {
+            let slots: Vec<String> = node.slot_indexes.iter().map(u32::to_string).collect();
+            format!("slots {}", slots.join(", "))
+        } else {
+            let reasons: Vec<&str> = node.reasons.iter().map(|r| r.message.as_str()).collect();
+            reasons.join(" ")
+        };
+        let score: Vec<String> = node
+            .score
+            .iter()
+            .map(|part| format!("{}={}", part.name, part.value))
+            .collect();
+        [node.hostname, outcome, score.join(" ")]
+    });
+    print_table(["NODE", "WOULD TAKE, OR WHY NOT", "SCORE"], rows.collect());
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Slots: approval, taking out of sale and back, repair.
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::{Session, done};
+use crate::api::parse;
+use crate::commands::hosts::print_slots;
+use crate::failure::Failure;
+use crate::model::{Discovery, SlotRepair};
+use crate::resolve;
+
+const POLL: Duration = Duration::from_millis(500);
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Approve proposed slots of the latest discovery, all or none.
+    Approve {
+        /// Id, unique beginning of it, or hostname.
+        node: String,
+        /// Indexes of the slots, for example 0,1.
+        #[arg(
+            long,
+            value_delimiter = ',',
+            value_name = "INDEXES",
+            conflicts_with = "all"
+        )]
+        index: Vec<u32>,
+        /// All that can be approved.
+        #[arg(long)]
+        all: bool,
+        /// The discovery that was reviewed [default: the latest].
+        #[arg(long, value_name = "ID")]
+        discovery: Option<String>,
+    },
+    /// Take a slot out of sale; one in use after its cleanup.
+    Disable {
+        #[command(flatten)]
+        slot: SlotRef,
+        /// Why; kept in the audit trail.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Put a disabled slot back on sale.
+    Enable {
+        #[command(flatten)]
+        slot: SlotRef,
+    },
+    /// Wipe a blocked slot, prove it empty and put it back on sale.
+    Repair {
+        #[command(flatten)]
+        slot: SlotRef,
+        /// Why you are sure; kept in the audit trail.
+        #[arg(long)]
+        reason: String,
+        /// Wait for the outcome.
+        #[arg(long)]
+        wait: bool,
+        /// Longest time to wait, in seconds.
+        #[arg(long, default_value_t = 900, value_name = "SECONDS")]
+        timeout: u64,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SlotRef {
+    /// Node: id, unique beginning of it, or hostname.
+    node: String,
+    /// Slot: id, unique beginning of it, or index.
+    slot: String,
+}
+
+impl SlotRef {
+    async fn resolve(&self, session: &Session) -> Result<(String, String), Failure> {
+        let node = resolve::node(&session.api, &self.node).await?;
+        let slot = resolve::slot(&session.api, &node, &self.slot).await?;
+        Ok((node, slot))
+    }
+}
+
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Approve {
+            node,
+            index,
+            all,
+            discovery,
+        } => approve(session, &node, index, all, discovery).await,
+        Command::Disable { slot, reason } => {
+            let (node, slot) = slot.resolve(session).await?;
+            let verb = format!("{slot}:disable");
+            let path = ["admin", "nodes", &node, "resource-slots", &verb];
+            let answer = session
+                .api
+                .change(
+                    Method::POST,
+                    &path,
+                    &json!({ "reason": reason }),
+                    &session.key,
+                )
+                .await?;
+            let status = answer["status"].as_str().unwrap_or_default().to_owned();
+            done(
+                session,
+                &answer,
+                &format!("Slot {slot} is {status} and taken out of sale."),
+            );
+            Ok(())
+        }
+        Command::Enable { slot } => {
+            let (node, slot) = slot.resolve(session).await?;
+            let verb = format!("{slot}:enable");
+            let path = ["admin", "nodes", &node, "resource-slots", &verb];
+            let answer = session
+                .api
+                .change(Method::POST, &path, &json!({}), &session.key)
+                .await?;
+            let status = answer["status"].as_str().unwrap_or_default().to_owned();
+            done(session, &answer, &format!("Slot {slot} is {status}."));
+            Ok(())
+        }
+        Command::Repair {
+            slot,
+            reason,
+            wait,
+            timeout,
+        } => {
+            let (node, slot) = slot.resolve(session).await?;
+            repair(
+                session,
+                &node,
+                &slot,
+                &reason,
+                wait.then(|| Duration::from_secs(timeout)),
+            )
+            .await
+        }
+    }
+}
+
+async fn approve(
+    session: &Session,
+    node: &str,
+    index: Vec<u32>,
+    all: bool,
+    discovery: Option<String>,
+) -> Result<(), Failure> {
+    let node = resolve::node(&session.api, node).await?;
+    let latest: Discovery = parse(
+        &session
+            .api
+            .get(
+                &["admin", "nodes", &node, "slice-topology", "discovery"],
+                &[],
+            )
+            .await?,
+    )?;
+    let approvable = || {
+        latest
+            .candidates
+            .iter()
+            .filter(|c| c.blockers.is_empty())
+            .map(|c| c.slot_index)
+            .collect::<Vec<_>>()
+    };
+    let indexes = if all { approvable() } else { index };
+    if indexes.is_empty() {
+        let can = approvable()
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        return Err(Failure::Usage(format!(
+            "name slots with --index or --all; these can be approved: {}",
+            if can.is_empty() { "none" } else { &can }
+        )));
+    }
+    let body = json!({ "discovery_id": discovery.unwrap_or(latest.id), "slot_indexes": indexes });
+    let verb = "resource-slots:approve";
+    let answer = session
+        .api
+        .change(
+            Method::POST,
+            &["admin", "nodes", &node, verb],
+            &body,
+            &session.key,
+        )
+        .await?;
+    print_slots(session, &answer, "Nothing was approved.")
+}
+
+async fn repair(
+    session: &Session,
+    node: &str,
+    slot: &str,
+    reason: &str,
+    wait: Option<Duration>,
+) -> Result<(), Failure> {
+    let verb = format!("{slot}:repair");
+    let mut answer = session
+        .api
+        .change(
+            Method::POST,
+            &["admin", "nodes", node, "resource-slots", &verb],
+            &json!({ "reason": reason }),
+            &session.key,
+        )
+        .await?;
+    let started = Instant::now();
+    loop {
+        let repair: SlotRepair = parse(&answer)?;
+        match (repair.state.as_str(), wait) {
+            ("failed", _) => {
+                return Err(Failure::Local(format!(
+                    "the repair failed, the slot stays {}: {}",
+                    repair.slot_status, repair.detail
+                )));
+            }
+            ("running", Some(limit)) if started.elapsed() < limit => {
+                tokio::time::sleep(POLL).await;
+                answer = session
+                    .api
+                    .get(
+                        &["admin", "nodes", node, "resource-slots", slot, "repair"],
+                        &[],
+                    )
+                    .await?;
+            }
+            ("running", Some(limit)) => {
+                return Err(Failure::Local(format!(
+                    "the repair still runs after {} s",
+                    limit.as_secs()
+                )));
+            }
+            (state, _) => {
+                let sentence = if state == "done" {
+                    format!(
+                        "Slot {slot} is {} and {}.",
+                        repair.slot_status, repair.health_state
+                    )
+                } else {
+                    format!("The repair is {state}. See: gpuaas slots {node}")
+                };
+                done(session, &answer, &sentence);
+                return Ok(());
+            }
+        }
+    }
+}

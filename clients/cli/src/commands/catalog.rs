@@ -1,0 +1,179 @@
+//! `skus`, `images`, `regions`, `availability`: what is sold and what is free.
+use serde_json::{Value, json};
+
+use super::{Session, given};
+use crate::api::{parse, parse_all};
+use crate::failure::Failure;
+use crate::model::{Availability, Image, Region, Sku};
+use crate::output::{bytes, money, print_json, print_table};
+
+/// `skus`.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn skus(session: &Session) -> Result<(), Failure> {
+    let found = session.api.list(&["skus"], &[], "skus").await?;
+    if session.json() {
+        print_json(&json!({ "skus": found }));
+        return Ok(());
+    }
+    let skus: Vec<Sku> = parse_all(&found)?;
+    if skus.is_empty() {
+        println!("Nothing is sold yet. An administrator adds it: gpuaas admin sku put");
+        return Ok(());
+    }
+    let rows = skus.into_iter().map(|s| {
+        let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
+        let price = if s.price_per_gpu_hour.is_some() {
+            money(s.price_per_gpu_hour.as_ref())
+        } else {
+            "no price yet".to_owned()
+        };
+        let shape = if s.lab {
+            format!("{} (lab)", s.capacity_shape)
+        } else {
+            s.capacity_shape
+        };
+        [s.code, s.display_name, shape, counts.join(", "), price]
+    });
+    print_table(
+        ["SKU", "NAME", "SHAPE", "GPU COUNTS", "PER GPU HOUR"],
+        rows.collect(),
+    );
+    Ok(())
+}
+
+/// `images`.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn images(session: &Session, sku: Option<String>) -> Result<(), Failure> {
+    let found = session
+        .api
+        .list(&["images"], &given([("sku", sku)]), "images")
+        .await?;
+    print_images(
+        session,
+        &found,
+        "No active images. An administrator adds one: gpuaas admin image create",
+    )
+}
+
+/// Images as table or JSON; `empty` is what is said when there are none.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(), Failure> {
+    if session.json() {
+        print_json(&json!({ "images": found }));
+        return Ok(());
+    }
+    let images: Vec<Image> = parse_all(found)?;
+    if images.is_empty() {
+        println!("{empty}");
+        return Ok(());
+    }
+    let rows = images.into_iter().map(|i| {
+        let digest: String = i.digest.chars().take(19).collect();
+        [
+            i.slug,
+            i.display_name,
+            i.status,
+            bytes(i.size_bytes),
+            i.compatible_skus.join(", "),
+            digest,
+        ]
+    });
+    print_table(
+        ["IMAGE", "NAME", "STATUS", "SIZE", "SKUS", "DIGEST"],
+        rows.collect(),
+    );
+    Ok(())
+}
+
+/// `regions`.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn regions(session: &Session) -> Result<(), Failure> {
+    let found = session.api.list(&["regions"], &[], "regions").await?;
+    if session.json() {
+        print_json(&json!({ "regions": found }));
+        return Ok(());
+    }
+    let regions: Vec<Region> = parse_all(&found)?;
+    if regions.is_empty() {
+        println!("No regions yet. An administrator adds one: gpuaas admin region put");
+        return Ok(());
+    }
+    let rows = regions.into_iter().map(|r| {
+        let state = if r.enabled {
+            "enabled".to_owned()
+        } else {
+            format!("disabled: {}", r.unavailable_reason)
+        };
+        [
+            r.code,
+            r.display_name,
+            state.trim_end_matches(": ").to_owned(),
+        ]
+    });
+    print_table(["REGION", "NAME", "STATE"], rows.collect());
+    Ok(())
+}
+
+/// `availability`.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn availability(
+    session: &Session,
+    region: Option<String>,
+    sku: Option<String>,
+) -> Result<(), Failure> {
+    let answer = session
+        .api
+        .get(
+            &["availability"],
+            &given([("region_code", region), ("sku", sku)]),
+        )
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let found: Vec<Availability> = parse(
+        answer
+            .get("availability")
+            .unwrap_or(&Value::Array(Vec::new())),
+    )?;
+    if found.is_empty() {
+        println!("Nothing is on sale here. See: gpuaas skus, gpuaas regions");
+        return Ok(());
+    }
+    let rows = found.into_iter().map(|a| {
+        let reasons: Vec<String> = a
+            .reasons
+            .iter()
+            .map(|r| {
+                if r.message.is_empty() {
+                    r.reason.clone()
+                } else {
+                    format!("{} ({})", r.message, r.reason)
+                }
+            })
+            .collect();
+        [
+            a.region_code,
+            a.sku,
+            a.gpu_count.to_string(),
+            a.fits.to_string(),
+            reasons.join("; "),
+        ]
+    });
+    print_table(
+        ["REGION", "SKU", "GPUS", "FREE", "WHY NOT MORE"],
+        rows.collect(),
+    );
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! `launch`: a new allocation, with what can be worked out left out.
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Session;
+use super::explain::print_explanation;
+use super::show::{print_allocation, print_login};
+use crate::api::{parse, parse_all};
+use crate::failure::Failure;
+use crate::model::{Allocation, Region};
+use crate::output::print_json;
+use crate::progress::{self, Goal, Wait};
+use crate::{resolve, state};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// What to launch; see: gpuaas skus.
+    #[arg(long)]
+    sku: String,
+    /// How many GPUs.
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    gpus: u32,
+    /// What it boots; see: gpuaas images.
+    #[arg(long)]
+    image: String,
+    /// Public key that may log in; may be given several times.
+    #[arg(long = "ssh-key", required = true, value_name = "FILE")]
+    ssh_keys: Vec<PathBuf>,
+    /// Where [default: the only enabled region].
+    #[arg(long)]
+    region: Option<String>,
+    /// A DNS label [default: made from the SKU].
+    #[arg(long)]
+    name: Option<String>,
+    /// Project that pays [default: your only one].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+    /// Your own label; may be given several times.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    labels: Vec<(String, String)>,
+    /// Launch so many, all or none; their names end in -1, -2 and so on.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16))]
+    count: u32,
+    /// Only on the node of this allocation: its id or name.
+    #[arg(long, value_name = "ALLOCATION")]
+    same_node_as: Option<String>,
+    /// Not on the node of this allocation; may be given several times.
+    #[arg(long, value_name = "ALLOCATION")]
+    spread_from: Vec<String>,
+    /// Not on a node with an allocation of the project that has this label.
+    #[arg(long, value_name = "KEY=VALUE")]
+    spread_from_label: Option<String>,
+    /// Wait until a login works, showing progress.
+    #[arg(long)]
+    wait: bool,
+    /// Longest time to wait, in seconds.
+    #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
+    timeout: u64,
+    /// Check everything, launch nothing.
+    #[arg(long, conflicts_with = "wait")]
+    validate_only: bool,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .ok_or_else(|| "must be KEY=VALUE".to_owned())
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let keys = flags
+        .ssh_keys
+        .iter()
+        .map(|file| PublicKey::read(file))
+        .collect::<Result<Vec<_>, _>>()?;
+    let region = match flags.region {
+        Some(region) => region,
+        None => only_region(session).await?,
+    };
+    let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
+    let placement = placement(
+        session,
+        flags.same_node_as,
+        flags.spread_from,
+        flags.spread_from_label,
+    )
+    .await?;
+    let mut body = json!({
+        "name": name,
+        "region_code": region,
+        "sku": flags.sku,
+        "gpu_count": flags.gpus,
+        "image": flags.image,
+        "ssh_public_keys": keys.iter().map(|k| k.line.as_str()).collect::<Vec<_>>(),
+        "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "validate_only": flags.validate_only,
+    });
+    if let Some(placement) = placement {
+        body["placement"] = placement;
+    }
+    if flags.count > 1 {
+        let wait = flags.wait.then(|| Duration::from_secs(flags.timeout));
+        let batch = Batch {
+            count: flags.count,
+            project: flags.project,
+            validate_only: flags.validate_only,
+            wait,
+        };
+        return launch_several(session, &name, &body, &keys, batch).await;
+    }
+    if let Some(project) = flags.project {
+        body["project_id"] = Value::String(project);
+    }
+    let mut answer = session
+        .api
+        .change(Method::POST, &["allocations"], &body, &session.key)
+        .await?;
+    if flags.validate_only {
+        return finish_validated(session, &answer);
+    }
+    let id = parse::<Allocation>(&answer)?.id;
+    remember(&id, &keys);
+    if !session.json() {
+        eprintln!("Launched {name} ({id})");
+    }
+    if flags.wait {
+        let wait = Wait {
+            goal: Goal::Active,
+            limit: Duration::from_secs(flags.timeout),
+            quiet: session.json(),
+            after: 0,
+        };
+        answer = progress::wait(&session.api, &id, wait).await?;
+    }
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let allocation: Allocation = parse(&answer)?;
+    print_allocation(&allocation);
+    print_login(&allocation)?;
+    if !flags.wait {
+        println!("\nWatch it: gpuaas watch {id}");
+    }
+    Ok(())
+}
+
+/// How several are launched at once.
+struct Batch {
+    count: u32,
+    project: Option<String>,
+    validate_only: bool,
+    wait: Option<Duration>,
+}
+
+/// Launches several of the same, all or none.
+async fn launch_several(
+    session: &Session,
+    name: &str,
+    one: &Value,
+    keys: &[PublicKey],
+    batch: Batch,
+) -> Result<(), Failure> {
+    let each = (1..=batch.count).map(|number| {
+        let mut allocation = one.clone();
+        allocation["name"] = json!(format!("{name}-{number}"));
+        if let Value::Object(fields) = &mut allocation {
+            fields.remove("validate_only");
+        }
+        allocation
+    });
+    let mut body = json!({
+        "allocations": each.collect::<Vec<_>>(),
+        "validate_only": batch.validate_only,
+    });
+    if let Some(project) = batch.project {
+        body["project_id"] = Value::String(project);
+    }
+    let answer = session
+        .api
+        .change(
+            Method::POST,
+            &["allocations:batchCreate"],
+            &body,
+            &session.key,
+        )
+        .await?;
+    if batch.validate_only {
+        return finish_validated(session, &answer);
+    }
+    let mut made: Vec<Value> = answer["allocations"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    for allocation in &mut made {
+        let Allocation { id, config, .. } = parse(allocation)?;
+        remember(&id, keys);
+        if !session.json() {
+            eprintln!("Launched {} ({id})", config.name);
+        }
+        if let Some(limit) = batch.wait {
+            let wait = Wait {
+                goal: Goal::Active,
+                limit,
+                quiet: session.json(),
+                after: 0,
+            };
+            *allocation = progress::wait(&session.api, &id, wait).await?;
+        }
+    }
+    if session.json() {
+        print_json(&json!({ "allocations": made }));
+    } else {
+        println!("See them: gpuaas list");
+    }
+    Ok(())
+}
+
+fn remember(id: &str, keys: &[PublicKey]) {
+    if let Some(private) = keys.iter().find_map(|k| k.private.as_deref())
+        && let Err(error) = state::remember_identity(id, private)
+    {
+        eprintln!("cannot remember which key belongs to {id}: {error}");
+    }
+}
+
+/// Placement constraints with ids in the place of names; none when nothing was said.
+async fn placement(
+    session: &Session,
+    same_node_as: Option<String>,
+    spread_from: Vec<String>,
+    spread_from_label: Option<String>,
+) -> Result<Option<Value>, Failure> {
+    let mut said = serde_json::Map::new();
+    if let Some(given) = same_node_as {
+        let id = resolve::allocation(&session.api, &given).await?;
+        said.insert("same_node_as".to_owned(), json!(id));
+    }
+    let mut away = Vec::new();
+    for given in spread_from {
+        away.push(resolve::allocation(&session.api, &given).await?);
+    }
+    if !away.is_empty() {
+        said.insert("spread_from".to_owned(), json!(away));
+    }
+    if let Some(label) = spread_from_label {
+        said.insert("spread_from_label".to_owned(), json!(label));
+    }
+    Ok((!said.is_empty()).then_some(Value::Object(said)))
+}
+
+fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
+    if session.json() {
+        print_json(answer);
+    } else {
+        println!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
+        if let Some(found) = answer.get("placement") {
+            print_explanation(&parse(found)?);
+        }
+    }
+    Ok(())
+}
+
+/// The only enabled region.
+///
+/// # Errors
+/// There is none, or there are several.
+pub async fn only_region(session: &Session) -> Result<String, Failure> {
+    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
+    let enabled: Vec<&str> = all
+        .iter()
+        .filter(|r| r.enabled)
+        .map(|r| r.code.as_str())
+        .collect();
+    match enabled.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Failure::Usage(
+            "no region is enabled; see: gpuaas regions".to_owned(),
+        )),
+        several => Err(Failure::Usage(format!(
+            "choose a region with --region: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+/// A DNS label that says what it is and is new.
+fn made_name(sku: &str) -> String {
+    let label: String = sku
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(50)
+        .collect();
+    let random = Uuid::new_v4().simple().to_string();
+    format!("{}-{}", label.trim_matches('-'), &random[..6])
+        .trim_start_matches('-')
+        .to_owned()
+}
+
+/// A public key, and its private half when that lies beside it.
+#[derive(Debug)]
+struct PublicKey {
+    line: String,
+    private: Option<PathBuf>,
+}
+
+impl PublicKey {
+    /// Reads a `.pub` file; for a private key's path, the `.pub` beside it. A private key is never read.
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let is_public = file.extension().is_some_and(|e| e == "pub");
+        let beside = PathBuf::from(format!("{}.pub", file.display()));
+        let public = if !is_public && beside.exists() {
+            beside
+        } else {
+            file.to_owned()
+        };
+        let text = fs::read_to_string(&public).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot read the SSH key {}: {error}",
+                public.display()
+            ))
+        })?;
+        if text.contains("PRIVATE KEY") {
+            return Err(Failure::Usage(format!(
+                "{} is a private key; give the public one (.pub)",
+                public.display()
+            )));
+        }
+        let private = public
+            .extension()
+            .filter(|e| *e == "pub")
+            .map(|_| public.with_extension(""))
+            .filter(|p| p.exists());
+        let private = private.map(|p| fs::canonicalize(&p).unwrap_or(p));
+        Ok(Self {
+            line: text.trim().to_owned(),
+            private,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_names_are_dns_labels() {
+        for sku in ["lab-slice", "H200_SXM.Slice", "---", &"x".repeat(80)] {
+            let name = made_name(sku);
+            assert!(
+                name.len() <= 63
+                    && name
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{name}"
+            );
+            assert!(!name.starts_with('-') && !name.ends_with('-'), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_refused_and_its_public_half_preferred() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let private = dir.path().join("id");
+        fs::write(&private, "-----BEGIN OPENSSH PRIVATE KEY-----").expect("write");
+        assert_eq!(
+            PublicKey::read(&private).expect_err("private").exit_code(),
+            2
+        );
+        fs::write(dir.path().join("id.pub"), "ssh-ed25519 AAAA me\n").expect("write");
+        let key = PublicKey::read(&private).expect("public half");
+        assert_eq!(key.line, "ssh-ed25519 AAAA me");
+        assert_eq!(key.private, fs::canonicalize(&private).ok());
+    }
+}

@@ -1,0 +1,63 @@
+//! `list`: the allocations of a project.
+use serde_json::json;
+
+use super::{Session, given};
+use crate::api::parse_all;
+use crate::failure::Failure;
+use crate::model::Allocation;
+use crate::output::{print_json, print_table, time};
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, all: bool, project: Option<String>) -> Result<(), Failure> {
+    let query = given([
+        ("include_ended", all.then(|| "true".to_owned())),
+        ("project_id", project),
+    ]);
+    let found = session
+        .api
+        .list(&["allocations"], &query, "allocations")
+        .await?;
+    if session.json() {
+        print_json(&json!({ "allocations": found }));
+        return Ok(());
+    }
+    let allocations: Vec<Allocation> = parse_all(&found)?;
+    if allocations.is_empty() {
+        println!(
+            "No allocations{}. Launch one: gpuaas launch --sku SKU --image IMAGE --ssh-key FILE",
+            if all { " yet" } else { " now" }
+        );
+        return Ok(());
+    }
+    let rows = allocations.into_iter().map(|a| {
+        let active = a.status.state == "active";
+        let address = a.status.access.as_ref().filter(|_| active).map(|s| {
+            if s.ssh_host.is_empty() {
+                s.private_ip.clone()
+            } else {
+                format!("{}:{}", s.ssh_host, s.ssh_host_port)
+            }
+        });
+        [
+            a.id,
+            a.config.name,
+            a.config.sku,
+            a.config.gpu_count.to_string(),
+            a.config.image,
+            a.config.region_code,
+            a.status.state,
+            address.unwrap_or_default(),
+            time(a.metadata.create_time),
+        ]
+    });
+    print_table(
+        [
+            "ID", "NAME", "SKU", "GPUS", "IMAGE", "REGION", "STATE", "ADDRESS", "CREATED",
+        ],
+        rows.collect(),
+    );
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! One module per command, or per family of small ones.
+pub mod admin;
+pub mod catalog;
+pub mod explain;
+pub mod hosts;
+pub mod launch;
+pub mod list;
+pub mod power;
+pub mod release;
+pub mod show;
+pub mod ssh;
+pub mod terminal;
+pub mod usage;
+pub mod watch;
+
+use crate::api::{Api, IdempotencyKey};
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::output::Format;
+use crate::profile;
+
+/// What every command is given.
+pub struct Session {
+    /// The API.
+    pub api: Api,
+    /// How answers are printed.
+    pub format: Format,
+    /// Names the one change that this command makes.
+    pub key: IdempotencyKey,
+}
+
+impl Session {
+    /// Whether answers are for programs.
+    pub fn json(&self) -> bool {
+        self.format == Format::Json
+    }
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(cli: Cli) -> Result<(), Failure> {
+    let target = profile::target(&cli.global, cli.command.is_admin())?;
+    let session = Session {
+        api: Api::new(target)?,
+        format: cli.global.output,
+        key: IdempotencyKey::new(cli.global.idempotency_key),
+    };
+    match cli.command {
+        Command::Launch(flags) => launch::run(&session, flags).await,
+        Command::List { all, project } => list::run(&session, all, project).await,
+        Command::Watch(flags) => watch::run(&session, flags).await,
+        Command::Show(flags) => show::run(&session, &flags).await,
+        Command::Ssh(flags) => ssh::run(&session, flags).await,
+        Command::Terminal(flags) => terminal::run(&session, &flags).await,
+        Command::Stop(flags) => power::run(&session, &flags, power::Verb::Stop).await,
+        Command::Start(flags) => power::run(&session, &flags, power::Verb::Start).await,
+        Command::Reboot(flags) => power::run(&session, &flags, power::Verb::Reboot).await,
+        Command::Release(flags) => release::run(&session, &flags).await,
+        Command::Usage {
+            allocation,
+            project,
+        } => usage::run(&session, allocation, project).await,
+        Command::Skus => catalog::skus(&session).await,
+        Command::Images { sku } => catalog::images(&session, sku).await,
+        Command::Regions => catalog::regions(&session).await,
+        Command::Availability { region, sku } => catalog::availability(&session, region, sku).await,
+        Command::Explain(flags) => explain::run(&session, flags).await,
+        Command::Nodes => hosts::nodes(&session).await,
+        Command::Slots { node } => hosts::slots(&session, &node).await,
+        Command::Admin(command) => admin::run(&session, command).await,
+    }
+}
+
+/// The query of flags that were given.
+pub fn given<const N: usize>(
+    flags: [(&'static str, Option<String>); N],
+) -> Vec<(&'static str, String)> {
+    flags
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}

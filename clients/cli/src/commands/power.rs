@@ -1,0 +1,98 @@
+//! `stop`, `start` and `reboot`: the power of an active allocation.
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::Session;
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::model::Allocation;
+use crate::output::print_json;
+use crate::progress::{self, Goal, Wait};
+use crate::resolve;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Id, unique beginning of it, or name.
+    allocation: String,
+    /// Wait until it is done.
+    #[arg(long)]
+    wait: bool,
+    /// Longest time to wait, in seconds.
+    #[arg(long, default_value_t = 900, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Verb {
+    /// Shut down.
+    Stop,
+    /// Start again.
+    Start,
+    /// Both.
+    Reboot,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Reboot => "reboot",
+        }
+    }
+
+    fn goal(self) -> Goal {
+        match self {
+            Self::Stop => Goal::Power("stopped"),
+            Self::Start | Self::Reboot => Goal::Power("running"),
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags, verb: Verb) -> Result<(), Failure> {
+    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let quiet = session.json();
+    // what happened before is not news
+    let after = if flags.wait && !quiet {
+        progress::latest_entry(&session.api, &id).await?
+    } else {
+        0
+    };
+    let path = format!("{id}:{}", verb.name());
+    let mut answer = session
+        .api
+        .change(
+            Method::POST,
+            &["allocations", &path],
+            &json!({}),
+            &session.key,
+        )
+        .await?;
+    if flags.wait {
+        let wait = Wait {
+            goal: verb.goal(),
+            limit: Duration::from_secs(flags.timeout),
+            quiet,
+            after,
+        };
+        answer = progress::wait(&session.api, &id, wait).await?;
+    }
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let allocation: Allocation = parse(&answer)?;
+    let power = &allocation.status.power;
+    println!("{id} is {power}. {}", allocation.status.billing);
+    if !flags.wait {
+        println!("Watch it: gpuaas watch {id}");
+    }
+    Ok(())
+}

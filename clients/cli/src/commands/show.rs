@@ -1,0 +1,141 @@
+//! `show`: one allocation with address, cost so far and timeline.
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::api::{parse, parse_all};
+use crate::failure::Failure;
+use crate::model::{Allocation, TimelineEntry, UsageTotal};
+use crate::output::{duration, money, print_json, time};
+use crate::progress::entry_line;
+use crate::resolve;
+use crate::ssh::Login;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Id, unique beginning of it, or name.
+    allocation: String,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let answer = session.api.get(&["allocations", &id], &[]).await?;
+    let timeline = session
+        .api
+        .list(&["allocations", &id, "timeline"], &[], "entries")
+        .await?;
+    let usage = session
+        .api
+        .get(&["usage"], &[("allocation_id", id.clone())])
+        .await?;
+    let totals = usage
+        .get("totals")
+        .cloned()
+        .unwrap_or(Value::Array(Vec::new()));
+    if session.json() {
+        print_json(&json!({ "allocation": answer, "timeline": timeline, "usage_totals": totals }));
+        return Ok(());
+    }
+    let allocation: Allocation = parse(&answer)?;
+    print_allocation(&allocation);
+    print_cost(&parse::<Vec<UsageTotal>>(&totals)?);
+    print_login(&allocation)?;
+    let entries: Vec<TimelineEntry> = parse_all(&timeline)?;
+    if !entries.is_empty() {
+        println!("\nTimeline");
+        for entry in &entries {
+            println!("{}", entry_line(entry));
+        }
+    }
+    Ok(())
+}
+
+fn line(name: &str, value: &str) {
+    if !value.is_empty() {
+        println!("{name:<10} {value}");
+    }
+}
+
+/// The lines about state, also used after a launch.
+pub fn print_allocation(allocation: &Allocation) {
+    let (config, status) = (&allocation.config, &allocation.status);
+    line("Id", &allocation.id);
+    line("Name", &config.name);
+    let lab = if status.lab {
+        " (lab: emulated, no GPU)"
+    } else {
+        ""
+    };
+    line(
+        "What",
+        &format!(
+            "{} x {}, image {}, region {}{lab}",
+            config.gpu_count, config.sku, config.image, config.region_code
+        ),
+    );
+    let power = if status.state == "active" && status.power != "unspecified" {
+        format!(", {}", status.power)
+    } else {
+        String::new()
+    };
+    line("State", &format!("{}{power}", status.state));
+    line("Billing", &status.billing);
+    line("Boot", &status.boot_id);
+    if let Some(progress) = &status.progress {
+        line(
+            "Now",
+            &format!(
+                "{} {}%  {}",
+                progress.step, progress.percent, progress.message
+            ),
+        );
+    }
+    if let Some(failure) = &status.failure {
+        line(
+            "Failure",
+            &format!("{} ({})", failure.message, failure.reason),
+        );
+        line("Advice", &failure.advice);
+    }
+    line("Created", &time(allocation.metadata.create_time));
+    line("Active", &time(status.active_time));
+    line("Released", &time(status.release_time));
+}
+
+fn print_cost(totals: &[UsageTotal]) {
+    if totals.is_empty() {
+        line("Cost", "nothing so far");
+    }
+    for total in totals {
+        line(
+            "Cost",
+            &format!(
+                "{} so far, for {} of GPU time",
+                money(total.amount.as_ref()),
+                duration(total.gpu_microseconds / 1_000_000)
+            ),
+        );
+    }
+}
+
+/// Where and how to log in.
+///
+/// # Errors
+/// The host keys cannot be pinned.
+pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
+    if allocation.status.state != "active" {
+        return Ok(());
+    }
+    if let Some(access) = &allocation.status.access {
+        line(
+            "Address",
+            &format!("{} inside the node's network", access.private_ip),
+        );
+        line("Log in", &format!("gpuaas ssh {}", allocation.id));
+        line("or", &Login::new(allocation, None)?.command_line());
+    }
+    Ok(())
+}

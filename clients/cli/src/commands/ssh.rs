@@ -1,0 +1,43 @@
+//! `ssh`: become the system's `ssh`, logged in to an allocation.
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Session;
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::model::Allocation;
+use crate::resolve;
+use crate::ssh::Login;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Id, unique beginning of it, or name.
+    allocation: String,
+    /// Private key to log in with [default: the one it was launched with].
+    #[arg(short = 'i', long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Command to run there, after "--".
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Runs it; on success it does not return.
+///
+/// # Errors
+/// See [`Failure`]; or `ssh` is not installed.
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
+    let login = Login::new(&allocation, flags.identity)?;
+    if !login.is_pinned() {
+        eprintln!(
+            "The platform does not know this guest's host keys; ssh will trust the first one it sees."
+        );
+    }
+    let error = Command::new("ssh")
+        .args(login.arguments(&flags.command))
+        .exec();
+    Err(Failure::Local(format!("cannot run ssh: {error}")))
+}

@@ -1,0 +1,315 @@
+//! `terminal`: a shell in an allocation through the platform, without a key and without a way to its network.
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use futures::{SinkExt as _, StreamExt as _};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use super::Session;
+use crate::failure::Failure;
+use crate::resolve;
+use crate::transfer::Transfer;
+use crate::tty::{self, Escape, Raw};
+
+/// Waits between attempts to come back, the last one again and again.
+const BACKOFF: [Duration; 5] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+/// A platform that says nothing for this long, not even a ping, is not there.
+const SILENCE: Duration = Duration::from_secs(50);
+/// Ctrl-D: what a shell takes for the end of its input.
+const END_OF_INPUT: &[u8] = &[4];
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Id, unique beginning of it, or name.
+    allocation: String,
+}
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// How a connection ended.
+enum Ended {
+    /// The shell did, with this status.
+    Exit(Option<u8>),
+    /// The user said so.
+    Left,
+    /// The platform closed it and says why.
+    Closed(Value),
+    /// It broke; the session may go on.
+    Lost,
+}
+
+/// Runs it. The exit code is the shell's.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let path = ["allocations", &id, "terminal-sessions"];
+    let ticket = session
+        .api
+        .change(Method::POST, &path, &json!({}), &session.key)
+        .await?;
+    let Some(secret) = ticket["ticket"]
+        .as_str()
+        .filter(|secret| !secret.is_empty())
+    else {
+        return Err(Failure::Usage(
+            "this idempotency key has been used: its ticket is not shown twice".to_owned(),
+        ));
+    };
+    let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
+    let (cols, rows) = tty::size();
+    let attach = json!({"type": "attach", "ticket": secret, "allocation_id": id, "cols": cols, "rows": rows,
+        "term": term.unwrap_or_else(|| "xterm-256color".to_owned())});
+    let mut terminal = Terminal::open(session, &ticket, attach).await?;
+    let outcome = terminal.carry().await;
+    // the terminal is as it was before anything is printed
+    drop(terminal);
+    match outcome? {
+        Ended::Exit(status) => match status {
+            Some(0) | None => Ok(()),
+            Some(status) => std::process::exit(i32::from(status)),
+        },
+        Ended::Left => Ok(()),
+        Ended::Closed(closed) => Err(refused(session, &closed)),
+        Ended::Lost => Err(Failure::Local(
+            "the connection was lost and the session with it".to_owned(),
+        )),
+    }
+}
+
+fn refused(session: &Session, closed: &Value) -> Failure {
+    let message = closed["message"]
+        .as_str()
+        .unwrap_or("the platform closed the session")
+        .to_owned();
+    match closed["reason"].as_str() {
+        Some("host_unreachable" | "shutting_down") => Failure::Unreachable {
+            url: session.api.base().to_string(),
+            cause: message,
+        },
+        _ => Failure::Local(message),
+    }
+}
+
+/// A session with its keyboard and screen.
+struct Terminal<'a> {
+    session: &'a Session,
+    websocket_path: String,
+    subprotocol: String,
+    socket: Option<Socket>,
+    ready: Value,
+    transfer: Transfer,
+    typed: mpsc::Receiver<Vec<u8>>,
+    typing: bool,
+    escape: Escape,
+    resized: Signal,
+    _raw: Raw,
+}
+
+impl<'a> Terminal<'a> {
+    async fn open(session: &'a Session, ticket: &Value, attach: Value) -> Result<Self, Failure> {
+        let text = |key: &str| ticket[key].as_str().unwrap_or_default().to_owned();
+        let (websocket_path, subprotocol) = (text("websocket_path"), text("subprotocol"));
+        let mut socket = connect(session, &websocket_path, &subprotocol).await?;
+        let (ready, first) = begin(&mut socket, &attach).await;
+        let Some(ready) = ready else {
+            return Err(first.map_or_else(
+                || Failure::Local("the connection broke before the shell began".to_owned()),
+                |closed| refused(session, &closed),
+            ));
+        };
+        if std::io::stderr().is_terminal() {
+            eprintln!("Connected. Leave with exit, or with Enter ~ . at any time.");
+            if ready["recorded"] == true {
+                eprintln!("This session is recorded.");
+            }
+        }
+        let mut transfer = Transfer::default();
+        transfer.ready(&ready);
+        let resized = signal(SignalKind::window_change()).map_err(|error| {
+            Failure::Local(format!("cannot watch the terminal's size: {error}"))
+        })?;
+        Ok(Self {
+            session,
+            websocket_path,
+            subprotocol,
+            socket: Some(socket),
+            ready,
+            transfer,
+            typed: tty::typed(),
+            typing: true,
+            escape: Escape::default(),
+            resized,
+            _raw: Raw::enter()?,
+        })
+    }
+
+    /// Until the session is over: a lost connection is taken up again as long as the platform keeps the session.
+    async fn carry(&mut self) -> Result<Ended, Failure> {
+        loop {
+            if let Some(mut socket) = self.socket.take() {
+                match self.serve(&mut socket).await? {
+                    Ended::Lost => {}
+                    ended => {
+                        let _ =
+                            tokio::time::timeout(Duration::from_secs(1), socket.close(None)).await;
+                        return Ok(ended);
+                    }
+                }
+            }
+            match self.resume().await {
+                Some(Ok(socket)) => self.socket = Some(socket),
+                Some(Err(closed)) => return Ok(Ended::Closed(closed)),
+                None => return Ok(Ended::Lost),
+            }
+        }
+    }
+
+    async fn resume(&mut self) -> Option<Result<Socket, Value>> {
+        let keeps = Duration::from_secs(self.ready["resume_seconds"].as_u64().unwrap_or(0));
+        let deadline = Instant::now() + keeps;
+        let mut waits = BACKOFF
+            .iter()
+            .chain(std::iter::repeat(&BACKOFF[BACKOFF.len() - 1]));
+        while Instant::now() < deadline {
+            tokio::time::sleep(*waits.next()?).await;
+            let (cols, rows) = tty::size();
+            let message = json!({"type": "resume", "session_id": self.ready["session_id"],
+                "resume_token": self.ready["resume_token"], "received": self.transfer.received(),
+                "cols": cols, "rows": rows});
+            let Ok(mut socket) =
+                connect(self.session, &self.websocket_path, &self.subprotocol).await
+            else {
+                continue;
+            };
+            match begin(&mut socket, &message).await {
+                (Some(ready), _) => {
+                    self.transfer.ready(&ready);
+                    self.ready = ready;
+                    return Some(Ok(socket));
+                }
+                (None, Some(closed)) => return Some(Err(closed)),
+                (None, None) => {}
+            }
+        }
+        None
+    }
+
+    async fn serve(&mut self, socket: &mut Socket) -> Result<Ended, Failure> {
+        let mut closed = Value::Null;
+        let mut exit = None;
+        loop {
+            if let Some(message) = self.transfer.next_message() {
+                if socket.send(Message::binary(message)).await.is_err() {
+                    return Ok(Ended::Lost);
+                }
+                continue;
+            }
+            tokio::select! {
+                said = tokio::time::timeout(SILENCE, socket.next()) => match said {
+                    Ok(Some(Ok(Message::Binary(data)))) => {
+                        let Some((output, ack)) = self.transfer.output(&data) else {
+                            return Ok(Ended::Lost);
+                        };
+                        show(output)?;
+                        // an acknowledgement that does not arrive is made up for by the next one
+                        let _ = socket.send(text(&ack)).await;
+                    }
+                    Ok(Some(Ok(Message::Text(said)))) => {
+                        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+                        match said["type"].as_str() {
+                            Some("input_ack") => self.transfer.confirm(said["offset"].as_u64().unwrap_or(0)),
+                            Some("gap") => show(b"\r\n[some output was lost]\r\n")?,
+                            Some("exit") => exit = Some(said["status"].as_u64().and_then(|status| u8::try_from(status).ok())),
+                            Some("closed") => closed = said,
+                            _ => {}
+                        }
+                    }
+                    Ok(Some(Ok(Message::Close(_)))) => {
+                        return Ok(match exit {
+                            Some(status) => Ended::Exit(status),
+                            None if closed["reason"] == "silent" || closed.is_null() => Ended::Lost,
+                            None => Ended::Closed(closed),
+                        });
+                    }
+                    Ok(Some(Ok(_))) => {}
+                    Ok(Some(Err(_)) | None) | Err(_) => return Ok(Ended::Lost),
+                },
+                data = self.typed.recv(), if self.typing && self.transfer.takes_input() => match data {
+                    Some(data) if std::io::stdin().is_terminal() && self.escape.found(&data) => {
+                        let _ = socket.send(text(&json!({"type": "close"}))).await;
+                        return Ok(Ended::Left);
+                    }
+                    Some(data) => self.transfer.type_in(&data),
+                    None => {
+                        self.typing = false;
+                        self.transfer.type_in(END_OF_INPUT);
+                    }
+                },
+                _ = self.resized.recv() => {
+                    let (cols, rows) = tty::size();
+                    let _ = socket.send(text(&json!({"type": "resize", "cols": cols, "rows": rows}))).await;
+                }
+            }
+        }
+    }
+}
+
+fn text(message: &Value) -> Message {
+    Message::text(message.to_string())
+}
+
+fn show(output: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(output)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::Local(format!("cannot write the shell's output: {error}")))
+}
+
+async fn connect(session: &Session, path: &str, subprotocol: &str) -> Result<Socket, Failure> {
+    let request = session.api.websocket(path, subprotocol)?;
+    let unreachable = |cause: String| Failure::Unreachable {
+        url: session.api.base().to_string(),
+        cause,
+    };
+    let connecting = tokio_tungstenite::connect_async(request);
+    match tokio::time::timeout(Duration::from_secs(10), connecting).await {
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(error)) => Err(unreachable(error.to_string())),
+        Err(_) => Err(unreachable("no answer".to_owned())),
+    }
+}
+
+/// Says the first message; answers `session_ready`, or why there is none.
+async fn begin(socket: &mut Socket, first: &Value) -> (Option<Value>, Option<Value>) {
+    if socket.send(text(first)).await.is_err() {
+        return (None, None);
+    }
+    loop {
+        match tokio::time::timeout(Duration::from_secs(70), socket.next()).await {
+            Ok(Some(Ok(Message::Text(said)))) => {
+                let said: Value = serde_json::from_str(&said).unwrap_or_default();
+                match said["type"].as_str() {
+                    Some("session_ready") => return (Some(said), None),
+                    Some("closed") => return (None, Some(said)),
+                    _ => {}
+                }
+            }
+            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+            _ => return (None, None),
+        }
+    }
+}

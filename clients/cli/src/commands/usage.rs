@@ -1,0 +1,79 @@
+//! `usage`: intervals and exact money.
+use serde_json::{Value, json};
+
+use super::{Session, given};
+use crate::api::{parse, parse_all};
+use crate::failure::Failure;
+use crate::model::{UsageInterval, UsageTotal};
+use crate::output::{duration, money, print_json, print_table, time};
+use crate::resolve;
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(
+    session: &Session,
+    allocation: Option<String>,
+    project: Option<String>,
+) -> Result<(), Failure> {
+    let allocation = match allocation {
+        Some(given) => Some(resolve::allocation(&session.api, &given).await?),
+        None => None,
+    };
+    let query = given([("allocation_id", allocation), ("project_id", project)]);
+    let (found, first) = session
+        .api
+        .list_page(&["usage"], &query, "intervals")
+        .await?;
+    let totals = first
+        .get("totals")
+        .cloned()
+        .unwrap_or(Value::Array(Vec::new()));
+    if session.json() {
+        print_json(&json!({ "intervals": found, "totals": totals }));
+        return Ok(());
+    }
+    let intervals: Vec<UsageInterval> = parse_all(&found)?;
+    if intervals.is_empty() {
+        println!("No usage yet. It begins when an allocation becomes active.");
+        return Ok(());
+    }
+    let rows = intervals.into_iter().map(|i| {
+        [
+            i.allocation_id,
+            i.sku,
+            i.gpu_count.to_string(),
+            time(i.start_time),
+            if i.end_time.is_some() {
+                time(i.end_time)
+            } else {
+                "running".to_owned()
+            },
+            duration(i.seconds),
+            money(i.price_per_gpu_hour.as_ref()),
+            money(i.amount.as_ref()),
+        ]
+    });
+    print_table(
+        [
+            "ALLOCATION",
+            "SKU",
+            "GPUS",
+            "FROM",
+            "TO",
+            "TIME",
+            "PER GPU HOUR",
+            "AMOUNT",
+        ],
+        rows.collect(),
+    );
+    for total in parse::<Vec<UsageTotal>>(&totals)? {
+        println!(
+            "Total: {} for {} of GPU time",
+            money(total.amount.as_ref()),
+            duration(total.gpu_microseconds / 1_000_000)
+        );
+    }
+    Ok(())
+}

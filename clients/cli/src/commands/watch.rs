@@ -1,0 +1,142 @@
+//! `watch`: what changes, as it changes.
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Session, given};
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::model::{Allocation, TimelineEntry};
+use crate::output::clock;
+use crate::progress::entry_line;
+use crate::resolve;
+use crate::watch::Watch;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Id, unique beginning of it, or name; with its timeline, until it is released or failed [default: all
+    /// allocations of the project].
+    allocation: Option<String>,
+    /// Begin also with those that are released or failed.
+    #[arg(long, conflicts_with = "allocation")]
+    all: bool,
+    /// Only this project.
+    #[arg(long, value_name = "ID", conflicts_with = "allocation")]
+    project: Option<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let mut watch = match &flags.allocation {
+        Some(reference) => {
+            let id = resolve::allocation(&session.api, reference).await?;
+            Watch::new(
+                &session.api,
+                &["allocations", &format!("{id}:watch")],
+                Vec::new(),
+            )
+        }
+        None => {
+            let query = given([
+                ("include_ended", flags.all.then(|| "true".to_owned())),
+                ("project_id", flags.project),
+            ]);
+            Watch::new(&session.api, &["allocations:watch"], query)
+        }
+    };
+    let mut table = Table::default();
+    if !session.json() {
+        say(&row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"]));
+    }
+    loop {
+        let message = watch.next().await?;
+        let is_over = message["end"].is_object();
+        let is_read = if session.json() {
+            say(&message.to_string())
+        } else {
+            match table.line(&message)? {
+                Some(line) => say(&line),
+                None => true,
+            }
+        };
+        // who read the output has closed it
+        if is_over || !is_read {
+            return Ok(());
+        }
+    }
+}
+
+/// Prints a line at once; false when nobody reads.
+fn say(line: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}
+
+fn row(cells: [&str; 6]) -> String {
+    let [time, change, id, name, state, power] = cells;
+    format!("{time:<8}  {change:<8}  {id:<36}  {name:<20}  {state:<12}  {power}")
+        .trim_end()
+        .to_owned()
+}
+
+/// What was shown of each allocation last: a change of nothing that is shown is not shown.
+#[derive(Default)]
+struct Table {
+    shown: HashMap<String, (String, String)>,
+}
+
+impl Table {
+    /// What a person is shown of a message.
+    fn line(&mut self, message: &Value) -> Result<Option<String>, Failure> {
+        if message["entry"].is_object() {
+            let entry: TimelineEntry = parse(&message["entry"])?;
+            return Ok(Some(entry_line(&entry)));
+        }
+        if !message["change"].is_object() {
+            return Ok(None);
+        }
+        let allocation: Allocation = parse(&message["change"]["allocation"])?;
+        let kind = message["change"]["kind"].as_str().unwrap_or_default();
+        let state = allocation.status.state;
+        let power = match allocation.status.power.as_str() {
+            "unspecified" => String::new(),
+            power => power.to_owned(),
+        };
+        let now = (state.clone(), power.clone());
+        let before = self.shown.insert(allocation.id.clone(), now.clone());
+        if before.as_ref() == Some(&now) {
+            return Ok(None);
+        }
+        Ok(Some(row([
+            &clock(Some(Timestamp::now())),
+            kind,
+            &allocation.id,
+            &allocation.config.name,
+            &state,
+            &power,
+        ])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_shown_anew_makes_a_line() {
+        let change = |state: &str| json!({ "change": { "kind": "modified", "allocation": { "id": "a", "config": { "name": "web" }, "status": { "state": state, "power": "unspecified" } } } });
+        let mut table = Table::default();
+        let first = table.line(&change("reserved")).expect("read").expect("new");
+        assert!(first.ends_with("reserved"), "{first}");
+        assert_eq!(table.line(&change("reserved")).expect("read"), None);
+        assert!(table.line(&change("active")).expect("read").is_some());
+        assert_eq!(table.line(&json!({ "synced": {} })).expect("read"), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What can go wrong, what the user is told about it, and with which exit code.
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::model::{AllocationFailure, ErrorBody};
+
+/// A command that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command line or a local file is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A reference matches nothing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The API refused or failed.
+    #[error("{}", .0.message)]
+    Api(Box<ApiFailure>),
+    /// No answer from the API.
+    #[error("the API at {url} cannot be reached: {cause}")]
+    Unreachable {
+        /// The base address.
+        url: String,
+        /// Why.
+        cause: String,
+    },
+    /// The allocation ended as failed while it was waited for.
+    #[error("{}", .0.message)]
+    Allocation(Box<AllocationFailure>),
+    /// Anything else on this machine.
+    #[error("{0}")]
+    Local(String),
+}
+
+/// An error answer of the API.
+#[derive(Clone, Debug, Default)]
+pub struct ApiFailure {
+    /// HTTP status.
+    pub http: u16,
+    /// The sentence.
+    pub message: String,
+    /// `ErrorInfo.reason`.
+    pub reason: String,
+    /// Fields with the rule they break.
+    pub fields: Vec<(String, String)>,
+    /// Quote it when asking for help.
+    pub request_id: String,
+    /// The whole answer.
+    pub raw: Value,
+}
+
+impl ApiFailure {
+    /// From an answer; one that is not in the API's shape keeps its status only.
+    pub fn new(http: u16, request_id: String, body: &str) -> Self {
+        let raw: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let Ok(parsed) = serde_json::from_value::<ErrorBody>(raw.clone()) else {
+            let message = format!("the API answered with status {http} and no explanation");
+            return Self {
+                http,
+                message,
+                request_id,
+                raw: json!({ "error": { "code": http } }),
+                ..Self::default()
+            };
+        };
+        let detail = |kind: &str| {
+            parsed
+                .error
+                .details
+                .iter()
+                .find(|d| d["@type"].as_str().is_some_and(|t| t.ends_with(kind)))
+        };
+        let text = |value: Option<&Value>, key: &str| {
+            value
+                .and_then(|v| v[key].as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let fields = detail("google.rpc.BadRequest")
+            .and_then(|d| d["field_violations"].as_array())
+            .map(|list| {
+                list.iter()
+                    .map(|v| (text(Some(v), "field"), text(Some(v), "description")))
+                    .collect()
+            })
+            .unwrap_or_default();
+        let given_id = text(detail("google.rpc.RequestInfo"), "request_id");
+        Self {
+            http,
+            message: parsed.error.message,
+            reason: text(detail("google.rpc.ErrorInfo"), "reason"),
+            fields,
+            request_id: if given_id.is_empty() {
+                request_id
+            } else {
+                given_id
+            },
+            raw,
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.http, 502..=504)
+    }
+}
+
+impl Failure {
+    /// The documented exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::NotFound(_) => 3,
+            Self::Unreachable { .. } => 5,
+            Self::Allocation(_) | Self::Local(_) => 1,
+            Self::Api(error) => match (error.http, error.reason.as_str()) {
+                (400 | 413 | 415, reason)
+                    if reason.starts_with("FIELD_")
+                        || reason.starts_with("BODY_")
+                        || reason == "PAGE_TOKEN_INVALID" =>
+                {
+                    2
+                }
+                (404 | 405, _) => 3,
+                (502..=504, _) => 5,
+                (400..=499, _) => 4,
+                _ => 1,
+            },
+        }
+    }
+
+    /// For people: what, which field, which rule, what to do, which request.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("error: {self}\n");
+        if let Self::Api(error) = self {
+            let shown = |field: &str, rule: &str| {
+                error.message.contains(field)
+                    && error.message.contains(rule)
+                    && error.fields.len() == 1
+            };
+            for (field, rule) in error.fields.iter().filter(|(f, r)| !shown(f, r)) {
+                let _ = writeln!(text, "  {field}: {rule}");
+            }
+        }
+        if let Some(advice) = self.advice() {
+            let _ = writeln!(text, "  advice:  {advice}");
+        }
+        match self {
+            Self::Api(error) => {
+                if !error.reason.is_empty() {
+                    let _ = writeln!(text, "  reason:  {}", error.reason);
+                }
+                if !error.request_id.is_empty() {
+                    let _ = writeln!(text, "  request: {}", error.request_id);
+                }
+            }
+            Self::Allocation(failure) if !failure.reason.is_empty() => {
+                let _ = writeln!(text, "  reason:  {}", failure.reason);
+            }
+            _ => {}
+        }
+        text
+    }
+
+    /// For programs: the API's own error, or one in its shape.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Api(error) => error.raw.clone(),
+            other => {
+                json!({ "error": { "message": other.to_string(), "exit_code": other.exit_code() } })
+            }
+        }
+    }
+
+    fn advice(&self) -> Option<String> {
+        let text = match self {
+            Self::Allocation(failure) => {
+                return Some(failure.advice.clone()).filter(|a| !a.is_empty());
+            }
+            Self::Unreachable { .. } => {
+                "Check that the platform runs and that --api (or GPUAAS_API, or the profile) names it."
+            }
+            Self::Api(error) => match error.reason.as_str() {
+                "CREDENTIAL_MISSING" => {
+                    "Name a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
+                }
+                "CREDENTIAL_EXPIRED" => "Get a new token and put it into the token file.",
+                "CREDENTIAL_INVALID" => "Check that the token file belongs to this platform.",
+                "PERMISSION_DENIED" => {
+                    "Use an administrator's token: admin_token_file in the profile, or --token-file FILE."
+                }
+                "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "See what is sold: gpuaas skus",
+                "IMAGE_UNKNOWN" | "IMAGE_NOT_ACTIVE" | "IMAGE_NOT_COMPATIBLE" => {
+                    "See the images: gpuaas images"
+                }
+                "REGION_UNKNOWN" | "REGION_DISABLED" => "See the regions: gpuaas regions",
+                "NO_CAPACITY" | "SLOTS_IN_USE" | "FRAGMENTED" | "FABRIC_HELD"
+                | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING"
+                | "AFFINITY" => "See what is free: gpuaas availability",
+                "QUOTA" => "Release something, or ask an administrator for more.",
+                "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",
+                "NODE_NOT_FOUND" => "See the nodes: gpuaas nodes",
+                "IDEMPOTENCY_KEY_REUSED" => {
+                    "This key was used for another request; leave --idempotency-key out."
+                }
+                _ if error.is_transient() => "Try again in a moment.",
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(http: u16, reason: &str) -> Failure {
+        Failure::Api(Box::new(ApiFailure {
+            http,
+            reason: reason.to_owned(),
+            ..ApiFailure::default()
+        }))
+    }
+
+    #[test]
+    fn exit_codes_table() {
+        for (failure, code) in [
+            (Failure::Usage(String::new()), 2),
+            (Failure::NotFound(String::new()), 3),
+            (
+                Failure::Unreachable {
+                    url: String::new(),
+                    cause: String::new(),
+                },
+                5,
+            ),
+            (Failure::Local(String::new()), 1),
+            (api(400, "FIELD_INVALID"), 2),
+            (api(413, "BODY_TOO_LARGE"), 2),
+            (api(400, "GPU_COUNT_NOT_ALLOWED"), 4),
+            (api(400, "QUOTA"), 4),
+            (api(401, "CREDENTIAL_EXPIRED"), 4),
+            (api(403, "PERMISSION_DENIED"), 4),
+            (api(404, "ALLOCATION_NOT_FOUND"), 3),
+            (api(409, "ALREADY_EXISTS"), 4),
+            (api(429, "NO_CAPACITY"), 4),
+            (api(500, "INTERNAL"), 1),
+            (api(503, "OVERLOADED"), 5),
+            (api(504, "DEADLINE_EXCEEDED"), 5),
+        ] {
+            assert_eq!(failure.exit_code(), code, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_something_else_is_told_apart() {
+        let failure = ApiFailure::new(502, "r1".to_owned(), "<html>bad gateway</html>");
+        assert_eq!(
+            failure.message,
+            "the API answered with status 502 and no explanation"
+        );
+        assert!(failure.is_transient());
+    }
+}

@@ -1,0 +1,49 @@
+//! `gpuaas`: launch, use and release GPU capacity from a terminal.
+//!
+//! It talks to the JSON API and to nothing else; what it prints with `--output json` is what the API
+//! answered. Answers go to standard output, progress and errors to standard error.
+//!
+//! Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, 4 refused,
+//! 5 the platform cannot be reached or is busy.
+mod api;
+mod args;
+mod commands;
+mod failure;
+mod model;
+mod output;
+mod profile;
+mod progress;
+mod resolve;
+mod ssh;
+mod state;
+mod transfer;
+mod tty;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::Cli;
+use crate::output::Format;
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let format = cli.global.output;
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failure::Failure::Local(format!("cannot start: {error}")))
+        .and_then(|runtime| runtime.block_on(commands::run(cli)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            match format {
+                Format::Table => eprint!("{}", failure.to_text()),
+                Format::Json => eprintln!("{}", failure.to_json()),
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

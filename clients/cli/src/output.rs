@@ -1,0 +1,249 @@
+//! What a command prints: tables for people, the API's JSON for programs; times, money and sizes in words.
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use tabled::builder::Builder;
+use tabled::settings::{Padding, Style};
+
+use crate::model::Money;
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs: what the API answered.
+    Json,
+}
+
+/// Prints an answer for programs.
+pub fn print_json(value: &Value) {
+    println!(
+        "{}",
+        serde_json::to_string_pretty(value).expect("a value always serialises")
+    );
+}
+
+/// Prints a table; nothing but the header when there are no rows.
+pub fn print_table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
+    println!("{}", table(header, rows));
+}
+
+fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut builder = Builder::default();
+    builder.push_record(header);
+    for row in rows {
+        builder.push_record(row.map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell
+            }
+        }));
+    }
+    let mut table = builder.build();
+    let text = table
+        .with(Style::empty())
+        .with(Padding::new(0, 2, 0, 0))
+        .to_string();
+    text.lines()
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// At most so many characters; what was cut is in the JSON output.
+pub fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    cut.truncate(cut.trim_end().len());
+    cut.push('…');
+    cut
+}
+
+/// A time in the user's zone.
+pub fn time(timestamp: Option<Timestamp>) -> String {
+    timestamp
+        .map(|t| {
+            t.to_zoned(TimeZone::system())
+                .strftime("%Y-%m-%d %H:%M:%S %Z")
+                .to_string()
+        })
+        .unwrap_or_default()
+}
+
+/// A time of day in the user's zone.
+pub fn clock(timestamp: Option<Timestamp>) -> String {
+    timestamp
+        .map(|t| {
+            t.to_zoned(TimeZone::system())
+                .strftime("%H:%M:%S")
+                .to_string()
+        })
+        .unwrap_or_default()
+}
+
+/// Whole seconds as hours, minutes and seconds.
+pub fn duration(seconds: i64) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m {rest:02}s"),
+        _ => format!("{hours}h {minutes:02}m {rest:02}s"),
+    }
+}
+
+/// Time between two moments with a tenth of a second.
+pub fn took(start: Option<Timestamp>, end: Option<Timestamp>) -> String {
+    match (start, end) {
+        (Some(start), Some(end)) => {
+            let tenths = (end.as_millisecond() - start.as_millisecond()).max(0) / 100;
+            if tenths < 600 {
+                format!("{}.{}s", tenths / 10, tenths % 10)
+            } else {
+                duration(tenths / 10)
+            }
+        }
+        _ => String::new(),
+    }
+}
+
+/// Exact money: no digit is rounded away, at least two decimals are shown.
+pub fn money(money: Option<&Money>) -> String {
+    let Some(money) = money else {
+        return String::new();
+    };
+    let negative = money.units < 0 || money.nanos < 0;
+    let mut decimals = format!("{:09}", money.nanos.unsigned_abs());
+    while decimals.len() > 2 && decimals.ends_with('0') {
+        decimals.pop();
+    }
+    format!(
+        "{}{}.{decimals} {}",
+        if negative { "-" } else { "" },
+        money.units.unsigned_abs(),
+        money.currency_code
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// Reads an amount such as "1.25 EUR" into `google.type.Money`, exactly.
+pub fn parse_money(text: &str) -> Option<Value> {
+    let (amount, currency) = text.trim().split_once(' ')?;
+    let currency = currency.trim();
+    let (units, decimals) = amount.split_once('.').unwrap_or((amount, ""));
+    let plain = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    let valid = !units.is_empty() && plain(units) && plain(decimals) && decimals.len() <= 9;
+    if !valid || currency.len() != 3 || !currency.bytes().all(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    let units: i64 = units.parse().ok()?;
+    let nanos: i32 = format!("{decimals:0<9}").parse().ok()?;
+    Some(
+        serde_json::json!({ "currency_code": currency, "units": units.to_string(), "nanos": nanos }),
+    )
+}
+
+/// Bytes in the largest binary unit that keeps the number small.
+pub fn bytes(size: i64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = size.max(0) as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{size} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn eur(units: i64, nanos: i32) -> Money {
+        Money {
+            currency_code: "EUR".to_owned(),
+            units,
+            nanos,
+        }
+    }
+
+    #[test]
+    fn money_is_exact() {
+        for (money_in, text) in [
+            (eur(0, 0), "0.00 EUR"),
+            (eur(12, 340_000_000), "12.34 EUR"),
+            (eur(0, 1), "0.000000001 EUR"),
+            (eur(3, 500_000_000), "3.50 EUR"),
+            (
+                eur(9_007_199_254_740_993, 10_000_000),
+                "9007199254740993.01 EUR",
+            ),
+            (eur(0, -250_000_000), "-0.25 EUR"),
+        ] {
+            assert_eq!(money(Some(&money_in)), text);
+        }
+        assert_eq!(money(None), "");
+    }
+
+    #[test]
+    fn amounts_are_read_exactly_or_refused() {
+        assert_eq!(
+            parse_money("1.25 EUR"),
+            Some(serde_json::json!({"currency_code":"EUR","units":"1","nanos":250_000_000}))
+        );
+        assert_eq!(
+            parse_money("2 USD"),
+            Some(serde_json::json!({"currency_code":"USD","units":"2","nanos":0}))
+        );
+        for bad in [
+            "",
+            "1.25",
+            "EUR 1",
+            "1,25 EUR",
+            "-1 EUR",
+            "1.2.3 EUR",
+            "1.0000000001 EUR",
+            "1 eur",
+            ".5 EUR",
+            "1e3 EUR",
+        ] {
+            assert_eq!(parse_money(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_where_a_table_shows_it() {
+        assert_eq!(short("wiped: blkdiscard", 20), "wiped: blkdiscard");
+        assert_eq!(short("approved by discovery 7", 12), "approved by…");
+        assert_eq!(short("ééééé", 3), "éé…");
+    }
+
+    #[test]
+    fn durations_and_sizes_read_well() {
+        assert_eq!(duration(5), "5s");
+        assert_eq!(duration(65), "1m 05s");
+        assert_eq!(duration(3723), "1h 02m 03s");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(2 * 1024 * 1024 + 512 * 1024), "2.5 MiB");
+    }
+
+    #[test]
+    fn tables_align_and_mark_what_is_absent() {
+        let text = table(
+            ["ID", "NAME"],
+            vec![
+                ["a".to_owned(), "first".to_owned()],
+                ["long-id".to_owned(), String::new()],
+            ],
+        );
+        assert_eq!(text, "ID       NAME\na        first\nlong-id  -");
+    }
+}

@@ -1,0 +1,132 @@
+//! What a person types for a resource: the id, a unique beginning of it, or its name.
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::api::{Api, parse, parse_all};
+use crate::failure::Failure;
+use crate::model::{Allocation, Node, Slot};
+
+/// The id of an allocation. A name means the one that has not ended.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn allocation(api: &Api, given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let all: Vec<Allocation> = parse_all(
+        &api.list(
+            &["allocations"],
+            &[("include_ended", "true".to_owned())],
+            "allocations",
+        )
+        .await?,
+    )?;
+    let live = |a: &&Allocation| !matches!(a.status.state.as_str(), "released" | "failed");
+    if let Some(named) = all.iter().filter(live).find(|a| a.config.name == given) {
+        return Ok(named.id.clone());
+    }
+    unique(
+        "allocation",
+        given,
+        all.iter().map(|a| a.id.as_str()),
+        "gpuaas list --all",
+    )
+}
+
+/// A node by id, beginning of id, or hostname.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn node(api: &Api, given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let all: Vec<Node> = parse_all(&api.list(&["admin", "nodes"], &[], "nodes").await?)?;
+    if let Some(named) = all.iter().find(|n| n.config.hostname == given) {
+        return Ok(named.id.clone());
+    }
+    unique(
+        "node",
+        given,
+        all.iter().map(|n| n.id.as_str()),
+        "gpuaas nodes",
+    )
+}
+
+/// A slot of a node by id, beginning of id, or index.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn slot(api: &Api, node: &str, given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let answer = api
+        .get(&["admin", "nodes", node, "resource-slots"], &[])
+        .await?;
+    let all: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
+    if let Some(indexed) = given
+        .parse::<u32>()
+        .ok()
+        .and_then(|i| all.iter().find(|s| s.slot_index == i))
+    {
+        return Ok(indexed.id.clone());
+    }
+    unique(
+        "slot",
+        given,
+        all.iter().map(|s| s.id.as_str()),
+        &format!("gpuaas slots {node}"),
+    )
+}
+
+fn unique<'a>(
+    kind: &str,
+    given: &str,
+    ids: impl Iterator<Item = &'a str>,
+    list: &str,
+) -> Result<String, Failure> {
+    let found: Vec<&str> = ids
+        .filter(|id| !given.is_empty() && id.starts_with(given))
+        .collect();
+    match found.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Failure::NotFound(format!(
+            "no {kind} matches {given:?}; see: {list}"
+        ))),
+        several => Err(Failure::Usage(format!(
+            "{given:?} is the beginning of {} {kind}s; give more of the id",
+            several.len()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unique_beginning_is_enough() {
+        let ids = || ["0193a-1", "0193b-2"].into_iter();
+        assert_eq!(unique("node", "0193a", ids(), "l").expect("one"), "0193a-1");
+        assert_eq!(
+            unique("node", "0193", ids(), "l")
+                .expect_err("two")
+                .exit_code(),
+            2
+        );
+        assert_eq!(
+            unique("node", "x", ids(), "l")
+                .expect_err("none")
+                .exit_code(),
+            3
+        );
+        assert_eq!(
+            unique("node", "", ids(), "l")
+                .expect_err("empty")
+                .exit_code(),
+            3
+        );
+    }
+}

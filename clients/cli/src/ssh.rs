@@ -1,0 +1,173 @@
+//! The system's `ssh`, told exactly which host keys and which identity to use.
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::model::{Access, Allocation};
+use crate::state;
+
+/// How to reach one allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    user: String,
+    host: String,
+    port: u32,
+    known_hosts: Option<PathBuf>,
+    identity: Option<PathBuf>,
+}
+
+impl Login {
+    /// From an active allocation. Host keys that the API knows are pinned in a file of their own.
+    ///
+    /// # Errors
+    /// The allocation has no address, or the pin cannot be written.
+    pub fn new(allocation: &Allocation, identity: Option<PathBuf>) -> Result<Self, Failure> {
+        let Some(access) = allocation
+            .status
+            .access
+            .as_ref()
+            .filter(|a| !a.guest_user.is_empty())
+        else {
+            let state = &allocation.status.state;
+            return Err(Failure::Usage(format!(
+                "allocation {} is {state}: there is nothing to log in to",
+                allocation.id
+            )));
+        };
+        let (host, port) = address(access);
+        let known_hosts = if access.ssh_host_keys.is_empty() {
+            None
+        } else {
+            let lines = known_hosts_lines(&host, port, &access.ssh_host_keys);
+            let pinned = state::pin_host_keys(&allocation.id, &lines);
+            Some(pinned.map_err(|error| {
+                Failure::Local(format!("cannot write the known host keys: {error}"))
+            })?)
+        };
+        let identity = identity.or_else(|| state::identity(&allocation.id));
+        Ok(Self {
+            user: access.guest_user.clone(),
+            host,
+            port,
+            known_hosts,
+            identity,
+        })
+    }
+
+    /// Whether the guest's host keys are pinned.
+    pub fn is_pinned(&self) -> bool {
+        self.known_hosts.is_some()
+    }
+
+    /// The arguments of `ssh`.
+    pub fn arguments(&self, command: &[OsString]) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["-p".into(), self.port.to_string().into()];
+        let mut option = |text: OsString| arguments.extend(["-o".into(), text]);
+        match &self.known_hosts {
+            Some(file) => {
+                option(joined("UserKnownHostsFile=", file));
+                option("GlobalKnownHostsFile=/dev/null".into());
+                option("StrictHostKeyChecking=yes".into());
+            }
+            None => option("StrictHostKeyChecking=accept-new".into()),
+        }
+        if let Some(identity) = &self.identity {
+            option("IdentitiesOnly=yes".into());
+            arguments.extend(["-i".into(), identity.clone().into()]);
+        }
+        arguments.push(format!("{}@{}", self.user, self.host).into());
+        if !command.is_empty() {
+            arguments.push("--".into());
+            arguments.extend_from_slice(command);
+        }
+        arguments
+    }
+
+    /// The command as a line that works when pasted into a shell.
+    pub fn command_line(&self) -> String {
+        let quoted = self
+            .arguments(&[])
+            .iter()
+            .map(|a| quote(&a.to_string_lossy()))
+            .collect::<Vec<_>>();
+        format!("ssh {}", quoted.join(" "))
+    }
+}
+
+fn joined(prefix: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(prefix);
+    text.push(path);
+    text
+}
+
+/// The address that works from where the API is used, else the one inside the node's network.
+fn address(access: &Access) -> (String, u32) {
+    let port = |given: u32| if given == 0 { 22 } else { given };
+    if access.ssh_host.is_empty() {
+        (access.private_ip.clone(), port(access.ssh_port))
+    } else {
+        (access.ssh_host.clone(), port(access.ssh_host_port))
+    }
+}
+
+fn known_hosts_lines(host: &str, port: u32, keys: &[String]) -> String {
+    let name = if port == 22 {
+        host.to_owned()
+    } else {
+        format!("[{host}]:{port}")
+    };
+    keys.iter()
+        .map(|key| format!("{name} {}\n", key.trim()))
+        .collect()
+}
+
+fn quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login() -> Login {
+        Login {
+            user: "u_1".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: 2201,
+            known_hosts: Some(PathBuf::from("/k n/x")),
+            identity: Some(PathBuf::from("/id")),
+        }
+    }
+
+    #[test]
+    fn host_keys_are_pinned_and_one_identity_is_offered() {
+        assert_eq!(
+            login().command_line(),
+            "ssh -p 2201 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
+        );
+    }
+
+    #[test]
+    fn a_command_follows_a_separator() {
+        let arguments = login().arguments(&["ls".into(), "-l".into()]);
+        assert_eq!(
+            arguments[arguments.len() - 4..],
+            ["u_1@127.0.0.1", "--", "ls", "-l"].map(OsString::from)
+        );
+    }
+
+    #[test]
+    fn known_hosts_name_the_port_unless_it_is_the_usual_one() {
+        let keys = ["ssh-ed25519 AAAA\n".to_owned()];
+        assert_eq!(known_hosts_lines("h", 22, &keys), "h ssh-ed25519 AAAA\n");
+        assert_eq!(
+            known_hosts_lines("h", 2201, &keys),
+            "[h]:2201 ssh-ed25519 AAAA\n"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! A watch of the API: its messages one by one, over any number of connections. A lost connection, or a platform that
+//! restarts, is opened again after the last message that came.
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::failure::Failure;
+
+/// How long the platform may be away.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A live stream gives a sign of life more often than this.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Waits between attempts; the last one repeats.
+const BACKOFF: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+/// Longest line: an allocation is a few kilobytes.
+const MAX_LINE: usize = 4 << 20;
+
+/// A watch.
+pub struct Watch<'a> {
+    api: &'a Api,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    token: String,
+    open: Option<reqwest::Response>,
+    /// Bytes of a line that has not ended.
+    begun: Vec<u8>,
+    lines: VecDeque<String>,
+    /// Since when nothing came; how often it was tried.
+    failing: Option<(Instant, usize)>,
+}
+
+impl<'a> Watch<'a> {
+    /// A watch of a path; nothing is sent yet.
+    pub fn new(api: &'a Api, path: &[&str], query: Vec<(&'static str, String)>) -> Self {
+        Self {
+            api,
+            path: path.iter().map(|part| (*part).to_owned()).collect(),
+            query,
+            token: String::new(),
+            open: None,
+            begun: Vec::new(),
+            lines: VecDeque::new(),
+            failing: None,
+        }
+    }
+
+    /// The next message; a sign of life is none.
+    ///
+    /// # Errors
+    /// The API refuses, or is away for longer than a minute.
+    pub async fn next(&mut self) -> Result<Value, Failure> {
+        loop {
+            match self.receive().await {
+                Ok(message) => {
+                    self.failing = None;
+                    if message["heartbeat"].is_object() {
+                        continue;
+                    }
+                    return Ok(message);
+                }
+                Err(failure) => self.recover(failure).await?,
+            }
+        }
+    }
+
+    /// A message of the present connection; opens one when there is none.
+    async fn receive(&mut self) -> Result<Value, Failure> {
+        let line = self.line().await?;
+        let message: Value = serde_json::from_str(&line)
+            .map_err(|_| Failure::Local("the API streamed something that is no JSON".to_owned()))?;
+        if message["error"].is_object() {
+            return Err(self.api.failure_of(&message));
+        }
+        if let Some(token) = message["resume_token"].as_str().filter(|t| !t.is_empty()) {
+            token.clone_into(&mut self.token);
+        }
+        Ok(message)
+    }
+
+    async fn line(&mut self) -> Result<String, Failure> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Ok(line);
+            }
+            if self.open.is_none() {
+                let mut query = self.query.clone();
+                if !self.token.is_empty() {
+                    query.push(("resume_token", self.token.clone()));
+                }
+                let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+                self.open = Some(self.api.open(&path, &query).await?);
+            }
+            let Some(open) = &mut self.open else { continue };
+            let part = tokio::time::timeout(SILENCE, open.chunk()).await;
+            match part {
+                Ok(Ok(Some(part))) => self.take(&part)?,
+                Ok(Ok(None)) => return Err(self.api.unreachable("the stream ended".to_owned())),
+                Ok(Err(error)) => return Err(self.api.unreachable(error.to_string())),
+                Err(_) => return Err(self.api.unreachable("the stream is silent".to_owned())),
+            }
+        }
+    }
+
+    fn take(&mut self, part: &[u8]) -> Result<(), Failure> {
+        for piece in part.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if self.begun.len() > MAX_LINE {
+                return Err(Failure::Local(
+                    "the API streamed a line without end".to_owned(),
+                ));
+            }
+            if piece.ends_with(b"\n") {
+                let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
+                if !line.trim().is_empty() {
+                    self.lines.push_back(line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits before the next attempt, or gives the failure back when another one is of no use.
+    async fn recover(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.open = None;
+        self.begun.clear();
+        self.lines.clear();
+        match &failure {
+            Failure::Unreachable { .. } => {}
+            Failure::Api(error) if error.is_transient() => {}
+            // what was missed is not kept any more: all that is comes again
+            Failure::Api(error) if error.reason == "RESUME_TOKEN_EXPIRED" => self.token.clear(),
+            _ => return Err(failure),
+        }
+        let (since, tries) = self.failing.unwrap_or((Instant::now(), 0));
+        if since.elapsed() > PATIENCE {
+            return Err(failure);
+        }
+        self.failing = Some((since, tries + 1));
+        let last = BACKOFF[BACKOFF.len() - 1];
+        tokio::time::sleep(BACKOFF.get(tries).copied().unwrap_or(last)).await;
+        Ok(())
+    }
+}

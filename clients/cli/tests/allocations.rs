@@ -1,0 +1,567 @@
+//! The commands of a user: launch, list, show, ssh, release, usage.
+mod support;
+
+use serde_json::{Value, json};
+use support::{ID, World, allocation, changed, entries, error, stream, synced, write};
+
+const ALLOCATIONS: &str = "/api/v1/allocations";
+
+fn one() -> String {
+    format!("{ALLOCATIONS}/{ID}")
+}
+
+fn timeline() -> Value {
+    json!({ "entries": [
+        { "sequence": "1", "time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T12:00:00.250Z", "step": "reserve", "state": "done", "percent": 100, "message": "1 slot on a lab host" },
+        { "sequence": "2", "time": "2026-01-31T12:00:01Z", "end_time": "2026-01-31T12:00:04.500Z", "step": "provision.clone", "state": "done", "percent": 100, "message": "64 MiB" },
+    ], "next_page_token": "" })
+}
+
+fn with_progress(step: &str, percent: u32) -> Value {
+    let mut value = allocation("provisioning");
+    value["status"]["progress"] = json!({ "step": step, "percent": percent, "message": "working", "steps_done": 2, "steps_total": 9 });
+    value
+}
+
+fn key_pair(world: &World) -> String {
+    write(&world.path("id"), "-----BEGIN OPENSSH PRIVATE KEY-----");
+    write(&world.path("id.pub"), "ssh-ed25519 AAAAUSER me\n");
+    world.path("id.pub").display().to_string()
+}
+
+#[test]
+fn an_empty_list_says_what_to_do() {
+    let world = World::new();
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [], "next_page_token": "" }),
+    );
+    let ran = world.run(&["list"]).ok();
+    assert_eq!(
+        ran.out,
+        "No allocations now. Launch one: gpuaas launch --sku SKU --image IMAGE --ssh-key FILE\n"
+    );
+    assert_eq!(
+        world.seen()[0].authorization.as_deref(),
+        Some("Bearer user-token")
+    );
+}
+
+#[test]
+fn a_list_shows_all_pages_in_the_users_time_zone() {
+    let world = World::new();
+    world.get(
+        &format!("{ALLOCATIONS}?page_size=200"),
+        json!({ "allocations": [allocation("active")], "next_page_token": "n" }),
+    );
+    let second = "01930000-0002-7000-8000-000000000002";
+    let mut released = allocation("released");
+    released["id"] = json!(second);
+    world.get(
+        &format!("{ALLOCATIONS}?page_size=200&page_token=n"),
+        json!({ "allocations": [released], "next_page_token": "" }),
+    );
+    let ran = world.run(&["list"]).ok();
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", ran.out);
+    assert!(lines[0].starts_with("ID "), "{}", ran.out);
+    assert!(
+        lines[1].contains("127.0.0.1:2201") && lines[1].ends_with("2026-01-31 13:00:00 CET"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        lines[2].starts_with(second) && lines[2].contains("released"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.run(&["list", "--output", "json"]).ok().json()["allocations"]
+            .as_array()
+            .expect("list")
+            .len(),
+        2
+    );
+}
+
+/// The path of the allocation's watch.
+fn watched() -> String {
+    format!("{}:watch", one())
+}
+
+#[test]
+fn a_watch_tells_what_changes_and_goes_on_after_a_loss() {
+    let world = World::new();
+    let first = vec![changed(allocation("provisioning"), "t1"), synced("t2")];
+    let second = vec![
+        json!({ "heartbeat": {}, "resume_token": "t3" }),
+        changed(allocation("active"), "t4"),
+    ];
+    let too_old = error(400, "RESUME_TOKEN_EXPIRED", "Watch again without it.", &[]);
+    let refused = error(404, "PROJECT_UNKNOWN", "No such project.", &[]);
+    world.on(
+        "GET",
+        "/api/v1/allocations:watch",
+        [
+            (200, stream([first])),
+            (200, stream([second])),
+            (400, too_old),
+            (200, stream([vec![changed(allocation("released"), "")]])),
+            (404, refused),
+        ],
+    );
+    let ran = world.run(&["watch"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let states: Vec<&str> = ran
+        .out
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(4))
+        .collect();
+    assert_eq!(
+        states,
+        ["provisioning", "active", "released"],
+        "{}",
+        ran.out
+    );
+    let targets: Vec<String> = world.seen().into_iter().map(|seen| seen.target).collect();
+    assert_eq!(
+        targets,
+        [
+            "/api/v1/allocations:watch",
+            "/api/v1/allocations:watch?resume_token=t2",
+            "/api/v1/allocations:watch?resume_token=t4",
+            "/api/v1/allocations:watch",
+            "/api/v1/allocations:watch",
+        ]
+    );
+
+    // for a program: what the API streamed, until it says that it is over
+    let told = vec![
+        changed(allocation("released"), "t1"),
+        json!({ "end": {}, "resume_token": "t1" }),
+    ];
+    world.get(&one(), allocation("active"));
+    world.get(&watched(), stream([told.clone()]));
+    let ran = world.run(&["watch", ID, "--output", "json"]).ok();
+    let lines: Vec<Value> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines, told);
+}
+
+#[test]
+fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
+    let world = World::new();
+    let key = key_pair(&world);
+    world.get("/api/v1/regions", json!({ "regions": [{ "code": "lab", "enabled": true }, { "code": "eu", "enabled": false }] }));
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    let lost = error(503, "DEPENDENCY_UNAVAILABLE", "Restarts.", &[]);
+    world.on(
+        "GET",
+        &watched(),
+        [
+            (
+                200,
+                stream([vec![
+                    changed(with_progress("clone", 10), "t1"),
+                    synced("t2"),
+                ]]),
+            ),
+            (503, lost.clone()),
+            (
+                200,
+                stream([
+                    entries(&timeline(), "t3"),
+                    vec![changed(with_progress("boot", 50), "t4"), lost],
+                ]),
+            ),
+            (
+                200,
+                stream([vec![
+                    json!({ "heartbeat": {}, "resume_token": "t5" }),
+                    changed(allocation("active"), "t6"),
+                ]]),
+            ),
+        ],
+    );
+    let ran = world
+        .run(&[
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "lab-mini",
+            "--ssh-key",
+            &key,
+            "--label",
+            "team=a",
+            "--wait",
+        ])
+        .ok();
+
+    let asked: Vec<String> = world
+        .seen()
+        .into_iter()
+        .filter_map(|seen| Some(seen.target.strip_prefix(&watched())?.to_owned()))
+        .collect();
+    let after = |token: &str| format!("?resume_token={token}");
+    assert_eq!(
+        asked,
+        [String::new(), after("t2"), after("t2"), after("t4")]
+    );
+
+    let change = &world.changes()[0];
+    assert_eq!(change.body["region_code"], "lab");
+    assert_eq!(change.body["gpu_count"], 1);
+    assert_eq!(
+        change.body["ssh_public_keys"],
+        json!(["ssh-ed25519 AAAAUSER me"])
+    );
+    assert_eq!(change.body["labels"], json!({ "team": "a" }));
+    assert!(
+        change.body["name"]
+            .as_str()
+            .expect("name")
+            .starts_with("lab-slice-")
+    );
+    assert!(change.key.as_deref().expect("key").starts_with("cli-"));
+
+    for line in [
+        "3/9 clone …",
+        "3/9 boot …",
+        "13:00:01  ok      provision.clone                 3.5s  64 MiB",
+    ] {
+        assert!(ran.err.contains(line), "{line}: {}", ran.err);
+    }
+    for line in [
+        &format!("Log in     gpuaas ssh {ID}"),
+        "State      active, running",
+        "What       1 x lab-slice, image lab-mini, region lab (lab: emulated, no GPU)",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    let identity = format!(
+        "-i {}",
+        world.path("id").canonicalize().expect("key").display()
+    );
+    assert!(
+        ran.out.contains(&identity),
+        "the printed command uses the launch's key: {}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
+    let world = World::new();
+    let key = key_pair(&world);
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    let told = vec![changed(allocation("active"), "t1"), synced("t2")];
+    world.get(&watched(), stream([told]));
+    let ran = world
+        .run(&[
+            "launch",
+            "--region",
+            "lab",
+            "--sku",
+            "s",
+            "--image",
+            "i",
+            "--ssh-key",
+            &key,
+            "--wait",
+            "--output",
+            "json",
+        ])
+        .ok();
+    assert_eq!(ran.json(), allocation("active"));
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_failed_launch_tells_reason_and_advice() {
+    let world = World::new();
+    let key = key_pair(&world);
+    let mut failed = allocation("failed");
+    failed["status"]["failure"] = json!({ "reason": "GUEST_NO_LOGIN", "message": "The image never answered.", "advice": "Choose another image.", "step": "ready" });
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    let told = vec![changed(failed, "t1"), synced("t2")];
+    world.get(&watched(), stream([told]));
+    let ran = world.run(&[
+        "launch",
+        "--region",
+        "lab",
+        "--sku",
+        "s",
+        "--image",
+        "i",
+        "--ssh-key",
+        &key,
+        "--wait",
+    ]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.ends_with("error: The image never answered.\n  advice:  Choose another image.\n  reason:  GUEST_NO_LOGIN\n"), "{}", ran.err);
+}
+
+#[test]
+fn validate_only_keeps_nothing() {
+    let world = World::new();
+    let key = key_pair(&world);
+    world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
+    let ran = world
+        .run(&[
+            "launch",
+            "--region",
+            "lab",
+            "--sku",
+            "s",
+            "--image",
+            "i",
+            "--ssh-key",
+            &key,
+            "--validate-only",
+        ])
+        .ok();
+    assert!(ran.out.contains("Nothing was kept"));
+    assert_eq!(world.changes()[0].body["validate_only"], true);
+}
+
+#[test]
+fn a_retried_change_keeps_its_key() {
+    let world = World::new();
+    let busy = (503, error(503, "OVERLOADED", "The platform is busy.", &[]));
+    world.on(
+        "POST",
+        &format!("{}:release", one()),
+        [busy.clone(), busy, (200, allocation("releasing"))],
+    );
+    let ran = world.run(&["release", ID]).ok();
+    assert_eq!(
+        ran.out,
+        format!("{ID} is releasing. Watch it: gpuaas watch {ID}\n")
+    );
+    let keys: Vec<_> = world
+        .changes()
+        .into_iter()
+        .map(|c| c.key.expect("key"))
+        .collect();
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|k| *k == keys[0]), "{keys:?}");
+}
+
+#[test]
+fn a_refusal_is_not_retried_and_names_field_rule_and_request() {
+    let world = World::new();
+    let key = key_pair(&world);
+    let fields = [
+        ("gpu_count", "must be one of 1, 2"),
+        ("image", "is not active"),
+    ];
+    world.on(
+        "POST",
+        ALLOCATIONS,
+        [(
+            400,
+            error(
+                400,
+                "GPU_COUNT_NOT_ALLOWED",
+                "gpu_count: must be one of 1, 2.",
+                &fields,
+            ),
+        )],
+    );
+    let arguments = [
+        "launch",
+        "--region",
+        "lab",
+        "--sku",
+        "s",
+        "--gpus",
+        "3",
+        "--image",
+        "i",
+        "--ssh-key",
+        &key,
+    ];
+    let ran = world.run(&arguments);
+    assert_eq!(ran.code, 4);
+    assert_eq!(
+        ran.err,
+        "error: gpu_count: must be one of 1, 2.\n  gpu_count: must be one of 1, 2\n  image: is not active\n  \
+         advice:  See what is sold: gpuaas skus\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
+    );
+    assert_eq!(world.changes().len(), 1);
+    let ran = world.run(&[&arguments[..], &["--output", "json"]].concat());
+    let shown: Value = serde_json::from_str(&ran.err).expect("the API's own error");
+    assert_eq!(
+        shown["error"]["details"][0]["reason"],
+        "GPU_COUNT_NOT_ALLOWED"
+    );
+}
+
+#[test]
+fn show_has_state_address_cost_and_timeline() {
+    let world = World::new();
+    world.get(&one(), allocation("active"));
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.get(
+        &format!("/api/v1/usage?allocation_id={ID}"),
+        json!({ "intervals": [], "totals": [{ "gpu_microseconds": "90000000", "amount": { "currency_code": "EUR", "units": "0", "nanos": 62_500_000 } }] }),
+    );
+    let ran = world.run(&["show", ID]).ok();
+    for line in [
+        "State      active, running",
+        "Created    2026-01-31 13:00:00 CET",
+        "Cost       0.0625 EUR so far, for 1m 30s of GPU time",
+        "Address    10.0.0.5 inside the node's network",
+        "or         ssh -p 2201 -o UserKnownHostsFile=",
+        "13:00:00  ok      reserve                         0.2s  1 slot on a lab host",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    let shown = world.run(&["show", ID, "--output", "json"]).ok().json();
+    assert_eq!(shown["allocation"], allocation("active"));
+    assert_eq!(shown["timeline"].as_array().expect("list").len(), 2);
+}
+
+#[test]
+fn names_and_unique_beginnings_stand_for_ids() {
+    let world = World::new();
+    let mut other = allocation("active");
+    other["id"] = json!("01930000-0002-7000-8000-000000000002");
+    other["config"]["name"] = json!("second");
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [allocation("active"), other], "next_page_token": "" }),
+    );
+    world.on(
+        "POST",
+        &format!("{}:release", one()),
+        [(200, allocation("released"))],
+    );
+    world.run(&["release", "first"]).ok();
+    world.run(&["release", "01930000-0001"]).ok();
+    assert_eq!(world.run(&["release", "01930000"]).code, 2, "two begin so");
+    assert_eq!(world.run(&["release", "nobody"]).code, 3);
+    assert_eq!(world.changes().len(), 2);
+}
+
+#[test]
+fn ssh_pins_the_host_keys_and_uses_the_key_of_the_launch() {
+    let world = World::new();
+    let key = key_pair(&world);
+    world.fake_program("ssh");
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    world.get(&one(), allocation("active"));
+    world
+        .run(&[
+            "launch",
+            "--region",
+            "lab",
+            "--sku",
+            "s",
+            "--image",
+            "i",
+            "--ssh-key",
+            &key,
+        ])
+        .ok();
+    let ran = world.run(&["ssh", ID, "--", "nvidia-smi", "-L"]).ok();
+    let known_hosts = world.path(&format!(".local/state/gpuaas/{ID}.known_hosts"));
+    let identity = world.path("id").canonicalize().expect("key");
+    let expected = format!(
+        "-p\n2201\n-o\nUserKnownHostsFile={}\n-o\nGlobalKnownHostsFile=/dev/null\n-o\nStrictHostKeyChecking=yes\n-o\nIdentitiesOnly=yes\n-i\n{}\nu_0123456789abcdef@127.0.0.1\n--\nnvidia-smi\n-L\n",
+        known_hosts.display(),
+        identity.display()
+    );
+    assert_eq!(ran.out, expected);
+    assert_eq!(
+        std::fs::read_to_string(known_hosts).expect("written"),
+        "[127.0.0.1]:2201 ssh-ed25519 AAAAHOST\n"
+    );
+    let ran = world.run(&["ssh", ID, "-i", "/other"]).ok();
+    assert!(ran.out.contains("-i\n/other\n"), "{}", ran.out);
+}
+
+#[test]
+fn ssh_to_what_is_not_active_is_refused() {
+    let world = World::new();
+    world.get(&one(), allocation("provisioning"));
+    let ran = world.run(&["ssh", ID]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err
+            .contains("is provisioning: there is nothing to log in to"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn release_waits_for_the_wipe_and_shows_only_what_is_new() {
+    let world = World::new();
+    world.on(
+        "POST",
+        &format!("{}:release", one()),
+        [(200, allocation("releasing"))],
+    );
+    let mut longer = timeline();
+    longer["entries"].as_array_mut().expect("list").push(json!({
+        "sequence": "3", "time": "2026-01-31T12:10:00Z", "end_time": "2026-01-31T12:10:01Z",
+        "step": "release.wipe", "state": "done", "percent": 100, "message": "64 MiB",
+    }));
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.get(
+        &watched(),
+        stream([
+            vec![changed(allocation("releasing"), "t1")],
+            entries(&longer, "t2"),
+            vec![synced("t2"), changed(allocation("released"), "t3")],
+        ]),
+    );
+    let ran = world.run(&["release", ID, "--wait"]).ok();
+    assert_eq!(
+        ran.out,
+        format!("{ID} is released. See what it cost: gpuaas usage --allocation {ID}\n")
+    );
+    assert!(
+        ran.err.contains("release.wipe") && !ran.err.contains("provision.clone"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn usage_shows_seconds_and_exact_money() {
+    let world = World::new();
+    world.get(
+        "/api/v1/usage",
+        json!({
+            "intervals": [{
+                "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "start_time": "2026-01-31T12:01:00Z", "seconds": "3661",
+                "price_per_gpu_hour": { "currency_code": "EUR", "units": "2", "nanos": 500_000_000 },
+                "amount": { "currency_code": "EUR", "units": "2", "nanos": 542_361_111 },
+            }],
+            "totals": [{ "gpu_microseconds": "3661000000", "amount": { "currency_code": "EUR", "units": "2", "nanos": 542_361_111 } }],
+            "next_page_token": "",
+        }),
+    );
+    let ran = world.run(&["usage"]).ok();
+    assert!(
+        ran.out
+            .contains("running  1h 01m 01s  2.50 EUR      2.542361111 EUR"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .ends_with("Total: 2.542361111 EUR for 1h 01m 01s of GPU time\n"),
+        "{}",
+        ran.out
+    );
+    world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
+    assert!(world.run(&["usage"]).ok().out.starts_with("No usage yet."));
+}

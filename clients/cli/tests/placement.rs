@@ -1,0 +1,262 @@
+//! What a person sees of placement: explanations, several at once, nodes in and out of it.
+mod support;
+
+use serde_json::{Value, json};
+use support::{World, error};
+
+const NODE: &str = "01930000-0009-7000-8000-000000000009";
+const FIRST: &str = "01930000-0001-7000-8000-000000000001";
+
+fn post(world: &World, path: &str, answer: Value) {
+    world.on("POST", path, [(200, answer)]);
+}
+
+fn explanation() -> Value {
+    json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 4, "nodes": 9, "nodes_fit": 1, "removed": [
+        { "reason": "FRAGMENTED", "gpus": 12, "nodes": 8, "message": "12 GPUs free on 8 nodes, none has 4 in one legal group." }
+    ] })
+}
+
+fn placement(state: &str, claims: u32) -> Value {
+    json!({ "node_id": NODE, "hostname": "h1", "region_code": "lab", "mode": "slice", "admin_state": state,
+            "admin_reason": "rack move", "schedulable": true, "live_claims": claims, "live_allocations": claims,
+            "drained": state == "draining" && claims == 0 })
+}
+
+#[test]
+fn explain_counts_what_each_constraint_removes() {
+    let world = World::new();
+    world.get("/api/v1/availability:explain", explanation());
+    let ran = world
+        .run(&[
+            "explain",
+            "--sku",
+            "lab-slice",
+            "--gpus",
+            "4",
+            "--region",
+            "lab",
+        ])
+        .ok();
+    assert!(
+        ran.out
+            .starts_with("4 GPU of lab-slice in lab would fit on 1 of 9 nodes."),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains("12 GPUs free on 8 nodes, none has 4 in one legal group.")
+    );
+    assert!(world.seen()[0].target.contains("gpu_count=4"));
+    world.get(
+        "/api/v1/admin/node-placements:explain",
+        json!({ "explanation": explanation(), "nodes": [
+            { "node_id": NODE, "hostname": "h1", "fits": true, "slot_indexes": [0, 1, 2, 3], "score": [{ "name": "numa_nodes", "value": "1" }] },
+            { "node_id": NODE, "hostname": "h2", "reasons": [{ "reason": "NODE_DRAINING", "gpus": 8, "nodes": 1, "message": "Kept off." }] }
+        ] }),
+    );
+    let ran = world
+        .run(&[
+            "admin",
+            "explain",
+            "--sku",
+            "lab-slice",
+            "--gpus",
+            "4",
+            "--region",
+            "lab",
+        ])
+        .ok();
+    assert!(
+        ran.out.contains("slots 0, 1, 2, 3")
+            && ran.out.contains("numa_nodes=1")
+            && ran.out.contains("Kept off.")
+    );
+}
+
+#[test]
+fn nodes_are_cordoned_drained_and_shown() {
+    let world = World::new();
+    let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });
+    world.get("/api/v1/admin/nodes", node);
+    world.get(
+        "/api/v1/admin/node-placements",
+        json!({ "nodes": [placement("draining", 2)] }),
+    );
+    let ran = world.run(&["nodes"]).ok();
+    assert!(
+        ran.out.contains("draining, 2 claim(s) left: rack move"),
+        "{}",
+        ran.out
+    );
+    let told: Value =
+        serde_json::from_str(&world.run(&["nodes", "--output", "json"]).ok().out).expect("JSON");
+    assert_eq!(told["nodes"][0]["placement"]["live_claims"], 2);
+
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:cordon"),
+        placement("cordoned", 1),
+    );
+    let ran = world
+        .run(&["admin", "node", "cordon", "h1", "--reason", "rack move"])
+        .ok();
+    assert!(
+        ran.out
+            .starts_with("Node h1 is cordoned (rack move): it takes nothing new;"),
+        "{}",
+        ran.out
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "reason": "rack move" }));
+    assert!(sent.key.is_some());
+
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:drain"),
+        placement("draining", 1),
+    );
+    world.get(
+        &format!("/api/v1/admin/nodes/{NODE}/placement"),
+        placement("draining", 0),
+    );
+    let ran = world
+        .run(&[
+            "admin",
+            "node",
+            "drain",
+            "h1",
+            "--reason",
+            "rack move",
+            "--wait",
+        ])
+        .ok();
+    assert!(
+        ran.out
+            .contains("is drained (rack move): nothing is left on it."),
+        "{}",
+        ran.out
+    );
+    let ran = world.run(&["admin", "node", "placement", "h1"]).ok();
+    assert!(ran.out.contains("is drained"));
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:uncordon"),
+        placement("enabled", 1),
+    );
+    let ran = world.run(&["admin", "node", "uncordon", "h1"]).ok();
+    assert!(
+        ran.out
+            .contains("takes allocations; it holds 1 claim(s) of 1 allocation(s)."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.run(&["admin", "node", "drain", "h1"]).code,
+        2,
+        "a reason is needed"
+    );
+}
+
+#[test]
+fn a_drain_that_does_not_end_in_time_says_what_is_left() {
+    let world = World::new();
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:drain"),
+        placement("draining", 3),
+    );
+    let ran = world.run(&[
+        "admin",
+        "node",
+        "drain",
+        NODE,
+        "--reason",
+        "r",
+        "--wait",
+        "--timeout",
+        "0",
+    ]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("still holds 3 claim(s)"), "{}", ran.err);
+}
+
+#[test]
+fn several_are_launched_in_one_call_and_kept_apart() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let launch = |more: &[&str]| {
+        let mut arguments = vec![
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "i",
+            "--ssh-key",
+            key,
+            "--region",
+            "lab",
+            "--name",
+            "web",
+        ];
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": [
+            { "id": FIRST, "config": { "name": "web-1" }, "status": { "state": "reserved" } },
+            { "id": NODE, "config": { "name": "web-2" }, "status": { "state": "reserved" } }
+        ] }),
+    );
+    let ran = launch(&[
+        "--count",
+        "2",
+        "--spread-from",
+        FIRST,
+        "--spread-from-label",
+        "app=web",
+    ])
+    .ok();
+    assert!(
+        ran.err.contains("Launched web-1") && ran.err.contains("Launched web-2"),
+        "{}",
+        ran.err
+    );
+    let sent = world.changes().pop().expect("a change");
+    let names: Vec<&Value> = sent.body["allocations"]
+        .as_array()
+        .expect("batch")
+        .iter()
+        .map(|a| &a["name"])
+        .collect();
+    assert_eq!(names, ["web-1", "web-2"]);
+    assert_eq!(
+        sent.body["allocations"][1]["placement"],
+        json!({ "spread_from": [FIRST], "spread_from_label": "app=web" })
+    );
+    assert!(sent.body["allocations"][0].get("validate_only").is_none());
+
+    post(
+        &world,
+        "/api/v1/allocations",
+        json!({ "config": { "name": "web" }, "placement": explanation() }),
+    );
+    let ran = launch(&["--validate-only", "--same-node-as", FIRST]).ok();
+    assert!(ran.out.contains("would fit on 1 of 9 nodes"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body["placement"], json!({ "same_node_as": FIRST }));
+    assert_eq!(launch(&["--count", "17"]).code, 2);
+    let ruled_out = error(409, "AFFINITY", "Ruled out.", &[]);
+    world.on("POST", "/api/v1/allocations", [(409, ruled_out)]);
+    let ran = launch(&[]);
+    assert!(
+        ran.code == 4 && ran.err.contains("gpuaas availability"),
+        "{}",
+        ran.err
+    );
+}

@@ -1,0 +1,198 @@
+// An allocation from the launch form to its bill, followed by its watch.
+import assert from "node:assert/strict";
+import { accessible } from "./accessible.mjs";
+import { BASE, LAUNCH_MS, WIDE, live, name, newPublicKey, page, shot, state, tabTo, test } from "./world.mjs";
+
+const KEY = newPublicKey();
+const NEVER = "01900000-0000-7000-8000-000000000000";
+
+/** Streams that are open, and questions that a watch makes needless. */
+const streams = new Set();
+const polls = [];
+page.on("request", (request) => {
+  const { pathname } = new URL(request.url());
+  if (pathname.endsWith(":watch")) streams.add(request);
+  else if (request.method() === "GET" && /^\/api\/v1\/allocations(\/[^/]+(\/timeline)?)?$/.test(pathname)) polls.push(pathname);
+});
+for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => streams.delete(request));
+
+export async function launch() {
+  await test("h_27_h_28_a_region_is_chosen_and_a_closed_one_says_why", async () => {
+    await page.getByRole("link", { name: "Launch", exact: true }).first().click();
+    const regions = page.getByRole("radiogroup", { name: "Region" });
+    assert.ok(await regions.getByRole("radio").first().isChecked());
+    const closed = regions.getByRole("radio", { name: /Lab, second site/ });
+    assert.ok(await closed.isDisabled());
+    await regions.getByText("This site is being built.").waitFor();
+  });
+
+  await test("h_25_h_26_one_form_branches_by_shape_and_keeps_every_choice_in_it", async () => {
+    await page.getByRole("radio", { name: "Whole node" }).check({ force: true });
+    await page.getByText("Whole nodes are not on sale here yet").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
+    await shot("launch-whole-node");
+    await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });
+    for (const part of ["Region", "Product", "Image", "Access", "Storage and network"]) await page.getByRole("heading", { name: part, exact: true }).waitFor();
+  });
+
+  await test("launch with live availability and prices", async () => {
+    await page.getByRole("radio", { name: /Lab slice/ }).check({ force: true });
+    await page.getByRole("radio", { name: /lab-mini Mini/ }).check({ force: true });
+    await page.getByLabel("SSH public keys").fill("ssh-rsa nope");
+    await page.getByLabel("Name").fill(name);
+    await page.getByText("is not an OpenSSH public key").waitFor();
+    await shot("launch-invalid");
+    await page.getByLabel("SSH public keys").fill(KEY);
+    await page.getByText(/\d available/).first().waitFor();
+    await page.getByRole("status").getByText(/\d available/).waitFor();
+    await page.getByText("Fits on 1 of 1 node here").waitFor();
+    await page.setViewportSize({ width: 1280, height: 1320 });
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await shot("launch");
+    await accessible(page, "the launch form");
+    await page.setViewportSize(WIDE);
+    await page.getByRole("button", { name: "Launch", exact: true }).click();
+    await page.getByRole("heading", { name }).waitFor();
+  });
+
+  await test("the view is watched: a lost connection is said and resumed, and nothing is asked again and again", async () => {
+    await page.getByRole("progressbar").first().waitFor();
+    await live();
+    await shot("launching");
+    await page.context().setOffline(true);
+    await page.evaluate(() => window.cuts.at(-1).abort());
+    await page.getByText("Reconnecting…").waitFor();
+    const resumed = page.waitForRequest((request) => request.url().includes("resume_token="));
+    await page.context().setOffline(false);
+    await resumed;
+    await live();
+    assert.deepEqual(polls, []);
+    await page.getByRole("link", { name: "Allocations", exact: true }).first().click();
+    await page.getByRole("row", { name: new RegExp(name) }).waitFor();
+    await live();
+    await shot("allocations");
+    await accessible(page, "the list of allocations");
+    await page.getByRole("link", { name }).click();
+    await page.getByRole("heading", { name }).waitFor();
+    await live();
+    assert.equal(streams.size, 1, "each view lets go of its stream");
+  });
+
+  await test("watch it become active", async () => {
+    await state("Active").waitFor({ timeout: LAUNCH_MS });
+    await page.getByLabel("SSH command", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Copy SSH command" }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(copied, /^ssh -p \d+ u_[0-9a-f]{16}@127\.0\.0\.1$/);
+    await page.locator(".money").first().waitFor();
+    await page.getByText("The VM is ready and billed from now on.").waitFor();
+    assert.deepEqual(polls, []);
+    await shot("active");
+    await accessible(page, "an active allocation");
+  });
+}
+
+export async function power() {
+  await test("stop and start", async () => {
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByText("It is billed on").waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Stop" }).click();
+    await state("Stopped").waitFor({ timeout: LAUNCH_MS });
+    assert.equal(await page.getByRole("progressbar").count(), 0, "what has arrived shows no progress");
+    await shot("stopped");
+    await accessible(page, "a stopped allocation");
+    await page.getByRole("button", { name: "Start" }).click();
+    await state("Active").waitFor({ timeout: LAUNCH_MS });
+  });
+}
+
+export async function release() {
+  await test("release asks first, then wipes", async () => {
+    await page.getByRole("button", { name: "Release" }).click();
+    await page.getByText("All data on it is lost.").waitFor();
+    await shot("release");
+    await accessible(page, "the question before a release");
+    await page.keyboard.press("Escape");
+    await state("Active").waitFor();
+    await page.getByRole("button", { name: "Release" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Release" }).click();
+    await state("Released").waitFor({ timeout: LAUNCH_MS });
+    await page.locator(".live-mark[data-status=ended]").waitFor({ state: "attached" });
+    await shot("released");
+  });
+
+  await test("usage is exact", async () => {
+    await page.getByRole("link", { name: "Usage" }).click();
+    await page.locator(".chart canvas").waitFor();
+    await page.getByRole("table", { name: "Billed intervals" }).getByText(name).waitFor();
+    await shot("usage");
+    await accessible(page, "usage");
+    assert.equal(streams.size, 0, "a view without a watch holds no stream");
+  });
+
+  await test("what is not there is said to be not there", async () => {
+    await page.goto(`${BASE}/allocations/${NEVER}`);
+    await page.getByText("ALLOCATION_NOT_FOUND").waitFor();
+    await shot("not-found");
+    await accessible(page, "what is not there");
+    await page.goto(`${BASE}/nowhere`);
+    await page.getByText("There is nothing at this address").waitFor();
+  });
+}
+
+/** Without a mouse: signed in, launched, released. */
+export async function byKeyboard() {
+  await test("sign in, launch and release by keyboard alone", async () => {
+    await page.getByRole("button", { name: "Sign out" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await tabTo(page.getByRole("button", { name: "user:demo" }));
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Allocations" }).waitFor();
+    await tabTo(page.getByRole("link", { name: "Launch", exact: true }).first());
+    await page.keyboard.press("Enter");
+    await page.getByText(/\d available/).first().waitFor();
+    await tabTo(page.getByLabel("Name"));
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.type(`${name}-keys`);
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.type(KEY);
+    await tabTo(page.getByRole("button", { name: "Launch", exact: true }));
+    await shot("keyboard-focus");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: `${name}-keys` }).waitFor();
+    await tabTo(page.getByRole("button", { name: "Release" }));
+    await page.keyboard.press("Enter");
+    await page.getByText("All data on it is lost.").waitFor();
+    await tabTo(page.getByRole("alertdialog").getByRole("button", { name: "Release" }));
+    await page.keyboard.press("Enter");
+    await state("Released").waitFor({ timeout: LAUNCH_MS });
+  });
+}
+
+export async function darkAndNarrow() {
+  await test("in the dark, and on a phone", async () => {
+    await page.getByRole("radio", { name: "Dark" }).check({ force: true });
+    await page.goto(`${BASE}/allocations`);
+    await page.getByRole("heading", { name: "Allocations" }).waitFor();
+    await page.getByRole("switch", { name: "Show ended" }).check();
+    const row = page.getByRole("link", { name, exact: true });
+    await row.waitFor();
+    await shot("allocations-dark");
+    await accessible(page, "the list in the dark");
+    await row.click();
+    await page.getByRole("list", { name: "Timeline" }).waitFor();
+    await shot("released-dark");
+    await accessible(page, "an allocation in the dark");
+    await page.setViewportSize({ width: 390, height: 844 });
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing is cut off at the side");
+    await shot("phone");
+    await page.getByRole("link", { name: "Launch", exact: true }).first().click();
+    await page.getByText(/\d available/).first().waitFor();
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing is cut off at the side");
+    await shot("phone-launch");
+    await accessible(page, "the launch form on a phone in the dark");
+    await page.setViewportSize(WIDE);
+  });
+}

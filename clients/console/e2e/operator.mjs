@@ -1,0 +1,115 @@
+// Hosts: readiness, candidates and slots, cordon and drain.
+import assert from "node:assert/strict";
+import { accessible } from "./accessible.mjs";
+import { live, page, shot, signIn, signOut, test } from "./world.mjs";
+
+const openHost = async () => {
+  await page.getByRole("link", { name: "Nodes" }).click();
+  await page.getByRole("link", { name: /lab-host/ }).click();
+};
+
+export async function approve() {
+  await test("an operator approves the slots of a host", async () => {
+    await signIn("user:admin");
+    await openHost();
+    await page.getByRole("tab", { name: "Topology" }).click();
+    const nothing = page.getByText("Nothing was discovered yet");
+    const candidates = page.getByRole("table", { name: "Candidates" });
+    await nothing.or(candidates).waitFor();
+    if (await nothing.isVisible()) await page.getByRole("button", { name: "Discover" }).click();
+    await candidates.waitFor();
+    const approve = page.getByRole("button", { name: /^Approve \d/ });
+    if (await approve.isVisible()) {
+      await shot("node-candidates");
+      await approve.click();
+      await page.getByText("the disks that will be wiped are bound as shown").waitFor();
+      await page.getByRole("alertdialog").getByRole("button", { name: "Approve" }).click();
+      await candidates.getByText("Approved").first().waitFor();
+    } else console.log("      they were approved before");
+    await signOut();
+  });
+}
+
+export async function hosts() {
+  await test("h_04_the_nodes_page_shows_readiness", async () => {
+    await signOut();
+    await signIn("user:admin");
+    await page.getByRole("link", { name: "Nodes" }).click();
+    const host = page.getByRole("article").filter({ has: page.getByRole("heading", { name: /lab-host/ }) });
+    await host.getByText("Ready", { exact: true }).waitFor();
+    assert.equal(await host.getByRole("listitem").count(), 2);
+    await live();
+    await shot("nodes");
+    await accessible(page, "nodes");
+    await host.getByRole("link").click();
+    await page.getByRole("heading", { name: /Slot 0/ }).waitFor();
+    await shot("node-slots");
+    await accessible(page, "a node's slots");
+    await page.getByRole("tab", { name: "Checks" }).click();
+    await page.getByRole("table", { name: "Evidence" }).waitFor();
+    await shot("node-checks");
+    await accessible(page, "a node's checks");
+  });
+
+  await test("h_30_candidates_and_approved_slots_are_shown_and_discovered_anew", async () => {
+    await page.getByRole("tab", { name: "Topology" }).click();
+    await page.getByRole("button", { name: "Discover" }).click();
+    await page.getByText(/^Looked at just now/).waitFor({ timeout: 60_000 });
+    await page.getByRole("table", { name: "Candidates" }).waitFor();
+    await shot("node-topology");
+    await accessible(page, "a node's topology");
+  });
+
+  await test("a slot is disabled and enabled", async () => {
+    await page.getByRole("tab", { name: "Slots" }).click();
+    const slot = page.getByRole("article", { name: "Slot 1" });
+    await slot.getByRole("button", { name: "Disable" }).click();
+    await page.getByLabel("Reason, for the audit trail").fill("console test");
+    await page.getByRole("alertdialog").getByRole("button", { name: "Disable" }).click();
+    await slot.getByRole("button", { name: "Enable" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Enable" }).click();
+    await slot.getByRole("button", { name: "Disable" }).waitFor();
+  });
+}
+
+/** While something runs on the host. */
+export async function drain() {
+  await test("a host is drained, says what it waits for, and comes back", async () => {
+    await signOut();
+    await signIn("user:admin");
+    await openHost();
+    await page.getByRole("button", { name: "Drain" }).click();
+    const dialog = page.getByRole("alertdialog");
+    await dialog.getByText("Nothing is stopped").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Drain" }).isDisabled(), "a reason is asked for");
+    await dialog.getByLabel("Reason, for the other operators").fill("new power supply");
+    await shot("drain-dialog");
+    await dialog.getByRole("button", { name: "Drain" }).click();
+    await page.getByText("1 allocation, 1 claim left").waitFor();
+    await page.getByRole("heading", { level: 1 }).getByText("Draining").waitFor();
+    await page.getByRole("progressbar", { name: "Drain" }).waitFor();
+    await shot("node-draining");
+    await accessible(page, "a node that is drained");
+    await page.getByRole("link", { name: "Nodes", exact: true }).first().click();
+    await page.getByRole("article").getByText("Draining", { exact: true }).waitFor();
+    await shot("nodes-draining");
+  });
+
+  await test("the launch form says what keeps nodes out", async () => {
+    await page.getByRole("link", { name: "Launch", exact: true }).first().click();
+    await page.getByRole("radio", { name: /Lab slice/ }).check({ force: true });
+    await page.getByText("Fits on 0 of 1 node here").waitFor();
+    await page.locator(".explanation").getByText("an operator keeps new allocations off").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
+    await page.setViewportSize({ width: 1280, height: 1160 });
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await shot("launch-explained");
+    await page.setViewportSize({ width: 1280, height: 860 });
+    await openHost();
+    await page.getByRole("button", { name: "Uncordon" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Uncordon" }).click();
+    await page.getByRole("button", { name: "Cordon", exact: true }).waitFor();
+    await signOut();
+    await signIn("user:demo");
+  });
+}

@@ -1,0 +1,46 @@
+// The console against a running stack: node e2e/run.mjs [base] [folder for screenshots] [name of the allocation]
+import assert from "node:assert/strict";
+import { accessible, findings } from "./accessible.mjs";
+import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.mjs";
+import { approve, drain, hosts } from "./operator.mjs";
+import { terminal } from "./terminal.mjs";
+import { BASE, browser, name, page, shot, signIn, test } from "./world.mjs";
+
+try {
+  await test("the first load is small and the page obeys its policy", async () => {
+    const response = await page.goto(BASE);
+    assert.match(response.headers()["content-security-policy"], /script-src 'self';/);
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await shot("sign-in");
+    const loaded = await page.evaluate(() => {
+      const entries = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+      const paint = performance.getEntriesByName("first-contentful-paint")[0];
+      return { bytes: entries.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0), files: entries.length, paint: paint?.startTime };
+    });
+    console.log(`      ${loaded.files} files, ${loaded.bytes} bytes, first contentful paint after ${loaded.paint?.toFixed(0)} ms`);
+    assert.ok(loaded.bytes < 400_000);
+    await accessible(page, "the sign-in");
+  });
+
+  await test("a bad token is refused with a reason", async () => {
+    await page.getByLabel("Token", { exact: true }).fill("nonsense");
+    await page.getByRole("button", { name: "Sign in with a token" }).click();
+    await page.getByText("This is not a token").waitFor();
+  });
+
+  await approve();
+  await test("sign in", () => signIn("user:demo"));
+  await launch();
+  await terminal();
+  await power();
+  await drain();
+  await page.getByRole("link", { name }).click();
+  await release();
+  await hosts();
+  await byKeyboard();
+  await darkAndNarrow();
+  await test("no page had a serious violation of the accessibility rules", () => assert.deepEqual(findings, []));
+  await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,53 @@
+// What every chapter of the test shares: the browser's page, named tests, screenshots, signing in.
+import { generateKeyPairSync } from "node:crypto";
+import { camera, open, start } from "./browser.mjs";
+
+export const BASE = process.argv[2] ?? "http://127.0.0.1:7080";
+export const LAUNCH_MS = 240_000;
+const FOLDER = process.argv[3] ?? "e2e/screenshots";
+/** Name of the allocation that the chapters follow. */
+export const name = process.argv[4] || `e2e-${Date.now().toString(36)}`;
+export const WIDE = { width: 1280, height: 860 };
+
+/** An OpenSSH public key of which nobody keeps the private half. */
+export function newPublicKey() {
+  const { x } = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+  const parts = [Buffer.from("ssh-ed25519"), Buffer.from(x, "base64url")];
+  const length = (part) => Buffer.from([0, 0, 0, part.length]);
+  return `ssh-ed25519 ${Buffer.concat(parts.flatMap((part) => [length(part), part])).toString("base64")} e2e@example.com`;
+}
+
+export const browser = await start();
+export const page = await open(browser, { viewport: WIDE });
+const take = camera(FOLDER);
+export const shot = (title) => take(page, title);
+
+export async function test(title, run) {
+  const begin = performance.now();
+  try {
+    await run();
+    console.log(`ok    ${title} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+  } catch (error) {
+    console.log(`FAIL  ${title}`);
+    await shot("failed").catch(() => {});
+    throw error;
+  }
+}
+
+/** Presses Tab until an element is reached; fails when it never is. */
+export async function tabTo(locator) {
+  for (let i = 0; i < 80; i++) {
+    await page.keyboard.press("Tab");
+    if (await locator.evaluate((element) => element === document.activeElement)) return;
+  }
+  throw new Error(`Tab never reaches ${locator}`);
+}
+
+export async function signIn(principal) {
+  await page.goto(BASE);
+  await page.getByRole("button", { name: principal }).click();
+  await page.getByRole("heading", { name: "Allocations" }).waitFor();
+}
+export const signOut = () => page.getByRole("button", { name: "Sign out" }).click();
+export const state = (word) => page.getByRole("heading", { level: 1 }).getByText(word, { exact: true });
+export const live = () => page.locator(".live-mark[data-status=live]").waitFor();

@@ -1,0 +1,166 @@
+/** What the views read and no watch tells: asked for once, or again and again. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useSession } from "../session/session";
+import { client, unwrap } from "./client";
+import { Problem } from "./problem";
+
+/** Milliseconds between looks: while something happens, and otherwise. */
+const LIVE_MS = 1000;
+const CALM_MS = 2000;
+const SLOW_MS = 5000;
+const PAGE = 200;
+const MOST_NODES = 500;
+
+function useProject(): string {
+  return useSession()?.project ?? "";
+}
+
+/** Those that have ended too, page by page; what is going on comes from the watch. */
+export function useAllAllocations(wanted: boolean) {
+  const project_id = useProject();
+  return useInfiniteQuery({
+    queryKey: ["allocations", project_id],
+    enabled: wanted,
+    queryFn: ({ pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/allocations", {
+          params: { query: { project_id, include_ended: true, page_size: 50, page_token: pageParam } },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_page_token || undefined,
+  });
+}
+
+/** One allocation as it is at this moment. */
+export function useAllocation(allocation_id: string) {
+  return useQuery({
+    queryKey: ["allocation", allocation_id],
+    enabled: allocation_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
+  });
+}
+
+/** All usage intervals of the project, or of one allocation, with the totals that the server added up. */
+export function useUsage(allocation_id = "") {
+  const project_id = useProject();
+  return useQuery({
+    queryKey: ["usage", project_id, allocation_id],
+    queryFn: async () => {
+      const intervals = [];
+      let page_token = "";
+      for (;;) {
+        const page = await unwrap(
+          client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id, page_size: PAGE, page_token } } }),
+        );
+        intervals.push(...(page.intervals ?? []));
+        page_token = page.next_page_token ?? "";
+        if (!page_token) return { intervals, totals: page.totals ?? [] };
+      }
+    },
+    refetchInterval: allocation_id ? CALM_MS : SLOW_MS,
+  });
+}
+
+export function useSkus() {
+  return useQuery({
+    queryKey: ["skus"],
+    queryFn: () => unwrap(client.GET("/api/v1/skus", { params: { query: { page_size: PAGE } } })).then((page) => page.skus ?? []),
+    staleTime: 30_000,
+  });
+}
+
+export function useRegions() {
+  return useQuery({
+    queryKey: ["regions"],
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/regions", { params: { query: { page_size: PAGE } } })).then((page) => page.regions ?? []),
+    refetchInterval: 30_000,
+  });
+}
+
+export function useImages() {
+  return useQuery({
+    queryKey: ["images"],
+    queryFn: () => unwrap(client.GET("/api/v1/images", { params: { query: { page_size: PAGE } } })).then((page) => page.images ?? []),
+    staleTime: 30_000,
+  });
+}
+
+export function useAvailability() {
+  return useQuery({
+    queryKey: ["availability"],
+    queryFn: () => unwrap(client.GET("/api/v1/availability", {})).then((page) => page.availability ?? []),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** A host with its last report, which no watch tells. */
+export function useNode(node_id: string) {
+  return useQuery({
+    queryKey: ["node", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}", { params: { path: { node_id } } })),
+    refetchInterval: SLOW_MS,
+  });
+}
+
+/** How operators want each host used, by the host's id. */
+export function usePlacements() {
+  return useQuery({
+    queryKey: ["placements"],
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/admin/node-placements", { params: { query: { page_size: MOST_NODES } } })).then(
+        (page) => new Map(page.nodes?.map((node) => [node.node_id ?? "", node])),
+      ),
+    refetchInterval: SLOW_MS,
+  });
+}
+
+/** How operators want a host used; `null` while placement does not know it, as before its first report. */
+export function usePlacement(node_id: string) {
+  return useQuery({
+    queryKey: ["placement", node_id],
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/admin/nodes/{node_id}/placement", { params: { path: { node_id } } })).catch((error: unknown) => {
+        if (error instanceof Problem && error.status === 404) return null;
+        throw error;
+      }),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** On how many hosts a request would fit, and what keeps the others out. */
+export function useExplanation(region_code: string, sku: string, gpu_count: number) {
+  return useQuery({
+    queryKey: ["explanation", region_code, sku, gpu_count],
+    enabled: region_code !== "" && sku !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query: { region_code, sku, gpu_count } } })),
+    refetchInterval: SLOW_MS,
+  });
+}
+
+/** The latest discovery; `null` when there was none yet. */
+export function useDiscovery(node_id: string) {
+  return useQuery({
+    queryKey: ["discovery", node_id],
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path: { node_id } } })).catch(
+        (error: unknown) => {
+          if (error instanceof Problem && error.reason === "DISCOVERY_NOT_FOUND") return null;
+          throw error;
+        },
+      ),
+    refetchInterval: ({ state }) => (["queued", "running"].includes(state.data?.state ?? "") ? LIVE_MS : SLOW_MS),
+  });
+}
+
+export function useNodeImages(node_id: string) {
+  return useQuery({
+    queryKey: ["node-images", node_id],
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/admin/nodes/{node_id}/image-cache", { params: { path: { node_id } } })).then(
+        (page) => page.images ?? [],
+      ),
+    refetchInterval: SLOW_MS,
+  });
+}

@@ -1,0 +1,26 @@
+/** Short names of the API's messages. */
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Allocation = Schemas["allocation.Allocation"];
+export type AllocationState = Schemas["allocation.AllocationState"];
+export type PowerState = Schemas["allocation.PowerState"];
+export type TimelineEntry = Schemas["allocation.TimelineEntry"];
+export type Access = Schemas["allocation.Access"];
+export type Money = Schemas["google.type.Money"];
+export type UsageInterval = Schemas["billing.UsageInterval"];
+export type Sku = Schemas["scheduler.Sku"];
+export type Availability = Schemas["scheduler.Availability"];
+export type UnavailableReason = Schemas["scheduler.UnavailableReason"];
+export type NodePlacement = Schemas["scheduler.NodePlacement"];
+export type PlacementExplanation = Schemas["scheduler.PlacementExplanation"];
+export type Region = Schemas["inventory.Region"];
+export type Image = Schemas["images.Image"];
+export type InventoryNode = Schemas["inventory.Node"];
+export type Slot = Schemas["inventory.ResourceSlot"];
+export type SlotCandidate = Schemas["inventory.SlotCandidate"];
+export type Discovery = Schemas["inventory.TopologyDiscovery"];
+export type Evidence = Schemas["common.Evidence"];
+export type TerminalSession = Schemas["terminal.TerminalSession"];
+export type SlotStatus = Schemas["common.SlotStatus"];

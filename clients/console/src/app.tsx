@@ -1,0 +1,92 @@
+/** Which view belongs to which address. Views that need much code are loaded when they are opened. */
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
+import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { Problem } from "./api/problem";
+import { renew } from "./session/dev-issuer";
+import { useSession } from "./session/session";
+import { SignIn } from "./session/sign-in";
+import { Empty, Skeleton } from "./ui/basics";
+import { ProblemNote } from "./ui/problem";
+import { Page, Shell } from "./ui/shell";
+import { AllocationList } from "./views/allocations/list";
+
+const AllocationView = lazy(() => import("./views/allocations/detail"));
+const Launch = lazy(() => import("./views/launch/launch"));
+const Usage = lazy(() => import("./views/usage/usage"));
+const NodeList = lazy(() => import("./views/nodes/list"));
+const NodeView = lazy(() => import("./views/nodes/node"));
+
+const RETRIES = 2;
+const RENEW_CHECK_MS = 60_000;
+
+function newQueries(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        // what the server refuses stays refused; what did not arrive is asked again
+        retry: (count, error) => count < RETRIES && error instanceof Problem && error.transient,
+        staleTime: 500,
+      },
+    },
+  });
+}
+
+/** A fault of the console itself must not leave an empty page. */
+class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: undefined as unknown };
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+  override render() {
+    if (this.state.error === undefined) return this.props.children;
+    return (
+      <Page title="This view failed">
+        <ProblemNote error={this.state.error} retry={() => location.reload()} />
+      </Page>
+    );
+  }
+}
+
+function NotFound() {
+  return (
+    <Page title="Not found">
+      <Empty title="There is nothing at this address" action={<Link href="/allocations">To the allocations</Link>} />
+    </Page>
+  );
+}
+
+function Views() {
+  const [location] = useLocation();
+  return (
+    <Shell>
+      <Boundary key={location}>
+        <Suspense fallback={<div className="page"><Skeleton lines={6} label="Loading the view" /></div>}>
+          <Switch>
+            <Route path="/"><Redirect to="/allocations" replace /></Route>
+            <Route path="/allocations" component={AllocationList} />
+            <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
+            <Route path="/launch" component={Launch} />
+            <Route path="/usage" component={Usage} />
+            <Route path="/admin/nodes" component={NodeList} />
+            <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
+            <Route component={NotFound} />
+          </Switch>
+        </Suspense>
+      </Boundary>
+    </Shell>
+  );
+}
+
+export function App() {
+  const session = useSession();
+  const who = session ? `${session.principal} ${session.project}` : "";
+  // nothing that one identity has seen is shown to the next
+  const queries = useMemo(newQueries, [who]);
+  useEffect(() => {
+    if (!who) return;
+    const timer = setInterval(renew, RENEW_CHECK_MS);
+    return () => clearInterval(timer);
+  }, [who]);
+  return <QueryClientProvider client={queries}>{session ? <Views key={who} /> : <SignIn />}</QueryClientProvider>;
+}

@@ -1,0 +1,34 @@
+/** Names for people. */
+const FIRST = ["amber", "brisk", "calm", "clear", "coral", "crisp", "dawn", "deep", "early", "fair", "fern", "flint", "gold", "keen", "lunar", "mild", "north", "quick", "quiet", "silver", "solar", "still", "swift", "vivid"];
+const SECOND = ["anchor", "badger", "beacon", "cedar", "comet", "delta", "ember", "falcon", "finch", "harbor", "heron", "lynx", "maple", "marten", "meadow", "orbit", "otter", "pine", "prism", "raven", "ridge", "river", "sparrow", "willow"];
+
+/** A name that is easy to say, as a start for a new allocation. */
+export function suggestName(random: () => number = Math.random): string {
+  const pick = (words: string[]) => words[Math.floor(random() * words.length)] ?? "new";
+  return `${pick(FIRST)}-${pick(SECOND)}`;
+}
+
+const ACRONYMS: Record<string, string> = { cpu: "CPU", dns: "DNS", gpu: "GPU", iommu: "IOMMU", ip: "IP", kvm: "KVM", mac: "MAC", nat: "NAT", nvme: "NVMe", ovs: "OVS", pci: "PCI", ssh: "SSH", vfio: "VFIO", vm: "VM" };
+
+/** "cleanup_blocked" → "Cleanup blocked", "ip_forwarding" → "IP forwarding". */
+export function sentence(value: string): string {
+  const text = value.split("_").map((word) => ACRONYMS[word] ?? word).join(" ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** The part of a long id that people compare. */
+export function shortId(id: string): string {
+  return id.slice(-8);
+}
+
+/** Bytes in binary units. */
+export function bytes(count: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let [value, unit] = [count, 0];
+  while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${value >= 10 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}

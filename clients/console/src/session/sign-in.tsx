@@ -1,0 +1,92 @@
+/** Sign-in: with an identity of the development issuer where there is one, or with a token. */
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { Problem } from "../api/problem";
+import { Badge, Button, Skeleton } from "../ui/basics";
+import { ChevronRight, KeyRound } from "../ui/icons";
+import { ProblemNote } from "../ui/problem";
+import { Logo, ThemeSwitch } from "../ui/shell";
+import { type Identity, listIdentities, signIn } from "./dev-issuer";
+import { beginSession, endedBecause, readToken } from "./session";
+
+function Identities() {
+  const listed = useQuery({ queryKey: ["identities"], queryFn: listIdentities, retry: false });
+  const [busy, setBusy] = useState("");
+  const [error, setError] = useState<unknown>();
+  if (listed.isPending) return <Skeleton lines={2} label="Looking for identities" />;
+  // without the embedded issuer the address does not exist
+  if (listed.error instanceof Problem && [403, 404].includes(listed.error.status)) return null;
+  if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
+  const begin = async (identity: Identity) => {
+    setBusy(identity.principal);
+    setError(undefined);
+    await signIn(identity).catch(setError);
+    setBusy("");
+  };
+  return (
+    <>
+      <p className="muted">This is a development stack: choose who you are.</p>
+      <div className="identities">
+        {listed.data.identities.map((identity) => (
+          <button key={identity.principal} type="button" className="identity" disabled={busy !== ""} onClick={() => begin(identity)}>
+            <span className="avatar" aria-hidden="true">
+              {identity.principal.replace(/^.*:/, "").slice(0, 1).toUpperCase()}
+            </span>
+            <span>
+              <strong>{identity.principal}</strong>
+              <small>{identity.projects.map(({ slug }) => slug).join(", ") || "no project"}</small>
+            </span>
+            {identity.admin && <Badge tone="idle">administrator</Badge>}
+            {busy === identity.principal ? <span className="spinner" /> : <ChevronRight size={17} aria-hidden="true" />}
+          </button>
+        ))}
+      </div>
+      {error !== undefined && <ProblemNote error={error} />}
+      <div className="or">or</div>
+    </>
+  );
+}
+
+function TokenForm() {
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const text = token.trim().replace(/^Bearer\s+/i, "");
+    const read = readToken(text);
+    if (!read) return setProblem("This is not a token: three parts with dots between them are expected.");
+    if (read.expires <= Date.now()) return setProblem("This token has expired.");
+    beginSession({ token: text, principal: read.subject, admin: undefined, projects: [], project: "", expires: read.expires, renewable: false });
+  };
+  return (
+    <form onSubmit={submit} className="token-form">
+      <label htmlFor="token">Token</label>
+      <textarea id="token" rows={3} spellCheck={false} autoComplete="off" placeholder="eyJ…" value={token} onChange={(event) => setToken(event.target.value)} aria-invalid={problem !== ""} aria-describedby="token-problem" />
+      <p id="token-problem" className="field-problem" role="alert">
+        {problem}
+      </p>
+      <Button type="submit" disabled={token.trim() === ""}>
+        <KeyRound size={16} /> Sign in with a token
+      </Button>
+    </form>
+  );
+}
+
+export function SignIn() {
+  return (
+    <main className="sign-in">
+      <div className="sign-in-card">
+        <Logo />
+        <h1>Sign in</h1>
+        {endedBecause() === "expired" && (
+          <p className="notice" role="status">
+            Your session has ended. Sign in again to go on where you were.
+          </p>
+        )}
+        <Identities />
+        <TokenForm />
+      </div>
+      <ThemeSwitch />
+    </main>
+  );
+}

@@ -1,0 +1,165 @@
+/** Small parts that every view uses. */
+import { type ComponentProps, type ReactNode, useEffect, useState } from "react";
+import { type Amount, exact, split } from "../lib/money";
+import { fullTime, relativeTime, zone } from "../lib/time";
+import { useNow } from "./use-now";
+import { Check, Copy } from "./icons";
+
+type ButtonProps = ComponentProps<"button"> & {
+  kind?: "primary" | "plain" | "quiet" | "danger";
+  busy?: boolean;
+  small?: boolean;
+};
+
+export function Button({ kind = "plain", busy = false, small = false, className = "", children, ...rest }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      className={`button ${kind} ${small ? "small" : ""} ${className}`}
+      disabled={rest.disabled || busy}
+      aria-busy={busy || undefined}
+    >
+      {busy && <span className="spinner" aria-hidden="true" />}
+      {children}
+    </button>
+  );
+}
+
+export type Tone = "good" | "busy" | "warn" | "bad" | "idle";
+
+export function Badge({ tone, children, title }: { tone: Tone; children: ReactNode; title?: string }) {
+  return (
+    <span className={`badge ${tone}`} title={title}>
+      <span className="dot" aria-hidden="true" />
+      {children}
+    </span>
+  );
+}
+
+/** Marks what is emulated, so that nobody takes it for a GPU. */
+export function LabMark() {
+  return (
+    <span className="lab-mark" title="Emulated for development: there is no GPU behind it.">
+      lab
+    </span>
+  );
+}
+
+/** A time as people say it, with the exact one behind it. */
+export function Time({ value }: { value: string | undefined }) {
+  useNow(15_000);
+  if (!value) return <span className="muted">–</span>;
+  return (
+    <time dateTime={value} title={`${fullTime(value)} (${zone})`}>
+      {relativeTime(value, Date.now())}
+    </time>
+  );
+}
+
+/** Exact money: the cents first, the rest of the digits quieter. */
+export function MoneyText({ amount }: { amount: Amount }) {
+  const { head, tail } = split(amount);
+  return (
+    <span className="money">
+      <span className="visually-hidden">{exact(amount)}</span>
+      <span aria-hidden="true">{head}</span>
+      {tail && (
+        <span className="money-tail" aria-hidden="true">
+          {tail}
+        </span>
+      )}
+    </span>
+  );
+}
+
+const COPIED_MS = 1600;
+
+export function CopyButton({ text, label }: { text: string; label: string }) {
+  const [state, setState] = useState<"idle" | "copied" | "failed">("idle");
+  useEffect(() => {
+    if (state === "idle") return;
+    const timer = setTimeout(() => setState("idle"), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [state]);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => setState("copied"),
+      () => setState("failed"),
+    );
+  const word = { idle: "Copy", copied: "Copied", failed: "Select it by hand" }[state];
+  return (
+    <Button kind="quiet" small onClick={copy} aria-label={state === "idle" ? label : `${word}. ${label}`}>
+      {state === "copied" ? <Check size={15} /> : <Copy size={15} />}
+      <span role="status">{word}</span>
+    </Button>
+  );
+}
+
+export function Code({ text, label }: { text: string; label: string }) {
+  return (
+    <div className="code">
+      <code tabIndex={0} aria-label={label}>
+        {text}
+      </code>
+      <CopyButton text={text} label={`Copy ${label}`} />
+    </div>
+  );
+}
+
+export function Card({ title, aside, children, className = "" }: { title?: ReactNode; aside?: ReactNode; children: ReactNode; className?: string }) {
+  return (
+    <section className={`card ${className}`}>
+      {title && (
+        <header>
+          <h2>{title}</h2>
+          {aside}
+        </header>
+      )}
+      {children}
+    </section>
+  );
+}
+
+export function Empty({ title, children, action, icon }: { title: string; children?: ReactNode; action?: ReactNode; icon?: ReactNode }) {
+  return (
+    <div className="empty">
+      {icon && <div className="empty-icon">{icon}</div>}
+      <h2>{title}</h2>
+      {children && <p>{children}</p>}
+      {action}
+    </div>
+  );
+}
+
+/** What stands where lines will be. */
+export function Skeleton({ lines = 3, label }: { lines?: number; label: string }) {
+  return (
+    <div className="skeleton" role="status" aria-label={label}>
+      {Array.from({ length: lines }, (_, line) => (
+        <div key={line} />
+      ))}
+    </div>
+  );
+}
+
+export function Progress({ value, label }: { value: number; label: string }) {
+  return (
+    <div className="progress" role="progressbar" aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(value)} aria-label={label}>
+      <div style={{ transform: `scaleX(${Math.min(1, Math.max(0.02, value / 100))})` }} />
+    </div>
+  );
+}
+
+export function Facts({ rows }: { rows: [string, ReactNode][] }) {
+  return (
+    <dl className="facts">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

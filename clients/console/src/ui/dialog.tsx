@@ -1,0 +1,70 @@
+/** A question before something that cannot be undone. */
+import { AlertDialog } from "radix-ui";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { Button } from "./basics";
+import { ProblemNote } from "./problem";
+
+export function Confirm({
+  trigger,
+  title,
+  children,
+  action,
+  danger = false,
+  ready = true,
+  run,
+}: {
+  trigger: ReactNode;
+  title: string;
+  children: ReactNode;
+  action: string;
+  danger?: boolean;
+  ready?: boolean;
+  run: () => Promise<unknown>;
+}) {
+  const [open, setOpen] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const confirm = async (event: FormEvent) => {
+    event.preventDefault();
+    if (!ready || busy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await run();
+      setOpen(false);
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const change = (next: boolean) => {
+    setError(undefined);
+    setOpen(next);
+  };
+  return (
+    <AlertDialog.Root open={open} onOpenChange={change}>
+      <AlertDialog.Trigger asChild>{trigger}</AlertDialog.Trigger>
+      <AlertDialog.Portal>
+        <AlertDialog.Overlay className="overlay" />
+        <AlertDialog.Content className="dialog">
+          <form onSubmit={confirm}>
+            <AlertDialog.Title>{title}</AlertDialog.Title>
+            <AlertDialog.Description asChild>
+              <div className="dialog-text">{children}</div>
+            </AlertDialog.Description>
+            {error !== undefined && <ProblemNote error={error} />}
+            <footer>
+              <AlertDialog.Cancel asChild>
+                <Button>Cancel</Button>
+              </AlertDialog.Cancel>
+              <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={!ready}>
+                {action}
+              </Button>
+            </footer>
+          </form>
+        </AlertDialog.Content>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}

@@ -1,0 +1,50 @@
+/** A failure, told in full: what, which field, what to do, and the id to quote. */
+import { adviceFor, Problem } from "../api/problem";
+import { Button, CopyButton } from "./basics";
+import { CircleAlert } from "./icons";
+
+function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  return new Problem({ status: 0, message: `The console failed: ${error instanceof Error ? error.message : String(error)}` });
+}
+
+export function ProblemNote({ error, retry, knownFields = [] }: { error: unknown; retry?: () => void; knownFields?: string[] }) {
+  const problem = asProblem(error);
+  const advice = adviceFor(problem);
+  // a form shows the rule beside the field
+  const fields = problem.fields.filter(({ field }) => !knownFields.some((known) => field === known || field.startsWith(`${known}[`)));
+  return (
+    <div className="problem" role="alert">
+      <CircleAlert size={18} aria-hidden="true" />
+      <div>
+        <p className="problem-message">{problem.message}</p>
+        {fields.length > 0 && (
+          <ul>
+            {fields.map(({ field, description }) => (
+              <li key={field + description}>
+                <code>{field}</code> {description}
+              </li>
+            ))}
+          </ul>
+        )}
+        {advice && <p>{advice}</p>}
+        {(problem.reason || problem.requestId) && (
+          <p className="problem-id">
+            {problem.reason && <span>{problem.reason}</span>}
+            {problem.requestId && (
+              <>
+                <span>request {problem.requestId}</span>
+                <CopyButton text={problem.requestId} label="Copy request id" />
+              </>
+            )}
+          </p>
+        )}
+      </div>
+      {retry && problem.transient && (
+        <Button small onClick={retry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}

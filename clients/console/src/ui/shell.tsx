@@ -1,0 +1,142 @@
+/** The frame around every view: where one can go, who one is. */
+import type { ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+import { chooseProject, endSession, useSession } from "../session/session";
+import { Activity, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
+import { type Theme, chooseTheme, useTheme } from "./theme";
+
+function NavLink({ to, icon, children }: { to: string; icon: ReactNode; children: ReactNode }) {
+  const [location] = useLocation();
+  const here = location === to || location.startsWith(`${to}/`);
+  return (
+    <Link href={to} className="nav-link" aria-current={here ? "page" : undefined}>
+      {icon}
+      {children}
+    </Link>
+  );
+}
+
+const THEMES: [Theme, string, ReactNode][] = [
+  ["light", "Light", <Sun size={15} key="l" />],
+  ["system", "As the system", <Monitor size={15} key="s" />],
+  ["dark", "Dark", <Moon size={15} key="d" />],
+];
+
+export function ThemeSwitch() {
+  const theme = useTheme();
+  return (
+    <div className="theme-switch" role="radiogroup" aria-label="Theme">
+      {THEMES.map(([value, label, icon]) => (
+        <label key={value} title={label}>
+          <input type="radio" name="theme" checked={theme === value} onChange={() => chooseTheme(value)} aria-label={label} />
+          {icon}
+        </label>
+      ))}
+    </div>
+  );
+}
+
+export function Logo() {
+  return (
+    <span className="logo">
+      <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
+        <rect width="32" height="32" rx="8" fill="var(--accent)" />
+        <g fill="var(--on-accent)">
+          <rect x="7" y="7" width="8" height="8" rx="2" />
+          <rect x="17" y="7" width="8" height="8" rx="2" opacity=".55" />
+          <rect x="7" y="17" width="8" height="8" rx="2" opacity=".55" />
+          <rect x="17" y="17" width="8" height="8" rx="2" opacity=".3" />
+        </g>
+      </svg>
+      GPUaaS
+    </span>
+  );
+}
+
+export function Shell({ children }: { children: ReactNode }) {
+  const session = useSession();
+  const [, navigate] = useLocation();
+  if (!session) return null;
+  const signOut = () => {
+    // whoever comes next begins at the beginning; after an expiry one goes on where one was
+    navigate("/");
+    endSession("signed_out");
+  };
+  const project = session.projects.find(({ id }) => id === session.project) ?? session.projects[0];
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <aside className="sidebar" aria-label="Console">
+        <Link href="/allocations" className="home" aria-label="GPUaaS, to the allocations">
+          <Logo />
+        </Link>
+        <nav aria-label="Main">
+          <NavLink to="/allocations" icon={<Activity size={17} aria-hidden="true" />}>
+            Allocations
+          </NavLink>
+          <NavLink to="/launch" icon={<Plus size={17} aria-hidden="true" />}>
+            Launch
+          </NavLink>
+          <NavLink to="/usage" icon={<ReceiptText size={17} aria-hidden="true" />}>
+            Usage
+          </NavLink>
+          {session.admin !== false && (
+            <>
+              <p className="nav-title">Platform</p>
+              <NavLink to="/admin/nodes" icon={<Server size={17} aria-hidden="true" />}>
+                Nodes
+              </NavLink>
+            </>
+          )}
+        </nav>
+        <div className="who">
+          {session.projects.length > 1 ? (
+            <label className="project-choice">
+              <span>Project</span>
+              <select value={session.project} onChange={(event) => chooseProject(event.target.value)}>
+                {session.projects.map(({ id, slug }) => (
+                  <option key={id} value={id}>
+                    {slug}
+                  </option>
+                ))}
+              </select>
+            </label>
+          ) : (
+            project && <span className="who-project">Project {project.slug}</span>
+          )}
+          <div className="who-line">
+            <span className="avatar" aria-hidden="true">
+              {session.principal.replace(/^.*:/, "").slice(0, 1).toUpperCase() || "?"}
+            </span>
+            <span className="who-name" title={session.principal}>
+              {session.principal || "token"}
+              {session.admin && <small>administrator</small>}
+            </span>
+            <button type="button" className="button quiet small icon-only" onClick={signOut} aria-label="Sign out" title="Sign out">
+              <LogOut size={16} />
+            </button>
+          </div>
+          <ThemeSwitch />
+        </div>
+      </aside>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+export function Page({ title, actions, crumb, children }: { title: ReactNode; actions?: ReactNode; crumb?: ReactNode; children: ReactNode }) {
+  return (
+    <div className="page">
+      {crumb && <div className="crumb">{crumb}</div>}
+      <header className="page-head">
+        <h1>{title}</h1>
+        {actions && <div className="page-actions">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,11 @@
+/** A clock that ticks for all who look at it. */
+import { useEffect, useState } from "react";
+
+export function useNow(everyMs: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now;
+}

@@ -1,0 +1,208 @@
+/** One allocation: what it is, how to get in, what it costs, what happened. */
+import { Suspense, lazy, useState } from "react";
+import { Link } from "wouter";
+import { useUsage } from "../../api/queries";
+import type { Allocation } from "../../api/types";
+import { useAllocationWatch } from "../../api/watches";
+import { amountOf, exact, sum } from "../../lib/money";
+import { knownHosts, sshCommand } from "../../lib/ssh";
+import { duration } from "../../lib/time";
+import { sentence } from "../../lib/words";
+import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { ArrowLeft, SquareTerminal, TriangleAlert } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { useNow } from "../../ui/use-now";
+import { LiveMark, WatchProblem } from "../../watch/live";
+import { Actions } from "./actions";
+import { StateBadge, isEnded, overallPercent } from "./state";
+import { Timeline } from "./timeline";
+
+const TerminalPanel = lazy(() => import("../../terminal/panel"));
+const Sessions = lazy(() => import("../../terminal/sessions"));
+
+function Running({ allocation }: { allocation: Allocation }) {
+  const { progress, deadline, state } = allocation.status ?? {};
+  const percent = overallPercent(allocation);
+  if (!progress || percent === undefined) return null;
+  return (
+    <div className="under-way" role="status">
+      <div className="under-way-line">
+        <strong>{progress.message || sentence(progress.step ?? "")}</strong>
+        <span className="muted">
+          step {Math.min((progress.steps_done ?? 0) + 1, progress.steps_total ?? 0)} of {progress.steps_total}
+        </span>
+      </div>
+      <Progress value={percent} label={state === "releasing" ? "Release" : "Launch"} />
+      {deadline && (
+        <small className="muted">
+          It gives up <Time value={deadline} /> at the latest.
+        </small>
+      )}
+    </div>
+  );
+}
+
+function Failure({ allocation }: { allocation: Allocation }) {
+  const failure = allocation.status?.failure;
+  if (!failure) return null;
+  return (
+    <div className="problem" role="alert">
+      <TriangleAlert size={18} aria-hidden="true" />
+      <div>
+        <p className="problem-message">{failure.message}</p>
+        {failure.advice && <p>{failure.advice}</p>}
+        <p className="problem-id">
+          <span>{failure.reason}</span>
+          {failure.step && <span>in step {failure.step}</span>}
+        </p>
+      </div>
+      <Link href={`/launch?again=${allocation.id}`} className="button small">
+        Launch again
+      </Link>
+    </div>
+  );
+}
+
+function Connect({ allocation, openTerminal }: { allocation: Allocation; openTerminal: (() => void) | undefined }) {
+  const access = allocation.status?.access;
+  if (isEnded(allocation) || allocation.status?.state === "releasing") return null;
+  if (!access?.ssh_ready || !access.ssh_host) {
+    return (
+      <Card title="Log in">
+        <p className="muted">The command appears here as soon as a login has been seen to work.</p>
+      </Card>
+    );
+  }
+  const hosts = knownHosts(access);
+  return (
+    <Card
+      title="Log in"
+      aside={
+        openTerminal && (
+          <Button kind="primary" small onClick={openTerminal} disabled={allocation.status?.power !== "running"}>
+            <SquareTerminal size={15} aria-hidden="true" /> Terminal
+          </Button>
+        )
+      }
+    >
+      <Code text={sshCommand(access)} label="SSH command" />
+      {hosts && (
+        <details>
+          <summary>Pin the host key before the first login</summary>
+          <p className="muted">Append this to your file known_hosts. It was read from the machine when it was provisioned.</p>
+          <Code text={hosts} label="known_hosts line" />
+        </details>
+      )}
+    </Card>
+  );
+}
+
+function Cost({ id, open }: { id: string; open: boolean }) {
+  const usage = useUsage(id);
+  const now = useNow(1000);
+  if (usage.isPending) return <Card title="Cost so far"><Skeleton lines={2} label="Loading the cost" /></Card>;
+  if (usage.error) return <Card title="Cost so far"><ProblemNote error={usage.error} retry={() => usage.refetch()} /></Card>;
+  const { intervals, totals } = usage.data;
+  const amounts = sum(totals.map(({ amount }) => amountOf(amount)));
+  const milliseconds = intervals.reduce((total, { microseconds, start_time, end_time }) => total + (end_time || !start_time ? Number(microseconds ?? 0) / 1000 : now - Date.parse(start_time)), 0);
+  const latest = intervals[0];
+  const price = amountOf(latest?.price_per_gpu_hour);
+  return (
+    <Card title={open ? "Cost so far" : "Cost"}>
+      {amounts.length === 0 && <p className="muted">Nothing is billed before the machine is handed over.</p>}
+      {amounts.map((amount) => (
+        <p className="big" key={amount.currency}>
+          <MoneyText amount={amount} /> <small>{amount.currency}</small>
+        </p>
+      ))}
+      {latest && (
+        <p className="muted">
+          {duration(milliseconds)} × {latest.gpu_count} GPU × {exact(price)} per GPU and hour
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Details({ allocation }: { allocation: Allocation }) {
+  const { config, status, metadata, id = "" } = allocation;
+  return (
+    <Card title="Details">
+      <Facts
+        rows={[
+          ["Product", <>{config?.sku} × {config?.gpu_count}</>],
+          ["Image", config?.image],
+          ["Region", config?.region_code],
+          ["Private address", status?.access?.private_ip || "–"],
+          ["Created", <Time value={metadata?.create_time} />],
+          ["Active", <Time value={status?.active_time} />],
+          ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
+          ["Keys", `${config?.ssh_public_keys?.length ?? 0}`],
+          ["Id", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
+        ]}
+      />
+    </Card>
+  );
+}
+
+export default function AllocationView({ id }: { id: string }) {
+  const watched = useAllocationWatch(id);
+  const [terminal, setTerminal] = useState(false);
+  const crumb = (
+    <Link href="/allocations">
+      <ArrowLeft size={15} aria-hidden="true" /> Allocations
+    </Link>
+  );
+  const allocation = watched.view?.allocation;
+  if (!watched.view || !allocation) {
+    return (
+      <Page title="Allocation" crumb={crumb}>
+        <WatchProblem watched={watched} />
+        {!watched.problem && <Skeleton lines={8} label="Loading the allocation" />}
+      </Page>
+    );
+  }
+  const open = !isEnded(allocation);
+  return (
+    <Page
+      crumb={crumb}
+      title={
+        <>
+          {allocation.config?.name} <StateBadge allocation={allocation} /> {allocation.status?.lab && <LabMark />}
+        </>
+      }
+      actions={
+        <>
+          <LiveMark watched={watched} />
+          <Actions allocation={allocation} />
+        </>
+      }
+    >
+      <WatchProblem watched={watched} />
+      <Running allocation={allocation} />
+      <Failure allocation={allocation} />
+      {allocation.status?.power === "stopped" && open && (
+        <p className="notice">It is stopped and billed on: its GPUs stay yours. Release it to end the cost.</p>
+      )}
+      {terminal && (
+        <Suspense fallback={<Skeleton lines={8} label="Loading the terminal" />}>
+          <TerminalPanel id={id} close={() => setTerminal(false)} />
+        </Suspense>
+      )}
+      <div className="columns">
+        <div>
+          <Connect allocation={allocation} openTerminal={!terminal ? () => setTerminal(true) : undefined} />
+          <Timeline entries={watched.view.entries} />
+        </div>
+        <div>
+          <Cost id={id} open={open} />
+          <Details allocation={allocation} />
+          <Suspense fallback={null}>
+            <Sessions id={id} />
+          </Suspense>
+        </div>
+      </div>
+    </Page>
+  );
+}

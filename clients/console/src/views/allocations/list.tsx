@@ -1,0 +1,134 @@
+/** The project's allocations, as they are this second. */
+import { useRef, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { useAllAllocations, useUsage } from "../../api/queries";
+import type { Allocation } from "../../api/types";
+import { useAllocationsWatch } from "../../api/watches";
+import type { Amount } from "../../lib/money";
+import { costByAllocation } from "../../lib/usage";
+import { plural } from "../../lib/words";
+import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { Cpu, Plus } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { LiveMark, WatchProblem } from "../../watch/live";
+import { rowsOf } from "./rows";
+import { StateBadge, overallPercent } from "./state";
+
+function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | undefined }) {
+  const [, navigate] = useLocation();
+  const { config, status, metadata } = allocation;
+  const percent = overallPercent(allocation);
+  const to = `/allocations/${allocation.id}`;
+  return (
+    // the link is in the name; a click anywhere else in the row is a shortcut to it
+    <tr onClick={() => navigate(to)}>
+      <td className="tight">
+        <Link href={to} className="row-name" onClick={(event) => event.stopPropagation()}>
+          {config?.name}
+        </Link>
+        {status?.lab && <LabMark />}
+      </td>
+      <td className="state-cell">
+        <StateBadge allocation={allocation} />
+        {percent !== undefined && (
+          <span className="row-progress">
+            <Progress value={percent} label={`Progress of ${config?.name}`} />
+            <small className="muted">{status?.progress?.message}</small>
+          </span>
+        )}
+        {status?.failure && <small className="muted">{status.failure.message}</small>}
+      </td>
+      <td className="tight">
+        {config?.sku} <span className="muted">× {config?.gpu_count}</span>
+      </td>
+      <td className="optional tight">{config?.image}</td>
+      <td className="optional">{config?.region_code}</td>
+      <td className="number">{cost ? <MoneyText amount={cost} /> : <span className="muted">–</span>}</td>
+      <td className="number">
+        <Time value={metadata?.create_time} />
+      </td>
+    </tr>
+  );
+}
+
+export function AllocationList() {
+  const [ended, setEnded] = useState(false);
+  const watched = useAllocationsWatch();
+  const history = useAllAllocations(ended);
+  const usage = useUsage();
+  const costs = costByAllocation(usage.data?.intervals ?? []);
+  // what ends while one looks stays until one looks away
+  const seen = useRef(new Set<string>());
+  const listed = ended ? (history.data?.pages.flatMap((page) => page.allocations ?? []) ?? []) : [];
+  const rows = rowsOf(watched.view ?? {}, listed, ended, seen.current);
+  const waiting = !watched.view || (ended && history.isPending);
+  return (
+    <Page
+      title="Allocations"
+      actions={
+        <>
+          <LiveMark watched={watched} />
+          <label className="switch">
+            <input type="checkbox" role="switch" checked={ended} onChange={(event) => setEnded(event.target.checked)} />
+            <span>Show ended</span>
+          </label>
+          <Link href="/launch" className="button primary">
+            <Plus size={16} aria-hidden="true" /> Launch
+          </Link>
+        </>
+      }
+    >
+      <WatchProblem watched={watched} />
+      {ended && history.error && <ProblemNote error={history.error} retry={() => history.refetch()} />}
+      {waiting && rows.length === 0 && !watched.problem && <Skeleton lines={5} label="Loading allocations" />}
+      {!waiting && rows.length === 0 && (
+        <Empty
+          icon={<Cpu size={28} />}
+          title={ended ? "This project has never had an allocation" : "Nothing is allocated now"}
+          action={
+            <Link href="/launch" className="button primary">
+              Launch the first
+            </Link>
+          }
+        >
+          An allocation is a virtual machine that owns whole GPUs. You pay for it from the moment you can log in until you
+          release it.
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <div className="table-card">
+          <table className="rows" aria-label="Allocations">
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>State</th>
+                <th>Product</th>
+                <th className="optional">Image</th>
+                <th className="optional">Region</th>
+                <th className="number">Cost so far</th>
+                <th className="number">Created</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((allocation) => (
+                <Row key={allocation.id} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
+              ))}
+            </tbody>
+          </table>
+          <footer className="table-foot">
+            <span className="muted" role="status">
+              {plural(rows.length, "allocation")}
+              {ended && history.hasNextPage ? ", and more" : ""}
+            </span>
+            {ended && history.hasNextPage && (
+              <Button small busy={history.isFetchingNextPage} onClick={() => history.fetchNextPage()}>
+                Show more
+              </Button>
+            )}
+          </footer>
+        </div>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,52 @@
+/** How the state of an allocation looks. */
+import type { Allocation } from "../../api/types";
+import { sentence } from "../../lib/words";
+import { Badge, type Tone } from "../../ui/basics";
+
+const TONES: Record<string, Tone> = {
+  requested: "busy",
+  reserved: "busy",
+  provisioning: "busy",
+  active: "good",
+  releasing: "warn",
+  released: "idle",
+  failed: "bad",
+  running: "good",
+  stopping: "warn",
+  stopped: "idle",
+  starting: "busy",
+  rebooting: "busy",
+};
+
+/** One word for both: an active allocation is what its power is. */
+export function stateWord(allocation: Allocation): string {
+  const { state = "unspecified", power = "unspecified" } = allocation.status ?? {};
+  return state === "active" && power !== "unspecified" && power !== "running" ? power : state;
+}
+
+export function StateBadge({ allocation }: { allocation: Allocation }) {
+  const word = stateWord(allocation);
+  return <Badge tone={TONES[word] ?? "idle"}>{sentence(word)}</Badge>;
+}
+
+export function isEnded(allocation: Allocation): boolean {
+  return ["released", "failed"].includes(allocation.status?.state ?? "");
+}
+
+/** Something is being done to it. */
+export function isMoving({ status }: Allocation): boolean {
+  return (
+    ["requested", "reserved", "provisioning", "releasing"].includes(status?.state ?? "") ||
+    ["stopping", "starting", "rebooting"].includes(status?.power ?? "")
+  );
+}
+
+/** Steps done and the running step's own share, as one number from 0 to 100; nothing when it has arrived. */
+export function overallPercent(allocation: Allocation): number | undefined {
+  const progress = allocation.status?.progress;
+  const total = progress?.steps_total ?? 0;
+  if (!progress || total === 0 || !isMoving(allocation)) return undefined;
+  const done = Math.min(progress.steps_done ?? 0, total);
+  const part = done < total ? Math.min(progress.percent ?? 0, 100) / 100 : 0;
+  return ((done + part) / total) * 100;
+}

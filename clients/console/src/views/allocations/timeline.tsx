@@ -1,0 +1,48 @@
+/** What happened to an allocation, newest first: what goes on now stands on top. */
+import type { TimelineEntry } from "../../api/types";
+import { between, clockTime, fullTime } from "../../lib/time";
+import { Card, Empty, Progress } from "../../ui/basics";
+import { Check, TriangleAlert } from "../../ui/icons";
+import { useNow } from "../../ui/use-now";
+
+const WORTH_SHOWING_MS = 50;
+
+function Entry({ entry, now }: { entry: TimelineEntry; now: number }) {
+  const { time = "", end_time, state, message, error, percent = 0 } = entry;
+  const took = (end_time ? Date.parse(end_time) : now) - Date.parse(time);
+  return (
+    <li className={`entry ${state}`}>
+      <span className="entry-mark" aria-hidden="true">
+        {state === "running" ? <span className="spinner" /> : state === "failed" ? <TriangleAlert size={13} /> : <Check size={13} />}
+      </span>
+      <div>
+        <p>
+          {message}
+          {state === "failed" && <span className="visually-hidden"> Failed.</span>}
+        </p>
+        {state === "running" && percent > 0 && <Progress value={percent} label={message ?? "Progress"} />}
+        {error && <p className="entry-error">{error.message}</p>}
+      </div>
+      <span className="entry-time">
+        <time dateTime={time} title={fullTime(time)}>
+          {clockTime(time)}
+        </time>
+        {(state === "running" || took >= WORTH_SHOWING_MS) && <small>{between(time, end_time, now)}</small>}
+      </span>
+    </li>
+  );
+}
+
+export function Timeline({ entries }: { entries: TimelineEntry[] }) {
+  const now = useNow(1000);
+  return (
+    <Card title="Timeline">
+      {entries.length === 0 && <Empty title="Nothing has happened yet" />}
+      <ol className="timeline" aria-label="Timeline">
+        {entries.toReversed().map((entry) => (
+          <Entry key={entry.sequence} entry={entry} now={now} />
+        ))}
+      </ol>
+    </Card>
+  );
+}

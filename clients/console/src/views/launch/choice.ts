@@ -1,0 +1,62 @@
+/** What can be launched now: pure decisions of the launch form. */
+import { Problem } from "../../api/problem";
+import type { Availability, Image, Region, Sku } from "../../api/types";
+
+export type Shape = "gpu_slice" | "baremetal";
+
+/** The two ways one launch can go (H-25). */
+export const SHAPES: { value: Shape; label: string; none: string }[] = [
+  { value: "gpu_slice", label: "Virtual machine", none: "No virtual machines are on sale here." },
+  { value: "baremetal", label: "Whole node", none: "Whole nodes are not on sale here yet. A virtual machine has its GPUs and disks to itself, too." },
+];
+
+export function skusOf(skus: Sku[], shape: Shape): Sku[] {
+  return skus.filter((sku) => sku.capacity_shape === shape);
+}
+
+/** The region to begin with: the first in which something can be launched. */
+export function firstRegion(regions: Region[]): string {
+  return (regions.find(({ enabled }) => enabled) ?? regions[0])?.code ?? "";
+}
+
+/** Why a region cannot be chosen; it is shown all the same (H-28). */
+export function regionProblem(region: Region): string | undefined {
+  return region.enabled ? undefined : region.unavailable_reason || "Not available.";
+}
+
+/** Whether the server should be asked before the launch: what has no room is known, but not all is a matter of room. */
+export function worthJudging(shape: Shape, fit: Availability | undefined): boolean {
+  return shape === "baremetal" || (fit?.fits ?? 0) > 0;
+}
+
+/** The server has said no to what is chosen, and would say it again. */
+export function isRefused(problem: unknown): boolean {
+  return problem instanceof Problem && !problem.transient;
+}
+
+/** How many fit and, when none does, why not; of one product, count and region. */
+export function fitOf(availability: Availability[], region: string, sku: string, gpus: number): Availability | undefined {
+  return availability.find((a) => a.region_code === region && a.sku === sku && a.gpu_count === gpus);
+}
+
+/** Whether anything of a product fits in a region. */
+export function anyFits(availability: Availability[], region: string, sku: string): boolean {
+  return availability.some((a) => a.region_code === region && a.sku === sku && (a.fits ?? 0) > 0);
+}
+
+/** The choice to begin with: a product that fits before one that does not. */
+export function firstChoice(skus: Sku[], availability: Availability[], region: string): Sku | undefined {
+  return skus.find((sku) => anyFits(availability, region, sku.code)) ?? skus[0];
+}
+
+export function imagesFor(images: Image[], sku: string): Image[] {
+  return images.filter((image) => image.status === "active" && image.compatible_skus?.includes(sku));
+}
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+export function nameProblem(name: string): string | undefined {
+  if (name === "") return "Give it a name.";
+  if (name.length > 63) return "At most 63 characters.";
+  return NAME.test(name) ? undefined : "Lower-case letters, digits and dashes, with no dash first or last.";
+}

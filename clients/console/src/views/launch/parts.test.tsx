@@ -1,0 +1,20 @@
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, it } from "vitest";
+import { FitNote } from "./parts";
+
+const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
+const fragmented = [{ reason: "FRAGMENTED", gpus: 12, nodes: 9, message }];
+
+it("h_33_free_gpus_that_no_node_can_sell_together_are_explained", () => {
+  const shown = renderToStaticMarkup(<FitNote fit={{ fits: 0, reasons: fragmented }} explanation={{ nodes: 9, nodes_fit: 0, removed: fragmented }} />);
+  expect(shown).toContain("None fits now");
+  expect(shown).toContain("Fits on 0 of 9 nodes here");
+  // without a click, and once
+  expect(shown).toContain("<details class=\"explanation\" open");
+  expect(shown.split(message)).toHaveLength(2);
+});
+
+it("without an explanation the reasons of the availability are told, and none where it fits", () => {
+  expect(renderToStaticMarkup(<FitNote fit={{ fits: 0, reasons: fragmented }} explanation={undefined} />)).toContain(message);
+  expect(renderToStaticMarkup(<FitNote fit={{ fits: 2, reasons: fragmented }} explanation={undefined} />)).not.toContain(message);
+});

@@ -1,0 +1,165 @@
+/** What the host shows, and which of it becomes slots. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { client, unwrap } from "../../api/client";
+import { useDiscovery } from "../../api/queries";
+import type { Discovery, Slot, SlotCandidate } from "../../api/types";
+import { bytes, plural, sentence } from "../../lib/words";
+import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Radar } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { isNew } from "./drift";
+
+const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
+
+function Counts({ discovery }: { discovery: Discovery }) {
+  const s = discovery.candidate_summary;
+  if (!s) return null;
+  const parts: [number | undefined, string][] = [
+    [s.gpu_devices, "GPUs"],
+    [s.fabric_devices, "fabric devices"],
+    [s.nvme_devices, "disks"],
+    [s.mounted_nvme_devices, "of them mounted"],
+    [s.hugepages_1g_free, "free 1 GiB pages"],
+    [s.candidate_slots, "candidates"],
+  ];
+  return (
+    <ul className="counts-line">
+      {parts.map(([count, label]) => (
+        <li key={label}>
+          <strong>{count ?? 0}</strong> {label}
+        </li>
+      ))}
+      {s.reboot_required && <li className="bad-text">needs a reboot</li>}
+    </ul>
+  );
+}
+
+function CandidateRow({ candidate, slots, chosen, toggle }: { candidate: SlotCandidate; slots: Slot[]; chosen: boolean; toggle: () => void }) {
+  const { slot_index = 0, slot_class, bindings, blockers = [] } = candidate;
+  const fresh = isNew(candidate, slots);
+  const approvable = fresh && blockers.length === 0;
+  return (
+    <tr>
+      <td>
+        <input type="checkbox" aria-label={`Candidate ${slot_index}`} checked={chosen && approvable} disabled={!approvable} onChange={toggle} />
+      </td>
+      <td>
+        <strong>{slot_index}</strong> <span className="muted">{slot_class}</span>
+      </td>
+      <td>
+        <code>{bindings?.gpu_pci_address || "no GPU"}</code>
+      </td>
+      <td>
+        <code>{bindings?.nvme_device}</code> {bindings?.nvme_bytes && <span className="muted">{bytes(Number(bindings.nvme_bytes))}</span>}
+      </td>
+      <td className="optional">{bindings?.private_ip}</td>
+      <td>
+        {!fresh && <Badge tone="idle">Approved</Badge>}
+        {fresh && blockers.length === 0 && <Badge tone="good">New</Badge>}
+        {blockers.map((blocker) => (
+          <p key={blocker} className="blocker">
+            {blocker}
+          </p>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; hostname: string; slots: Slot[] }) {
+  const queries = useQueryClient();
+  const found = useDiscovery(nodeId);
+  const [left, setLeft] = useState<Set<number>>(new Set());
+  const path = { node_id: nodeId };
+  const discover = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path }, body: {} })),
+    onSuccess: (discovery) => {
+      setLeft(new Set());
+      queries.setQueryData(["discovery", nodeId], discovery);
+    },
+  });
+  const discovery = found.data;
+  const busy = ["queued", "running"].includes(discovery?.state ?? "");
+  const candidates = discovery?.candidates ?? [];
+  const chosen = candidates.filter((c) => isNew(c, slots) && !c.blockers?.length && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
+  const approve = () =>
+    unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots:approve", { params: { path }, body: { discovery_id: discovery?.id ?? "", slot_indexes: chosen } }));
+  const toggle = (index: number) => {
+    const next = new Set(left);
+    if (!next.delete(index)) next.add(index);
+    setLeft(next);
+  };
+  return (
+    <div className="card">
+      <header>
+        <h2>
+          Discovery {discovery && <Badge tone={TONES[discovery.state ?? ""] ?? "idle"}>{sentence(discovery.state ?? "")}</Badge>}
+        </h2>
+        <div className="page-actions">
+          <Button busy={discover.isPending || busy} onClick={() => discover.mutate()}>
+            <Radar size={15} aria-hidden="true" /> Discover
+          </Button>
+          {discovery?.state === "completed" && (
+            <Confirm
+              trigger={
+                <Button kind="primary" disabled={chosen.length === 0}>
+                  Approve {chosen.length > 0 ? chosen.length : ""}
+                </Button>
+              }
+              title={`Approve ${plural(chosen.length, "slot")} of ${hostname}?`}
+              action="Approve"
+              run={approve}
+            >
+              <p>
+                {chosen.length === 1 ? "Slot" : "Slots"} {chosen.join(", ")}: devices, addresses and the disks that will be wiped are bound as shown. All or none.
+              </p>
+            </Confirm>
+          )}
+        </div>
+      </header>
+      {discover.error && <ProblemNote error={discover.error} />}
+      {found.isPending && <Skeleton lines={4} label="Loading the discovery" />}
+      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+      {discovery === null && <Empty title="Nothing was discovered yet">A discovery looks at the host and changes nothing.</Empty>}
+      {discovery?.error && (
+        <p className="blocker" role="alert">
+          {discovery.error}
+        </p>
+      )}
+      {discovery && <Counts discovery={discovery} />}
+      {discovery?.candidate_summary?.blockers?.map((blocker) => (
+        <p key={blocker} className="blocker">
+          {blocker}
+        </p>
+      ))}
+      {candidates.length > 0 && (
+        <table className="rows still" aria-label="Candidates">
+          <thead>
+            <tr>
+              <th>
+                <span className="visually-hidden">Approve</span>
+              </th>
+              <th>Slot</th>
+              <th>GPU</th>
+              <th>Disk</th>
+              <th className="optional">Address</th>
+              <th>Verdict</th>
+            </tr>
+          </thead>
+          <tbody>
+            {candidates.map((candidate) => (
+              <CandidateRow key={candidate.slot_index} candidate={candidate} slots={slots} chosen={!left.has(candidate.slot_index ?? 0)} toggle={() => toggle(candidate.slot_index ?? 0)} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {discovery && (
+        <p className="muted">
+          Looked at <Time value={discovery.end_time ?? discovery.create_time} />. A newer look makes an approval of this one fail.
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,141 @@
+/** One host: readiness, slots, topology, checks, images. */
+import { Tabs } from "radix-ui";
+import { useEffect } from "react";
+import { Link } from "wouter";
+import { useNode, useNodeImages, usePlacement } from "../../api/queries";
+import { slotsOf, useFleetWatch } from "../../api/watches";
+import { Badge, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
+import { ArrowLeft } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { LiveMark, WatchProblem } from "../../watch/live";
+import { DiscoveryPanel } from "./discovery";
+import { EvidenceTable, NodeBadge, evidenceCounts } from "./parts";
+import { PlacementActions, PlacementBadge, PlacementNote } from "./placement";
+import { Slots } from "./slots";
+
+function Images({ nodeId }: { nodeId: string }) {
+  const images = useNodeImages(nodeId);
+  if (images.isPending) return <Skeleton lines={3} label="Loading images" />;
+  if (images.error) return <ProblemNote error={images.error} retry={() => images.refetch()} />;
+  if (images.data.length === 0) return <Empty title="No image is on this host yet">The first launch of an image brings it here.</Empty>;
+  return (
+    <div className="table-card">
+      <table className="rows still" aria-label="Images on this host">
+        <thead>
+          <tr>
+            <th>Image</th>
+            <th>State</th>
+            <th>Digest</th>
+            <th className="number">Verified</th>
+          </tr>
+        </thead>
+        <tbody>
+          {images.data.map((image) => (
+            <tr key={image.image_slug}>
+              <td>
+                <strong>{image.image_slug}</strong>
+              </td>
+              <td>
+                <Badge tone={image.status === "verified" ? "good" : "idle"}>{image.status}</Badge>
+              </td>
+              <td>
+                <code title={image.digest}>{image.digest?.slice(0, 19)}…</code>
+              </td>
+              <td className="number">
+                <Time value={image.verified_time} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export default function NodeView({ id }: { id: string }) {
+  const watched = useFleetWatch();
+  const found = useNode(id);
+  const placement = usePlacement(id);
+  const { refetch } = placement;
+  const slots = watched.view ? slotsOf(watched.view, id) : [];
+  // what a slot becomes is what a drain waits for
+  const held = slots.map(({ status }) => status).join();
+  useEffect(() => void refetch(), [held, refetch]);
+  const crumb = (
+    <Link href="/admin/nodes">
+      <ArrowLeft size={15} aria-hidden="true" /> Nodes
+    </Link>
+  );
+  const node = watched.view?.nodes[id];
+  if (!watched.view || !node) {
+    return (
+      <Page title="Node" crumb={crumb}>
+        <WatchProblem watched={watched} />
+        {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+        {!found.error && !watched.problem && <Skeleton lines={8} label="Loading the node" />}
+      </Page>
+    );
+  }
+  const { config, status } = node;
+  const evidence = status?.evidence ?? [];
+  const failing = evidenceCounts(evidence).fail;
+  return (
+    <Page
+      crumb={crumb}
+      title={
+        <>
+          {config?.hostname} <NodeBadge node={node} /> <PlacementBadge placement={placement.data ?? undefined} /> {status?.lab && <LabMark />}
+        </>
+      }
+      actions={
+        <>
+          <LiveMark watched={watched} />
+          {placement.data && <PlacementActions placement={placement.data} hostname={config?.hostname ?? id} />}
+        </>
+      }
+    >
+      <WatchProblem watched={watched} />
+      {placement.error && <ProblemNote error={placement.error} retry={() => placement.refetch()} />}
+      {placement.data && <PlacementNote placement={placement.data} slots={slots.length} />}
+      {status?.blockers?.map((blocker) => (
+        <p key={blocker} className="blocker">
+          {blocker}
+        </p>
+      ))}
+      <div className="card strip">
+        <Facts
+          rows={[
+            ["Region", config?.region_code],
+            ["Mode", config?.mode],
+            ["Profile", status?.host_profile],
+            ["Hypervisor", status?.hypervisor],
+            ["Agent", <span title={status?.instance?.agent_address}>{status?.instance?.agent_version ?? "–"}</span>],
+            ["Last report", <Time value={found.data?.status?.last_heartbeat_time ?? status?.last_heartbeat_time} />],
+            ["Boot", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8)}</code>],
+          ]}
+        />
+      </div>
+      <Tabs.Root defaultValue="slots" className="tabs">
+        <Tabs.List aria-label="About this node">
+          <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
+          <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
+          <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
+          <Tabs.Trigger value="images">Images</Tabs.Trigger>
+        </Tabs.List>
+        <Tabs.Content value="slots">
+          <Slots nodeId={id} slots={slots} />
+        </Tabs.Content>
+        <Tabs.Content value="topology">
+          <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
+        </Tabs.Content>
+        <Tabs.Content value="evidence">
+          {evidence.length === 0 ? <Empty title="The host has not reported yet" /> : <div className="table-card"><EvidenceTable evidence={evidence} /></div>}
+        </Tabs.Content>
+        <Tabs.Content value="images">
+          <Images nodeId={id} />
+        </Tabs.Content>
+      </Tabs.Root>
+    </Page>
+  );
+}

@@ -1,0 +1,92 @@
+/** What operators tell placement about a host: cordon, drain, and how far a drain is. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+import { client, unwrap } from "../../api/client";
+import type { NodePlacement } from "../../api/types";
+import { plural } from "../../lib/words";
+import { Badge, Button, Progress, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { CircleOff, LogOut, Play } from "../../ui/icons";
+import { Reason } from "./parts";
+
+type Verb = "cordon" | "uncordon" | "drain";
+
+/** Share of the slots that nothing holds any more, from 0 to 100. */
+export function drainPercent(placement: NodePlacement, slots: number): number {
+  if (placement.drained) return 100;
+  return slots === 0 ? 0 : Math.max(0, Math.min(100, (1 - (placement.live_claims ?? 0) / slots) * 100));
+}
+
+export function PlacementBadge({ placement }: { placement: NodePlacement | undefined }) {
+  if (placement?.admin_state === "cordoned") return <Badge tone="warn">Cordoned</Badge>;
+  if (placement?.admin_state === "draining") return placement.drained ? <Badge tone="idle">Drained</Badge> : <Badge tone="warn">Draining</Badge>;
+  return null;
+}
+
+/** Why nothing new comes to this host, and what it still waits for. */
+export function PlacementNote({ placement, slots }: { placement: NodePlacement; slots: number }) {
+  const { admin_state, admin_reason, admin_time, drained, live_allocations = 0, live_claims = 0 } = placement;
+  if (admin_state !== "cordoned" && admin_state !== "draining") return null;
+  const why = (
+    <small className="muted">
+      {admin_reason && <>“{admin_reason}”, </>}
+      <Time value={admin_time} />
+    </small>
+  );
+  if (admin_state === "cordoned") {
+    return (
+      <div className="under-way quiet" role="status">
+        <strong>Cordoned: nothing new is placed here; what is here stays.</strong>
+        {why}
+      </div>
+    );
+  }
+  return (
+    <div className="under-way" role="status">
+      <div className="under-way-line">
+        <strong>{drained ? "Drained: nothing is left on this host." : "Draining: nothing new is placed here; it empties as owners release what is theirs."}</strong>
+        {!drained && (
+          <span className="muted">
+            {plural(live_allocations, "allocation")}, {plural(live_claims, "claim")} left
+          </span>
+        )}
+      </div>
+      <Progress value={drainPercent(placement, slots)} label="Drain" />
+      {why}
+    </div>
+  );
+}
+
+export function PlacementActions({ placement, hostname }: { placement: NodePlacement; hostname: string }) {
+  const queries = useQueryClient();
+  const [reason, setReason] = useState("");
+  const node_id = placement.node_id ?? "";
+  const change = useMutation({
+    mutationFn: (verb: Verb) => unwrap(client.POST(`/api/v1/admin/nodes/{node_id}:${verb}`, { params: { path: { node_id } }, body: { reason: reason.trim() } })),
+    onSuccess: (next) => {
+      setReason("");
+      queries.setQueryData(["placement", node_id], next);
+      void queries.invalidateQueries({ queryKey: ["placements"] });
+    },
+  });
+  const ask = (verb: Verb, icon: ReactNode, label: string, text: ReactNode) => (
+    <Confirm
+      trigger={<Button>{icon} {label}</Button>}
+      title={`${label} ${hostname}?`}
+      action={label}
+      ready={verb === "uncordon" || reason.trim() !== ""}
+      run={() => change.mutateAsync(verb)}
+    >
+      <p>{text}</p>
+      <Reason id={`${verb}-why`} label={verb === "uncordon" ? "Reason, if there is one" : "Reason, for the other operators"} value={reason} onChange={setReason} />
+    </Confirm>
+  );
+  const state = placement.admin_state;
+  return (
+    <>
+      {state === "enabled" && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "Nothing new is placed on it. What runs there stays, and stays its owners’.")}
+      {state !== "draining" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "Nothing new is placed on it until it is empty. Nothing is stopped: it waits until the owners have released what is there.")}
+      {state !== "enabled" && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "It takes new allocations again as soon as it is ready.")}
+    </>
+  );
+}

@@ -1,0 +1,149 @@
+/** What was used and what it costs, to the last digit. */
+import { Suspense, lazy, useMemo, useState } from "react";
+import { Link } from "wouter";
+import { useAllAllocations, useUsage } from "../../api/queries";
+import type { UsageInterval } from "../../api/types";
+import { amountOf, exact } from "../../lib/money";
+import { duration, fullTime, shortTime, zone } from "../../lib/time";
+import { type BucketSize, buckets } from "../../lib/usage";
+import { plural, shortId } from "../../lib/words";
+import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
+import { ReceiptText } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { useNow } from "../../ui/use-now";
+
+const Chart = lazy(() => import("./chart"));
+
+const DAY_MS = 86_400_000;
+const RANGES: [string, number, BucketSize][] = [
+  ["24 hours", DAY_MS, "hour"],
+  ["7 days", 7 * DAY_MS, "day"],
+  ["30 days", 30 * DAY_MS, "day"],
+];
+const FIRST_ROWS = 25;
+
+function Row({ interval, name }: { interval: UsageInterval; name: string }) {
+  const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds } = interval;
+  return (
+    <tr>
+      <td className="tight">
+        <Link href={`/allocations/${interval.allocation_id}`} className="row-name">
+          {name}
+        </Link>
+      </td>
+      <td className="tight">
+        {sku} <span className="muted">× {gpu_count}</span>
+      </td>
+      <td className="tight" title={fullTime(start_time)}>{shortTime(start_time)}</td>
+      <td className="tight" title={end_time && fullTime(end_time)}>{end_time ? shortTime(end_time) : <Badge tone="good">Running</Badge>}</td>
+      <td className="number" title={`${microseconds} µs`}>
+        {duration(Number(microseconds ?? 0) / 1000)}
+      </td>
+      <td className="number optional">{exact(amountOf(price_per_gpu_hour))}</td>
+      <td className="number">
+        <MoneyText amount={amountOf(amount)} />
+      </td>
+    </tr>
+  );
+}
+
+function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: string }) {
+  const [range, setRange] = useState(0);
+  const [label, length, size] = RANGES[range] ?? RANGES[0]!;
+  const now = useNow(60_000);
+  const data = useMemo(() => buckets(intervals, currency, size, now - length, now), [intervals, currency, size, length, now]);
+  const total = data.reduce((sum, bucket) => sum + bucket.nanos, 0n);
+  return (
+    <Card
+      title={`Cost by ${size}`}
+      aside={
+        <div className="segments" role="radiogroup" aria-label="Range">
+          {RANGES.map(([text], index) => (
+            <label key={text}>
+              <input type="radio" name="range" checked={index === range} onChange={() => setRange(index)} />
+              <span>{text}</span>
+            </label>
+          ))}
+        </div>
+      }
+    >
+      <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
+        <Chart data={data} size={size} currency={currency} label={`Cost by ${size} over ${label}, ${exact({ currency, nanos: total })} in all. The table below has the figures.`} />
+      </Suspense>
+    </Card>
+  );
+}
+
+export default function Usage() {
+  const usage = useUsage();
+  const allocations = useAllAllocations(true);
+  const [all, setAll] = useState(false);
+  const names = useMemo(() => {
+    const rows = allocations.data?.pages.flatMap((page) => page.allocations ?? []) ?? [];
+    return new Map(rows.map(({ id, config }) => [id ?? "", config?.name ?? ""]));
+  }, [allocations.data]);
+  const { intervals = [], totals = [] } = usage.data ?? {};
+  const open = intervals.filter(({ end_time }) => !end_time).length;
+  const shown = all ? intervals : intervals.slice(0, FIRST_ROWS);
+  return (
+    <Page title="Usage">
+      {usage.error && <ProblemNote error={usage.error} retry={() => usage.refetch()} />}
+      {usage.isPending && <Skeleton lines={8} label="Loading the usage" />}
+      {usage.data && intervals.length === 0 && (
+        <Empty icon={<ReceiptText size={28} />} title="Nothing has been used yet">
+          Billing starts when an allocation can be logged in to and ends when it is released.
+        </Empty>
+      )}
+      {intervals.length > 0 && (
+        <>
+          <div className="tiles">
+            {totals.map(({ amount, gpu_microseconds }) => (
+              <Card key={amount?.currency_code} title={`Total in ${amount?.currency_code}`}>
+                <p className="big">
+                  <MoneyText amount={amountOf(amount)} />
+                </p>
+                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time, every digit exact</p>
+              </Card>
+            ))}
+            <Card title="Running now">
+              <p className="big">{open}</p>
+              <p className="muted">{plural(intervals.length, "billed interval")} in all</p>
+            </Card>
+          </div>
+          {totals.map(({ amount }) => (
+            <Spend key={amount?.currency_code} intervals={intervals} currency={amount?.currency_code ?? ""} />
+          ))}
+          <div className="table-card">
+            <table className="rows still" aria-label="Billed intervals">
+              <thead>
+                <tr>
+                  <th>Allocation</th>
+                  <th>Product</th>
+                  <th>From</th>
+                  <th>To</th>
+                  <th className="number">Time</th>
+                  <th className="number optional">Per GPU and hour</th>
+                  <th className="number">Amount</th>
+                </tr>
+              </thead>
+              <tbody>
+                {shown.map((interval) => (
+                  <Row key={interval.id} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
+                ))}
+              </tbody>
+            </table>
+            <footer className="table-foot">
+              <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once, to a billionth.</span>
+              {!all && intervals.length > shown.length && (
+                <Button small onClick={() => setAll(true)}>
+                  Show all {intervals.length}
+                </Button>
+              )}
+            </footer>
+          </div>
+        </>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,27 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+import { precompress } from "./build/precompress";
+
+export default defineConfig({
+  plugins: [react(), precompress()],
+  build: {
+    target: "es2022",
+    // fonts and images stay files: the page's policy allows no data: fonts
+    assetsInlineLimit: 0,
+    // the polyfill would be an inline script
+    modulePreload: { polyfill: false },
+    rollupOptions: {
+      output: {
+        manualChunks: {
+          react: ["react", "react-dom", "react-dom/client", "wouter", "@tanstack/react-query"],
+        },
+      },
+    },
+  },
+  server: {
+    // `npm run dev` against a running gateway
+    proxy: Object.fromEntries(
+      ["/api", "/dev"].map((path) => [path, { target: "http://127.0.0.1:7080", ws: true, changeOrigin: true }]),
+    ),
+  },
+});

@@ -1,0 +1,217 @@
+//! The command behind `make up`, `make down` and `make status`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use clap::{Args, Parser, Subcommand};
+use gpuaas_dev::error::chain;
+use gpuaas_dev::ports::Instance;
+use gpuaas_dev::seed::{self, FirstSlice, Tokens};
+use gpuaas_dev::stack::{Options, Stack, status_table};
+
+/// Runs the whole system on this machine, below one folder.
+#[derive(Parser)]
+#[command(version)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Starts what does not run as wanted, seeds what is missing, and launches a first slice.
+    Up {
+        #[command(flatten)]
+        which: Which,
+        /// Launch no first slice.
+        #[arg(long)]
+        no_slice: bool,
+        /// Approve no slot of the lab host: leave that to an operator.
+        #[arg(long, requires = "no_slice")]
+        no_approval: bool,
+    },
+    /// Ends everything that was started. The data stays, unless --purge is given.
+    Down {
+        #[command(flatten)]
+        which: Which,
+        /// Also remove the stack's data.
+        #[arg(long)]
+        purge: bool,
+        /// Also end what tests of this checkout started and left running.
+        #[arg(long)]
+        tests: bool,
+    },
+    /// Shows the parts, their processes, addresses, memory and health.
+    Status {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Joins a loopback port to an address of the lab host.
+    Forward {
+        /// Where to listen.
+        listen: SocketAddr,
+        /// Where to connect.
+        target: SocketAddr,
+    },
+}
+
+/// Which stack.
+#[derive(Args)]
+struct Which {
+    /// Folder of the stack; `.run` of the checkout when absent.
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Number of the stack; decides ports and addresses.
+    #[arg(long, default_value_t = 0)]
+    instance: u16,
+    /// Folder with the programs, looked at before `target/debug`. May be repeated.
+    #[arg(long)]
+    programs: Vec<PathBuf>,
+    /// Collector of traces (OTLP over gRPC).
+    #[arg(long, default_value = "", env = "GPUAAS_OTLP_ENDPOINT")]
+    otlp_endpoint: String,
+}
+
+impl Which {
+    fn stack(self) -> gpuaas_dev::Result<Stack> {
+        Stack::new(self.options()?)
+    }
+
+    fn options(self) -> gpuaas_dev::Result<Options> {
+        let instance = Instance::new(self.instance)?;
+        let mut options = match self.root {
+            Some(root) => Options::beside(root, instance),
+            None => Options {
+                instance,
+                ..Options::main()
+            },
+        };
+        options.programs.splice(0..0, self.programs);
+        options.otlp_endpoint = self.otlp_endpoint;
+        Ok(options)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Command::parse().action).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(action: Action) -> gpuaas_dev::Result<()> {
+    match action {
+        Action::Up {
+            which,
+            no_slice,
+            no_approval,
+        } => {
+            let mut options = which.options()?;
+            options.approve = !no_approval;
+            up(&Stack::new(options)?, !no_slice).await
+        }
+        Action::Down {
+            which,
+            purge,
+            tests,
+        } => {
+            let stack = which.stack()?;
+            let _alone = stack.lock()?;
+            stack.down()?;
+            if purge {
+                stack.purge()?;
+            }
+            if tests {
+                gpuaas_dev::postgres::stop_test_server()?;
+                gpuaas_dev::sweep::sweep(&gpuaas_dev::paths::run_dir().join("test"));
+            }
+            println!("everything has ended");
+            Ok(())
+        }
+        Action::Status { which } => {
+            print!("{}", status_table(&which.stack()?.status().await?));
+            Ok(())
+        }
+        Action::Forward { listen, target } => {
+            let served = gpuaas_dev::forward::serve(listen, target).await;
+            served.map_err(|error| {
+                gpuaas_dev::Error::other(format!("cannot listen on {listen}: {error}"))
+            })
+        }
+    }
+}
+
+async fn up(stack: &Stack, launch: bool) -> gpuaas_dev::Result<()> {
+    if stack.options().lab && !nix::unistd::Uid::effective().is_root() {
+        return Err(gpuaas_dev::Error::other(
+            "the lab host needs namespaces and loop devices; run this as root",
+        ));
+    }
+    let _alone = stack.lock()?;
+    let begun = Instant::now();
+    let changes = AtomicUsize::new(0);
+    let progress = |line: &str| {
+        changes.fetch_add(1, Ordering::Relaxed);
+        println!("{:6.1} s  {line}", begun.elapsed().as_secs_f64());
+    };
+    stack.up(&progress).await?;
+    seed::all(stack, &progress).await?;
+    let slice = match launch {
+        true => Some(seed::first_slice(stack, &progress).await?),
+        false => None,
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    match changes.into_inner() {
+        0 => println!("Everything runs already; nothing was changed ({seconds:.1} s)."),
+        _ => println!("Up in {seconds:.1} s."),
+    }
+    print!("{}", summary(stack, slice.as_ref()));
+    Ok(())
+}
+
+/// What a stranger needs next.
+fn summary(stack: &Stack, slice: Option<&FirstSlice>) -> String {
+    let tokens = Tokens::of(&stack.options().root);
+    let cli = stack.program("gpuaas");
+    let mut text = format!(
+        "\nAPI            {}  (OpenAPI at /api/openapi.json)\nuser token     {}\nadmin token    {}\nlogs           {}\n",
+        stack.api_url(),
+        tokens.user.display(),
+        tokens.admin.display(),
+        stack.options().root.join("logs").display(),
+    );
+    if let Some(slice) = slice {
+        text.push_str(&format!("first slice    {} is {}", slice.id, slice.state));
+        if let Some(took) = slice.took {
+            text.push_str(&format!(
+                ", {:.1} s from request to login",
+                took.as_secs_f64()
+            ));
+        }
+        text.push('\n');
+        if let Some(ssh) = &slice.ssh {
+            text.push_str(&format!("\nLog in:\n  {ssh}\n"));
+        }
+    }
+    text.push_str(&format!(
+        "\nNext:\n  export GPUAAS_PROFILE_FILE={}\n  {} list\n",
+        seed::profile_file(&stack.options().root).display(),
+        cli.display(),
+    ));
+    if let Some(slice) = slice.filter(|slice| slice.state == "active") {
+        text.push_str(&format!(
+            "  {} release {} --wait\n",
+            cli.display(),
+            slice.id
+        ));
+    }
+    text.push_str("  make status; make down\n");
+    text
+}

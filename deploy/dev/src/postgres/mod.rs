@@ -1,0 +1,7 @@
+//! A private PostgreSQL: the server itself, and a fresh database per test.
+
+mod server;
+mod test_db;
+
+pub use server::{Access, Server};
+pub use test_db::{TestDb, stop_test_server, test_server};

@@ -1,0 +1,360 @@
+//! A fresh, fully migrated database per test, copied from a template.
+//!
+//! One server per checkout is started by the first test that needs it and stays for the next run. Its template
+//! database is named after the digest of all migrations, so a changed script makes a new one. nextest runs every
+//! test in a process of its own: file locks make them start the server and build the template once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpuaas_migrations::OWNER_ROLE;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
+
+use crate::error::{Error, Result, chain};
+use crate::postgres::server::{Access, Server};
+use crate::process::PidFile;
+use crate::{paths, ports};
+
+/// Password of every role of the test server, for clients that come by TCP.
+const PASSWORD: &str = "test";
+/// Databases of tests that ended without cleaning up are dropped after this long.
+const LEFT_OVER: Duration = Duration::from_secs(1800);
+
+/// A database of its own for one test. Dropped with the value.
+#[derive(Debug)]
+pub struct TestDb {
+    server: Server,
+    name: String,
+    password_file: PathBuf,
+}
+
+impl TestDb {
+    /// Creates a database with every migration applied and no rows but those of the migrations.
+    ///
+    /// # Panics
+    /// When the server cannot be started or refuses: a test can do nothing about it.
+    pub async fn create() -> Self {
+        match Self::try_create().await {
+            Ok(database) => database,
+            Err(error) => panic!("no test database: {}", chain(&error)),
+        }
+    }
+
+    /// As [`Self::create`], without the panic.
+    ///
+    /// # Errors
+    /// Whatever kept the server from starting or the database from being made.
+    pub async fn try_create() -> Result<Self> {
+        let server = test_server().await?;
+        let template = template(&server).await?;
+        let name = format!("t_{}_{}", seconds(), uuid::Uuid::new_v4().simple());
+        let mut conn = server.superuser("postgres").await?;
+        copy(&mut conn, &template, &name).await?;
+        Ok(Self {
+            server,
+            name,
+            password_file: folder().join("password"),
+        })
+    }
+
+    /// A pool that connects as the given role, as the service would: with its grants and its `search_path`.
+    ///
+    /// # Panics
+    /// When the role cannot connect.
+    pub async fn pool(&self, role: &str) -> PgPool {
+        let pool = PgPoolOptions::new()
+            .max_connections(16)
+            .acquire_timeout(Duration::from_secs(30))
+            .connect_with(self.options(role))
+            .await;
+        match pool {
+            Ok(pool) => pool,
+            Err(error) => panic!("{role} cannot connect to {}: {}", self.name, chain(&error)),
+        }
+    }
+
+    /// A pool of the role that owns all schemas, to arrange and inspect what a service role may not touch.
+    /// Its `search_path` is empty of service schemas: qualify tables.
+    ///
+    /// # Panics
+    /// When the role cannot connect.
+    pub async fn owner_pool(&self) -> PgPool {
+        self.pool(OWNER_ROLE).await
+    }
+
+    /// Connection settings of a role over the server's Unix socket.
+    pub fn options(&self, role: &str) -> PgConnectOptions {
+        self.server.options(role, &self.name)
+    }
+
+    /// Name of the database.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// TCP port of the server on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.server.port()
+    }
+
+    /// File with the password of every role, for a `[database]` section with `password_file`.
+    pub fn password_file(&self) -> &std::path::Path {
+        &self.password_file
+    }
+
+    /// The server this database lives in.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Drop for TestDb {
+    fn drop(&mut self) {
+        let options = self.server.options("postgres", "postgres");
+        let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        // a runtime of its own: the test's may be the very thread that is dropping us. That thread may also be the one
+        // that has to answer a connection of the test which is just being made and which the server waits for: so
+        // the wait is short
+        let (done, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let _done = done;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            if let Ok(runtime) = runtime {
+                let _left_overs_are_dropped_later: Result<(), sqlx::Error> =
+                    runtime.block_on(async {
+                        let mut conn = PgConnection::connect_with(&options).await?;
+                        conn.execute(AssertSqlSafe(statement)).await?;
+                        Ok(())
+                    });
+            }
+        });
+        let _left_over_is_dropped_later = ended.recv_timeout(std::time::Duration::from_secs(3));
+    }
+}
+
+/// The server of this checkout's tests, started if it does not run.
+///
+/// # Errors
+/// When PostgreSQL is not installed or does not start.
+pub async fn test_server() -> Result<Server> {
+    let folder = folder();
+    paths::ensure_dir(&folder)?;
+    if let Some(server) = known_server()?
+        && server.running().is_some()
+        && server.superuser("postgres").await.is_ok()
+    {
+        return Ok(server);
+    }
+    let _one_starter = lock("start.lock").await?;
+    let server = match known_server()? {
+        Some(server) if server.running().is_some() => server,
+        _ => {
+            let port = ports::free()?;
+            let file = folder.join("port");
+            paths::write_with_mode(&file, port.to_string().as_bytes(), 0o644)?;
+            server_at(port)?
+        }
+    };
+    server.start().await?;
+    paths::write_secret(&folder.join("password"), PASSWORD.as_bytes())?;
+    drop_left_overs(&server).await?;
+    Ok(server)
+}
+
+/// Ends the server of this checkout's tests, if it runs.
+///
+/// # Errors
+/// When its pid file cannot be read.
+pub fn stop_test_server() -> Result<()> {
+    if let Some(server) = known_server()? {
+        server.stop();
+    }
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    paths::run_dir().join("test/postgres")
+}
+
+fn known_server() -> Result<Option<Server>> {
+    let port = std::fs::read_to_string(folder().join("port")).ok();
+    port.and_then(|port| port.trim().parse().ok())
+        .map(server_at)
+        .transpose()
+}
+
+fn server_at(port: u16) -> Result<Server> {
+    let folder = folder();
+    Server::new(
+        &folder.join("server"),
+        port,
+        Access::Test,
+        &folder.join("postgres.log"),
+        PidFile::new(folder.join("postgres.pid")),
+    )
+}
+
+/// Holds a lock file of the test server; taken off the runtime's threads because it may wait long.
+async fn lock(name: &'static str) -> Result<File> {
+    let path = folder().join(name);
+    let waiting = tokio::task::spawn_blocking(move || {
+        let file = File::create(&path).map_err(Error::file("create", &path))?;
+        file.lock().map_err(Error::file("lock", &path))?;
+        Ok(file)
+    });
+    waiting
+        .await
+        .map_err(|error| Error::other(error.to_string()))?
+}
+
+/// The template of the migrations that this program embeds.
+async fn template(server: &Server) -> Result<String> {
+    let name = format!("template_{}", gpuaas_migrations::fingerprint());
+    let mut conn = server.superuser("postgres").await?;
+    if exists(&mut conn, &name).await? {
+        return Ok(name);
+    }
+    let _one_builder = lock("template.lock").await?;
+    if exists(&mut conn, &name).await? {
+        return Ok(name);
+    }
+    let passwords: BTreeMap<String, String> = gpuaas_migrations::roles::all()
+        .map(|role| (role.to_owned(), PASSWORD.to_owned()))
+        .collect();
+    let refused = |error: gpuaas_migrations::Error| Error::other(chain(&error));
+    gpuaas_migrations::bootstrap_roles(&mut conn, &passwords)
+        .await
+        .map_err(refused)?;
+    // built under another name, so that an interrupted build is never taken for a template
+    let building = format!("building_{}", gpuaas_migrations::fingerprint());
+    conn.execute(AssertSqlSafe(format!(
+        "DROP DATABASE IF EXISTS {building} WITH (FORCE)"
+    )))
+    .await?;
+    gpuaas_migrations::create_database(&mut conn, &building)
+        .await
+        .map_err(refused)?;
+    let mut owner = PgConnection::connect_with(&server.options(OWNER_ROLE, &building)).await?;
+    gpuaas_migrations::apply_all(&mut owner)
+        .await
+        .map_err(refused)?;
+    owner.close().await?;
+    conn.execute(AssertSqlSafe(format!(
+        "ALTER DATABASE {building} RENAME TO {name}"
+    )))
+    .await?;
+    Ok(name)
+}
+
+async fn exists(conn: &mut PgConnection, name: &str) -> Result<bool> {
+    let exists = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
+    Ok(exists.bind(name).fetch_one(conn).await?)
+}
+
+async fn copy(conn: &mut PgConnection, template: &str, name: &str) -> Result<()> {
+    conn.execute(AssertSqlSafe(format!(
+        "CREATE DATABASE {name} TEMPLATE {template} OWNER {OWNER_ROLE}"
+    )))
+    .await?;
+    // who may connect is not part of a template
+    let roles: Vec<&str> = gpuaas_migrations::roles::all().collect();
+    conn.execute(AssertSqlSafe(format!(
+        "REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {}",
+        roles.join(", ")
+    )))
+    .await?;
+    Ok(())
+}
+
+/// Drops the databases of tests that were killed.
+async fn drop_left_overs(server: &Server) -> Result<()> {
+    let mut conn = server.superuser("postgres").await?;
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT datname FROM pg_database d
+         WHERE datname ~ '^t_[0-9]+_' AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = d.datname)",
+    )
+    .fetch_all(&mut conn)
+    .await?;
+    let oldest_kept = seconds().saturating_sub(LEFT_OVER.as_secs());
+    for name in names {
+        let made: Option<u64> = name.split('_').nth(1).and_then(|made| made.parse().ok());
+        if made.is_some_and(|made| made < oldest_kept) {
+            conn.execute(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name}")))
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+fn seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_role_gets_its_own_schema_and_databases_are_apart() {
+        let (first, second) = (TestDb::create().await, TestDb::create().await);
+        for schema in gpuaas_migrations::SCHEMAS {
+            for role in schema.roles {
+                let pool = first.pool(role).await;
+                let current: String = sqlx::query_scalar("SELECT current_schema()::text")
+                    .fetch_one(&pool)
+                    .await
+                    .unwrap();
+                assert_eq!(current, schema.name);
+            }
+        }
+        let owner = first.owner_pool().await;
+        owner
+            .execute("CREATE TABLE public.only_here ()")
+            .await
+            .unwrap_err();
+        owner
+            .execute("CREATE TABLE billing.only_here ()")
+            .await
+            .unwrap();
+        let other = second.owner_pool().await;
+        other
+            .execute("SELECT FROM billing.only_here")
+            .await
+            .unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_dropped_database_is_gone() {
+        let database = TestDb::create().await;
+        let (name, server) = (database.name().to_owned(), database.server().clone());
+        let _open_pool = database.owner_pool().await;
+        drop(database);
+        let mut conn = server.superuser("postgres").await.unwrap();
+        assert!(!exists(&mut conn, &name).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn tcp_asks_for_the_password() {
+        let database = TestDb::create().await;
+        let tcp = PgConnectOptions::new_without_pgpass()
+            .host("127.0.0.1")
+            .port(database.port())
+            .username("gpuaas_billing")
+            .database(database.name());
+        let password = std::fs::read_to_string(database.password_file()).unwrap();
+        PgConnection::connect_with(&tcp.clone().password("wrong"))
+            .await
+            .unwrap_err();
+        PgConnection::connect_with(&tcp.password(&password))
+            .await
+            .unwrap();
+    }
+}

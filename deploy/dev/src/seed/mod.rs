@@ -1,0 +1,189 @@
+//! What a first start puts into the system, through the public API only.
+//!
+//! Everything is looked up before it is made, so that a second start changes nothing: regions, SKUs, prices, quota,
+//! images, the lab node with its approved slots, and one first slice.
+
+mod api;
+mod images;
+mod node;
+mod slice;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::process;
+use crate::stack::{Progress, Stack};
+
+pub use api::{Api, list, string};
+pub use images::{guest_images, push};
+pub use slice::{FirstSlice, first_slice};
+
+/// Region of the lab host.
+pub const REGION: &str = "lab-1";
+/// What a lab host sells.
+pub const LAB_SKU: &str = "lab-slice";
+/// What a node with H200 GPUs sells; the lab has none.
+pub const H200_SKU: &str = "h200-sxm-slice";
+/// Image that boots and answers.
+pub const IMAGE: &str = "lab-mini";
+/// Image that boots and never answers, to see a failure.
+pub const DEAD_IMAGE: &str = "lab-mini-dead";
+
+/// Files with the tokens of the seeded principals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tokens {
+    /// Administrator.
+    pub admin: PathBuf,
+    /// User of the project.
+    pub user: PathBuf,
+}
+
+impl Tokens {
+    /// Where a stack keeps them.
+    pub fn of(root: &Path) -> Self {
+        Self {
+            admin: root.join("tokens/admin"),
+            user: root.join("tokens/user"),
+        }
+    }
+}
+
+/// File that tells the command line tool where the API and the tokens are.
+pub fn profile_file(root: &Path) -> PathBuf {
+    root.join("profile.toml")
+}
+
+/// Creates organisation, project and principals and writes their tokens; returns the project's id.
+///
+/// # Errors
+/// The gateway's program refuses.
+pub fn principals(stack: &Stack) -> Result<String> {
+    let tokens = Tokens::of(&stack.options().root);
+    crate::paths::ensure_dir(&stack.options().root.join("tokens"))?;
+    let printed = process::output(
+        Command::new(stack.program("gpuaas-gateway"))
+            .arg("--config")
+            .arg(stack.config_file("gateway"))
+            .arg("bootstrap")
+            .arg("--admin-token-file")
+            .arg(&tokens.admin)
+            .arg("--user-token-file")
+            .arg(&tokens.user),
+    )?;
+    let profile = format!(
+        "api = \"{}\"\ntoken_file = \"tokens/user\"\nadmin_token_file = \"tokens/admin\"\n",
+        stack.api_url()
+    );
+    crate::paths::write_with_mode(
+        &profile_file(&stack.options().root),
+        profile.as_bytes(),
+        0o644,
+    )?;
+    let line = printed.lines().last().unwrap_or_default();
+    let summary: Value =
+        serde_json::from_str(line).map_err(|error| Error::other(error.to_string()))?;
+    Ok(string(&summary["project_id"]).to_owned())
+}
+
+/// Puts regions, SKUs, prices and quota in place.
+///
+/// # Errors
+/// What the API answered.
+pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Result<()> {
+    let regions = admin.get("/api/v1/regions?page_size=500").await?;
+    for (code, wanted) in [
+        (REGION, json!({"display_name": "Lab", "enabled": true})),
+        (
+            "lab-2",
+            json!({"display_name": "Lab, second site", "enabled": false,
+                   "unavailable_reason": "This site is being built."}),
+        ),
+    ] {
+        if !list(&regions["regions"])
+            .iter()
+            .any(|region| region["code"] == code)
+        {
+            admin
+                .put(
+                    &format!("/api/v1/admin/regions/{code}"),
+                    &format!("seed-region-{code}"),
+                    &wanted,
+                )
+                .await?;
+            progress(&format!("region {code} added"));
+        }
+    }
+    let skus = admin.get("/api/v1/skus?page_size=500").await?;
+    for (code, wanted, nanos, quota) in [
+        (
+            LAB_SKU,
+            json!({"display_name": "Lab slice (emulated, no GPU)", "capacity_shape": "gpu_slice",
+                   "slot_class": "lab", "allowed_gpu_counts": [1, 2],
+                   "profile": {"name": "lab_1c_256m", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 256}}),
+            120_000_000,
+            8,
+        ),
+        (
+            H200_SKU,
+            json!({"display_name": "H200 SXM slice", "capacity_shape": "gpu_slice",
+                   "slot_class": "h200_sxm", "allowed_gpu_counts": [1, 2, 4, 8],
+                   "profile": {"name": "h200_1g_24c_64g", "vcpus_per_gpu": 24, "memory_mib_per_gpu": 65536,
+                               "hugepages": true}}),
+            2_490_000_000_u64,
+            8,
+        ),
+    ] {
+        let known = list(&skus["skus"]).iter().find(|sku| sku["code"] == code);
+        if known.is_none() {
+            admin
+                .put(
+                    &format!("/api/v1/admin/skus/{code}"),
+                    &format!("seed-sku-{code}"),
+                    &wanted,
+                )
+                .await?;
+            let quota = json!({ "max_gpus": quota });
+            let path = format!("/api/v1/admin/projects/{project}/quotas/{code}");
+            admin
+                .put(&path, &format!("seed-quota-{code}"), &quota)
+                .await?;
+            progress(&format!("SKU {code} added"));
+        }
+        let prices = admin
+            .get(&format!("/api/v1/admin/prices?sku={code}"))
+            .await?;
+        if list(&prices["price_versions"]).is_empty() {
+            let (units, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+            let price = json!({"sku": code, "price_per_gpu_hour":
+                {"currency_code": "USD", "units": units.to_string(), "nanos": nanos}});
+            admin
+                .post(
+                    "/api/v1/admin/prices",
+                    &format!("seed-price-{code}"),
+                    &price,
+                )
+                .await?;
+            progress(&format!("price of {code} published"));
+        }
+    }
+    Ok(())
+}
+
+/// Everything up to a host that sells: principals, catalogue, images, the enrolled node and its approved slots.
+/// Starts the lab host on the way, since its agent needs a token to enrol with.
+///
+/// # Errors
+/// What a part or the API answered.
+pub async fn all(stack: &Stack, progress: Progress<'_>) -> Result<()> {
+    let project = principals(stack)?;
+    let admin = Api::new(&stack.api_url(), &Tokens::of(&stack.options().root).admin)?;
+    catalogue(&admin, &project, progress).await?;
+    images::seed(stack, &admin, progress).await?;
+    if stack.options().lab {
+        node::seed(stack, &admin, progress).await?;
+    }
+    Ok(())
+}

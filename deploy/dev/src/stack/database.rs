@@ -1,0 +1,53 @@
+//! Roles, database and migrations of a stack.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpuaas_migrations::OWNER_ROLE;
+use sqlx::{Connection as _, PgConnection};
+
+use crate::error::{Error, Result};
+use crate::paths;
+use crate::postgres::Server;
+
+/// Makes the roles with their passwords and the database, and applies what is missing of the migrations.
+pub async fn prepare(server: &Server, secrets: &Path) -> Result<()> {
+    let mut passwords = BTreeMap::new();
+    let mut made = false;
+    for role in gpuaas_migrations::roles::all() {
+        let file = secrets.join(format!("{role}.password"));
+        if !file.exists() {
+            let password = format!(
+                "{}{}",
+                uuid::Uuid::new_v4().simple(),
+                uuid::Uuid::new_v4().simple()
+            );
+            paths::write_secret(&file, password.as_bytes())?;
+            made = true;
+        }
+        let password = std::fs::read_to_string(&file).map_err(Error::file("read", &file))?;
+        passwords.insert(role.to_owned(), password);
+    }
+    let refused = |error: gpuaas_migrations::Error| Error::other(crate::error::chain(&error));
+    let mut superuser = server.superuser("postgres").await?;
+    let known = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
+    let exists: bool = known
+        .bind(super::DATABASE)
+        .fetch_one(&mut superuser)
+        .await?;
+    if made || !exists {
+        gpuaas_migrations::bootstrap_roles(&mut superuser, &passwords)
+            .await
+            .map_err(refused)?;
+        gpuaas_migrations::create_database(&mut superuser, super::DATABASE)
+            .await
+            .map_err(refused)?;
+    }
+    let mut owner =
+        PgConnection::connect_with(&server.options(OWNER_ROLE, super::DATABASE)).await?;
+    gpuaas_migrations::apply_all(&mut owner)
+        .await
+        .map_err(refused)?;
+    owner.close().await?;
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! The lab host as part of a stack: its agent's settings, its start, the ways in to its guests.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use toml::Value;
+
+use crate::error::{Error, Result};
+use crate::lab::{self, Lab};
+use crate::paths;
+use crate::stack::services::{path, section, table, text};
+use crate::stack::{Change, Part, Probe, Progress, Stack, ensure, file_identity};
+
+impl Stack {
+    /// Starts the lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
+    /// with the token in [`Lab::token_file`].
+    ///
+    /// # Errors
+    /// The host does not get ready; the error shows the end of its log.
+    pub async fn lab_up(&self, progress: Progress<'_>) -> Result<()> {
+        let lab = self.lab()?;
+        lab.network_up()?;
+        lab.prepare()?;
+        self.write_agent_config(&lab)?;
+        let part = lab.part();
+        if part.running().is_none() {
+            lab.forget_ready();
+        }
+        match part.ensure()? {
+            Change::Unchanged => self.refresh_agent(&lab, progress)?,
+            Change::Started => progress("lab host started"),
+            Change::Restarted => progress("lab host restarted: its scripts changed"),
+        }
+        self.remember_agent(&lab)?;
+        part.wait_ready(&self.health).await?;
+        for index in 0..lab::SLOTS {
+            let forward = self.forward(&lab, index);
+            ensure(&forward, progress)?;
+            forward.wait_ready(&self.health).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn forward(&self, lab: &Lab, index: u16) -> Part {
+        let port = self.options.instance.ssh_port(index);
+        let listen = SocketAddr::from(([127, 0, 0, 1], port));
+        let target = SocketAddr::new(lab.host_address(), port);
+        let mut part = Part::new(
+            &self.options.root,
+            &format!("forward-{index}"),
+            self.program("gpuaas-dev"),
+            Probe::Process,
+        )
+        .arg("forward")
+        .arg(listen.to_string())
+        .arg(target.to_string());
+        part.address = listen.to_string();
+        part
+    }
+
+    fn write_agent_config(&self, lab: &Lab) -> Result<()> {
+        let secrets = self.options.root.join("secrets");
+        let setting = self.setting(&secrets, PathBuf::new())?;
+        let folder = self.options.root.join("lab");
+        let mut file = setting.agent(lab.agent_address(), &lab.agent_folder());
+        let disks = lab.disks()?.into_iter().map(|disk| {
+            section([
+                ("id", text(disk.id.to_string())),
+                ("backing_file", path(&disk.file)),
+            ])
+        });
+        let own = table([
+            ("state_dir", path(&lab.agent_folder())),
+            ("advertised_address", text(lab.agent_address().to_string())),
+            (
+                "profile",
+                section([
+                    ("name", text("lab")),
+                    ("lab", Value::from(true)),
+                    ("hypervisor", text("qemu")),
+                    ("cpu_model", text("qemu64")),
+                ]),
+            ),
+            (
+                "network",
+                section([
+                    ("bridge", text("ovsbr0")),
+                    ("bridge_kind", text("ovs")),
+                    ("datapath", text("netdev")),
+                    ("gateway", text("10.100.0.1/24")),
+                ]),
+            ),
+            (
+                "dhcp",
+                section([
+                    ("hosts_dir", path(&folder.join("run/dnsmasq.d"))),
+                    ("leases_file", path(&folder.join("run/dnsmasq.leases"))),
+                    ("pid_file", path(&folder.join("run/dnsmasq.pid"))),
+                ]),
+            ),
+            (
+                "images",
+                section([("cache_dir", path(&folder.join("image-cache")))]),
+            ),
+            (
+                "relay",
+                section([("key_file", path(&folder.join("terminal/id_ed25519")))]),
+            ),
+            (
+                "access",
+                section([
+                    ("host", text("127.0.0.1")),
+                    (
+                        "port_base",
+                        Value::from(i64::from(self.options.instance.ssh_port(0))),
+                    ),
+                ]),
+            ),
+            (
+                "enrolment",
+                section([("token_file", path(&lab.token_file()))]),
+            ),
+            ("lab_disks", Value::Array(disks.collect())),
+        ]);
+        file.insert("agent".to_owned(), Value::Table(own));
+        let text = toml::to_string(&file).map_err(|error| Error::other(error.to_string()))?;
+        paths::write_with_mode(&lab.agent_config(), text.as_bytes(), 0o644)
+    }
+
+    /// Restarts the agent alone when only its program or settings changed: guests keep running.
+    fn refresh_agent(&self, lab: &Lab, progress: Progress<'_>) -> Result<()> {
+        let known = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
+        if known == self.agent_fingerprint(lab)? {
+            return Ok(());
+        }
+        if let Some(agent) = lab.agent_process() {
+            agent.stop(Signal::SIGTERM, Duration::from_secs(15));
+            progress("agent restarted: its program or settings changed");
+        }
+        Ok(())
+    }
+
+    fn remember_agent(&self, lab: &Lab) -> Result<()> {
+        let fingerprint = self.agent_fingerprint(lab)?;
+        paths::write_with_mode(&self.agent_stamp(), fingerprint.as_bytes(), 0o644)
+    }
+
+    fn agent_fingerprint(&self, lab: &Lab) -> Result<String> {
+        let config = lab.agent_config();
+        let config = std::fs::read_to_string(&config).map_err(Error::file("read", &config))?;
+        let program = file_identity(&self.program("gpuaas-node-agent"))?;
+        Ok(format!("{program:?}\n{config}"))
+    }
+
+    fn agent_stamp(&self) -> PathBuf {
+        self.options.root.join("pids/agent.stamp")
+    }
+}

@@ -1,0 +1,106 @@
+//! The lab host comes up as a GPU node does, keeps what a host keeps, and leaves nothing behind.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gpuaas_dev::lab::Lab;
+use gpuaas_dev::ports::ClaimedInstance;
+use gpuaas_dev::process::{run, wait_until};
+use gpuaas_dev::stack::{Change, Health};
+use gpuaas_dev::{ca, paths};
+use nix::sys::signal::Signal;
+
+/// Stands in for the agent: the host only has to start it and start it again.
+fn agent(folder: &Path) -> PathBuf {
+    let (program, script) = (folder.join("bin/agent"), folder.join("agent"));
+    paths::ensure_dir(&folder.join("bin")).unwrap();
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    // the host calls it with --config FILE, which sleep does not know
+    std::fs::write(
+        &script,
+        format!("#!/bin/sh\nexec {} 600\n", program.display()),
+    )
+    .unwrap();
+    for file in [&program, &script] {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    script
+}
+
+/// Ends the host also when the test fails.
+struct Down<'a>(&'a Lab);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        self.0.down();
+    }
+}
+
+#[tokio::test]
+async fn lab_host_comes_up_restarts_its_agent_and_leaves_nothing() {
+    let claimed = ClaimedInstance::claim().unwrap();
+    let root = paths::run_dir().join(format!("test/lab-{}", claimed.instance().number()));
+    paths::ensure_dir(&root.join("pids")).unwrap();
+    let health = Health::new(&ca::Authority::open(&root.join("pki"), 1).unwrap()).unwrap();
+    let lab = Lab::new(&root, claimed.instance(), agent(&root));
+    // a test that was killed may have left this instance's host
+    lab.down();
+    let _down = Down(&lab);
+
+    let interfaces = || run("ip", &["-o", "-4", "addr", "show", "scope", "global"]).unwrap();
+    let before = interfaces();
+    lab.network_up().unwrap();
+    lab.network_up().unwrap();
+    lab.prepare().unwrap();
+    let part = lab.part();
+    assert_eq!(part.ensure().unwrap(), Change::Started);
+    part.wait_ready(&health).await.unwrap();
+    assert_eq!(part.ensure().unwrap(), Change::Unchanged);
+
+    assert!(
+        lab.exec("ovs-vsctl", &["list-br"])
+            .unwrap()
+            .contains("ovsbr0")
+    );
+    assert!(
+        lab.exec("ip", &["-o", "addr", "show", "dev", "ovsbr0"])
+            .unwrap()
+            .contains("10.100.0.1/24")
+    );
+    assert!(
+        lab.exec("nft", &["list", "ruleset"])
+            .unwrap()
+            .contains("masquerade")
+    );
+    lab.exec("virsh", &["-q", "-c", "qemu:///system", "version"])
+        .unwrap();
+    let listener = TcpListener::bind((lab.machine_address(), 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("exec 3<>/dev/tcp/{}/{port}", lab.machine_address());
+    lab.exec("bash", &["-c", &connect]).unwrap();
+
+    assert!(wait_until(Duration::from_secs(10), || lab
+        .agent_process()
+        .is_some()));
+    let first = lab.agent_process().unwrap();
+    first.stop(Signal::SIGKILL, Duration::from_secs(5));
+    let restarted = || lab.agent_process().is_some_and(|agent| agent != first);
+    assert!(
+        wait_until(Duration::from_secs(10), restarted),
+        "the host starts its agent again"
+    );
+
+    for disk in lab.disks().unwrap() {
+        assert!(disk.device().unwrap().is_some());
+    }
+
+    lab.down();
+    assert!(part.running().is_none());
+    for disk in lab.disks().unwrap() {
+        assert_eq!(disk.device().unwrap(), None);
+    }
+    assert_eq!(interfaces(), before);
+    std::fs::remove_dir_all(&root).unwrap();
+}

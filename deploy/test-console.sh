@@ -1,0 +1,18 @@
+#!/bin/bash
+# Drives the console in a real Chromium against a stack of its own: make test-console. Screenshots stay below .run;
+# with a name for the allocation they are fit for the documentation: deploy/test-console.sh vivid-otter
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$PWD/.run/test/console
+instance=62
+if [ ! -x /usr/bin/chromium ]; then
+    echo "test-console: installing chromium"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null
+fi
+stack() { target/debug/gpuaas-dev "$1" --root "$folder" --instance "$instance" "${@:2}"; }
+trap 'stack down --purge > /dev/null' EXIT
+trap 'exit 130' INT TERM
+# so that there is something to replay
+export GPUAAS__TERMINAL_GATEWAY__RECORDING__DEFAULT=required
+stack up --no-slice --no-approval
+node clients/console/e2e/run.mjs "$(sed -n 's/^api = "\(.*\)"/\1/p' "$folder/profile.toml")" "$folder-screenshots" "${1:-}"

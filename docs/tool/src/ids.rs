@@ -1,0 +1,160 @@
+//! Requirement ids, and where they are named in text.
+use std::fmt;
+
+/// Groups of requirement ids in the order of the traceability page: incidents first.
+pub const GROUPS: [&str; 16] = [
+    "INC", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "CON", "GAP", "REF",
+];
+
+/// A requirement id, for example INC-12. Orders by group as in [`GROUPS`], then by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id {
+    group: usize,
+    number: u16,
+}
+
+impl Id {
+    /// The id of a group and a number; `None` for an unknown group.
+    pub fn new(group: &str, number: u16) -> Option<Self> {
+        let group = GROUPS.iter().position(|known| *known == group)?;
+        Some(Self { group, number })
+    }
+
+    /// Parses "INC-12".
+    pub fn parse(text: &str) -> Option<Self> {
+        let (group, number) = text.split_once('-')?;
+        Self::new(group, number.parse().ok()?)
+    }
+
+    /// Name of the group, for example "INC".
+    pub fn group(self) -> &'static str {
+        GROUPS[self.group]
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:02}", self.group(), self.number)
+    }
+}
+
+/// Ids that the name of a test starts with: `inc_12_d_62_refuses` names INC-12 and D-62.
+pub fn of_test_name(name: &str) -> Vec<Id> {
+    let mut ids = Vec::new();
+    let mut parts = name.split('_');
+    while let (Some(group), Some(number)) = (parts.next(), parts.next()) {
+        let lower = group.chars().all(|c| c.is_ascii_lowercase());
+        let id = number
+            .parse()
+            .ok()
+            .filter(|_| lower && is_digits(number))
+            .and_then(|number| Id::new(&group.to_ascii_uppercase(), number));
+        match id {
+            Some(id) => ids.push(id),
+            None => break,
+        }
+    }
+    ids
+}
+
+/// Ids named in prose, with ranges such as `A-56..A-58` spelled out.
+pub fn mentioned(text: &str) -> Vec<Id> {
+    let mut ids: Vec<Id> = Vec::new();
+    let mut rest = text;
+    let mut before = None;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_uppercase()) {
+        before = rest[..start].chars().next_back().or(before);
+        let word = &rest[start..];
+        let joined = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        match leading(word).filter(|_| !joined) {
+            Some((first, length)) => {
+                rest = &word[length..];
+                before = word[..length].chars().next_back();
+                let last = rest
+                    .strip_prefix("..")
+                    .and_then(leading)
+                    .filter(|(last, _)| last.group == first.group && last.number > first.number);
+                if let Some((last, length)) = last {
+                    ids.extend((first.number..=last.number).map(|number| Id { number, ..first }));
+                    rest = &rest[2 + length..];
+                } else {
+                    ids.push(first);
+                }
+            }
+            None => {
+                before = word.chars().next();
+                rest = &word[1..];
+            }
+        }
+    }
+    ids
+}
+
+/// The id that `text` starts with, and its length.
+fn leading(text: &str) -> Option<(Id, usize)> {
+    let letters = text.chars().take_while(char::is_ascii_uppercase).count();
+    let number = text[letters..].strip_prefix('-')?;
+    let digits = number.chars().take_while(char::is_ascii_digit).count();
+    let ends = !number[digits..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let id = Id::new(&text[..letters], number[..digits].parse().ok()?)?;
+    (ends && (2..=3).contains(&digits)).then_some((id, letters + 1 + digits))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(ids: &[Id]) -> String {
+        ids.iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn test_names_carry_leading_ids() {
+        for (name, expected) in [
+            ("inc_12_mounted_child_partition_refused", "INC-12"),
+            ("inc_12_d_62_refused", "INC-12 D-62"),
+            ("a_07_token_is_not_in_the_image", "A-07"),
+            ("a_token_works_once", ""),
+            ("refuses_inc_12", ""),
+            ("z_12_unknown_group", ""),
+            ("c_", ""),
+            ("INC_12_upper_case", ""),
+        ] {
+            assert_eq!(names(&of_test_name(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn prose_names_ids_and_ranges() {
+        for (text, expected) in [
+            ("refused (INC-12, D-62).", "INC-12 D-62"),
+            ("advisory (A-56..A-58)", "A-56 A-57 A-58"),
+            ("UTF-8 and SHA-256, P-256, XA-12", ""),
+            ("A-12b B-1 A-1234", ""),
+            ("/A-117/", "A-117"),
+            ("A-58..B-60", "A-58 B-60"),
+            ("größe A-02", "A-02"),
+        ] {
+            assert_eq!(names(&mentioned(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn incidents_come_first() {
+        let mut ids = [
+            Id::parse("CON-01").expect("id"),
+            Id::parse("A-100").expect("id"),
+            Id::parse("A-11").expect("id"),
+            Id::parse("INC-43").expect("id"),
+        ];
+        ids.sort();
+        assert_eq!(names(&ids), "INC-43 A-11 A-100 CON-01");
+    }
+}

@@ -1,0 +1,39 @@
+//! The generated reference pages: one generator per page, each a function of the contract or of sources.
+use std::path::Path;
+
+use crate::Result;
+use crate::page::Page;
+
+mod api;
+mod contract;
+mod data;
+mod errors;
+mod messages;
+mod settings;
+#[cfg(feature = "workflows")]
+mod workflows;
+
+/// All reference pages.
+///
+/// # Errors
+/// An unreadable source file.
+pub fn pages(root: &Path) -> Result<Vec<Page>> {
+    let page = |name: &str, text: String| Page {
+        path: format!("docs/reference/{name}.md"),
+        text,
+    };
+    let pool = gpuaas_proto::pool();
+    Ok(vec![
+        page("http-api", api::http(pool)),
+        page("internal-api", api::internal(pool)),
+        page("messages", messages::page(pool)),
+        page("errors", errors::page(pool)),
+        page("settings", settings::page(root)?),
+        page("data-model", data::page(root)?),
+        #[cfg(feature = "workflows")]
+        page(
+            "workflows",
+            workflows::page(&gpuaas_allocation::step_tables()),
+        ),
+    ])
+}

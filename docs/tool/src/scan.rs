@@ -1,0 +1,377 @@
+//! Finds requirement ids in source files: in names of tests, in comments of tests, in comments of code.
+use std::path::Path;
+
+use crate::ids::{self, Id};
+use crate::{Error, Result};
+
+/// Folders that hold no source of ours. `docs` names ids as examples and in the generated page itself.
+const SKIPPED: [&str; 6] = [
+    ".git",
+    ".run",
+    "docs",
+    "node_modules",
+    "target",
+    "third_party",
+];
+
+/// A place that names an id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mention {
+    /// What is named.
+    pub id: Id,
+    /// File below the root.
+    pub file: String,
+    /// The test that names it; `None` for code.
+    pub test: Option<String>,
+}
+
+/// All mentions below the root, in order and each once.
+///
+/// # Errors
+/// [`Error::File`] for what cannot be read.
+pub fn tree(root: &Path) -> Result<Vec<Mention>> {
+    let mut mentions = Vec::new();
+    for file in files(root)? {
+        mentions.extend(source(&file, &crate::read(&root.join(&file))?));
+    }
+    mentions.sort();
+    mentions.dedup();
+    Ok(mentions)
+}
+
+/// All source files below the root, in order.
+///
+/// # Errors
+/// [`Error::File`] for a folder that cannot be read.
+pub fn files(root: &Path) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    sources(root, root, &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+fn sources(root: &Path, folder: &Path, found: &mut Vec<String>) -> Result<()> {
+    let error = |source| Error::File {
+        path: folder.display().to_string(),
+        source,
+    };
+    for entry in std::fs::read_dir(folder).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let path = entry.path();
+        let kind = entry.file_type().map_err(error)?;
+        let name = entry.file_name();
+        if kind.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) {
+            sources(root, &path, found)?;
+        } else if kind.is_file() && language(&path).is_some() {
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            found.push(below.display().to_string());
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Language {
+    #[default]
+    Rust,
+    Sql,
+    Shell,
+    Proto,
+    TypeScript,
+}
+
+fn language(path: &Path) -> Option<Language> {
+    match path.extension()?.to_str()? {
+        "rs" => Some(Language::Rust),
+        "sql" => Some(Language::Sql),
+        "sh" => Some(Language::Shell),
+        "proto" => Some(Language::Proto),
+        "ts" | "tsx" | "mjs" => Some(Language::TypeScript),
+        _ => None,
+    }
+}
+
+/// Mentions in one source file, in order.
+pub fn source(file: &str, text: &str) -> Vec<Mention> {
+    let Some(language) = language(Path::new(file)) else {
+        return Vec::new();
+    };
+    let mut scan = Scan {
+        file,
+        language,
+        tests_only: is_test_file(file),
+        ..Scan::default()
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    for (number, line) in lines.iter().enumerate() {
+        scan.line(line, lines.get(number + 1).copied().unwrap_or_default());
+    }
+    let above = std::mem::take(&mut scan.above);
+    scan.name(&above);
+    scan.mentions.sort();
+    scan.mentions
+}
+
+/// Whether everything in the file is there for tests.
+fn is_test_file(file: &str) -> bool {
+    let path = Path::new(file);
+    let stem = path
+        .file_stem()
+        .and_then(|s| s.to_str())
+        .unwrap_or_default();
+    path.components()
+        .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "e2e")
+        || matches!(stem, "tests" | "test")
+        || stem.ends_with("_test")
+        || stem.ends_with("_tests")
+        || stem.ends_with(".test")
+        || stem.ends_with(".spec")
+}
+
+/// State of a scan. It relies on formatted sources: a block ends at a brace as deep as its beginning.
+#[derive(Default)]
+struct Scan<'a> {
+    file: &'a str,
+    language: Language,
+    /// The whole file is for tests.
+    tests_only: bool,
+    /// Ids in the comment block that ends on the line before.
+    above: Vec<Id>,
+    /// The attributes above say that the next function is a test.
+    marked: bool,
+    /// Inside an attribute that spans lines.
+    in_attribute: bool,
+    /// Closing line of the test module the scan is in.
+    module_end: Option<String>,
+    /// Name and closing line of the test the scan is in.
+    test: Option<(String, String)>,
+    mentions: Vec<Mention>,
+}
+
+impl Scan<'_> {
+    fn line(&mut self, line: &str, next: &str) {
+        let trimmed = line.trim_start();
+        let comment = comment(self.language, trimmed);
+        let ids = comment.map(ids::mentioned).unwrap_or_default();
+        let whole = comment.is_some_and(|text| trimmed.len() - text.len() <= 3);
+        if whole && self.test.is_none() {
+            self.above.extend(ids);
+            return;
+        }
+        self.name(&ids);
+        if whole || self.attribute(trimmed) {
+            return;
+        }
+        let indent = &line[..line.len() - trimmed.len()];
+        if let Some(name) = self.function(trimmed) {
+            let mut ids = std::mem::take(&mut self.above);
+            ids.extend(ids::of_test_name(&name));
+            ids.extend(ids::mentioned(&name));
+            self.test = Some((name, format!("{indent}{}", self.closing())));
+            self.name(&ids);
+        }
+        let above = std::mem::take(&mut self.above);
+        self.name(&above);
+        self.marked = false;
+        if trimmed == "#[cfg(test)]" && next.trim_end().ends_with('{') {
+            self.module_end = Some(format!("{indent}}}"));
+        }
+        if self.test.as_ref().is_some_and(|(_, end)| end == line) {
+            self.test = None;
+        }
+        if self.module_end.as_deref() == Some(line) {
+            self.module_end = None;
+        }
+    }
+
+    /// Records ids for the test the scan is in, or for code; helpers of tests count for nothing.
+    fn name(&mut self, ids: &[Id]) {
+        let test = self.test.as_ref().map(|(name, _)| name.clone());
+        if test.is_none() && (self.tests_only || self.module_end.is_some()) {
+            return;
+        }
+        self.mentions.extend(ids.iter().map(|id| Mention {
+            id: *id,
+            file: self.file.to_owned(),
+            test: test.clone(),
+        }));
+    }
+
+    /// Whether the line is part of an attribute; notes those that mark a test.
+    fn attribute(&mut self, trimmed: &str) -> bool {
+        if self.language != Language::Rust || trimmed == "#[cfg(test)]" {
+            return false;
+        }
+        if let Some(attribute) = trimmed.strip_prefix("#[") {
+            let path = attribute.split(['(', ']', ' ']).next().unwrap_or_default();
+            let last = path.rsplit("::").next().unwrap_or_default();
+            self.marked |= last == "test" || last.ends_with("_test");
+            self.in_attribute = !trimmed.ends_with(']');
+            return true;
+        }
+        let inside = self.in_attribute;
+        if inside && trimmed.ends_with(")]") {
+            self.in_attribute = false;
+        }
+        inside
+    }
+
+    /// Name of the test that begins on this line.
+    fn function(&self, trimmed: &str) -> Option<String> {
+        match self.language {
+            Language::Rust if self.marked => {
+                let after = trimmed
+                    .strip_prefix("fn ")
+                    .or_else(|| trimmed.split_once(" fn ").map(|(_, after)| after))?;
+                identifier(after)
+            }
+            Language::Shell => {
+                let (name, _) = trimmed.split_once("()")?;
+                (!ids::of_test_name(name).is_empty()).then(|| name.to_owned())
+            }
+            Language::TypeScript => {
+                let call = trimmed.strip_prefix("await ").unwrap_or(trimmed);
+                let call = call
+                    .strip_prefix("test(")
+                    .or_else(|| trimmed.strip_prefix("it("))?;
+                let quote = call
+                    .chars()
+                    .next()
+                    .filter(|c| matches!(c, '"' | '\'' | '`'))?;
+                call[1..].split(quote).next().map(str::to_owned)
+            }
+            _ => None,
+        }
+    }
+
+    /// How a test's block ends.
+    fn closing(&self) -> &'static str {
+        match self.language {
+            Language::TypeScript => "});",
+            _ => "}",
+        }
+    }
+}
+
+fn identifier(text: &str) -> Option<String> {
+    let name: String = text
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The comment on a line, without its marker.
+fn comment(language: Language, trimmed: &str) -> Option<&str> {
+    let marker = match language {
+        Language::Rust | Language::Proto | Language::TypeScript => "//",
+        Language::Sql => "--",
+        Language::Shell => "#",
+    };
+    // "https://" is not a comment
+    let start = if trimmed.starts_with(marker) {
+        0
+    } else {
+        trimmed.find(&format!(" {marker}"))? + 1
+    };
+    let text = &trimmed[start + marker.len()..];
+    Some(text.strip_prefix(['/', '!']).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(file: &str, text: &str) -> Vec<String> {
+        source(file, text)
+            .into_iter()
+            .map(|mention| match mention.test {
+                Some(test) => format!("{} {test}", mention.id),
+                None => mention.id.to_string(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rust_code_and_tests_are_told_apart() {
+        let text = r#"
+//! The rule (A-01).
+/// Follows B-02.
+pub fn rule() {
+    let url = "https://A-03"; // C-04
+}
+
+#[cfg(test)]
+mod tests {
+    /// A helper about A-05.
+    fn helper() {}
+
+    /// Pins A-06.
+    #[tokio::test(
+        flavor = "multi_thread"
+    )]
+    async fn inc_12_d_62_refused() {
+        // and A-07
+        helper();
+    }
+
+    fn d_01_not_a_test() {}
+}
+
+/// Back in code: A-08.
+pub fn code() {}
+"#;
+        assert_eq!(
+            found("services/x/src/a.rs", text),
+            [
+                "INC-12 inc_12_d_62_refused",
+                "A-01",
+                "A-06 inc_12_d_62_refused",
+                "A-07 inc_12_d_62_refused",
+                "A-08",
+                "B-02",
+                "C-04",
+                "D-62 inc_12_d_62_refused",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_test_module_in_another_file_does_not_hide_code() {
+        let text = "#[cfg(test)]\nmod tests;\n\n/// A-01\npub fn code() {}\n";
+        assert_eq!(found("services/x/src/a.rs", text), ["A-01"]);
+    }
+
+    #[test]
+    fn helpers_of_test_files_count_for_nothing() {
+        let text = "/// A-01\nfn helper() {}\n\n#[test]\nfn a_02_holds() {\n}\n";
+        assert_eq!(found("tests/tests/x.rs", text), ["A-02 a_02_holds"]);
+    }
+
+    #[test]
+    fn other_languages_are_read_by_their_comments() {
+        for (file, text, expected) in [
+            ("m/1.sql", "-- A-01\nselect 'A-02'; -- A-03\n", "A-01 A-03"),
+            (
+                "d/x.sh",
+                "# A-01\ninc_28_lints() {\n  true # A-02\n}\n# A-03\n",
+                "INC-28 inc_28_lints|A-01 inc_28_lints|A-02 inc_28_lints|A-03",
+            ),
+            ("p/x.proto", "// A-01\nstring a = 1; // A-02\n", "A-01 A-02"),
+            (
+                "c/x.test.ts",
+                "test(\"INC-12 is refused\", () => {\n  // A-02\n});\n// A-03\n",
+                "INC-12 INC-12 is refused|A-02 INC-12 is refused",
+            ),
+            (
+                "c/e2e/run.mjs",
+                "// A-01\ntry {\n  await test(\"h_04_is_shown\", async () => {\n    page.on(); // A-02\n  });\n}\n",
+                "A-02 h_04_is_shown|H-04 h_04_is_shown",
+            ),
+            ("c/x.txt", "A-01", ""),
+        ] {
+            let separator = if expected.contains('|') { "|" } else { " " };
+            assert_eq!(found(file, text).join(separator), expected, "{file}");
+        }
+    }
+}

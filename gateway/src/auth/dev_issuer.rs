@@ -1,0 +1,249 @@
+//! The embedded issuer of development: signs tokens from a key file and publishes its public key.
+//!
+//! It exists so that the first start needs no identity provider. It is off unless configured, and a
+//! token of it is checked by the same code as any other issuer's.
+use std::path::PathBuf;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use gpuaas_kit::config::{ConfigError, read_secret};
+use jiff::Timestamp;
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, CommonParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm,
+    OctetKeyPairParameters, OctetKeyPairType, PublicKeyUse, ThumbprintHash,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use crate::secret_file;
+
+/// Settings of the embedded issuer.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DevIssuerSettings {
+    /// Ed25519 private key, PKCS#8 PEM, mode 0600.
+    pub key_file: PathBuf,
+    /// The `iss` claim.
+    #[serde(default = "default_issuer")]
+    pub issuer: String,
+    /// The `aud` claim.
+    #[serde(default = "default_audience")]
+    pub audience: String,
+}
+
+fn default_issuer() -> String {
+    "https://dev.gpuaas.localhost".to_owned()
+}
+
+fn default_audience() -> String {
+    "gpuaas".to_owned()
+}
+
+/// Why the embedded issuer cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum DevIssuerError {
+    /// The key file.
+    #[error(transparent)]
+    File(#[from] ConfigError),
+    /// The file is no Ed25519 key.
+    #[error("{path} is not an Ed25519 private key in PKCS#8 PEM")]
+    Key {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A new key cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Signing failed.
+    #[error("cannot sign a token")]
+    Sign(#[from] jsonwebtoken::errors::Error),
+}
+
+/// What a token of the embedded issuer says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Claims {
+    iss: String,
+    aud: String,
+    sub: String,
+    iat: i64,
+    nbf: i64,
+    exp: i64,
+}
+
+/// The embedded issuer.
+pub struct DevIssuer {
+    settings: DevIssuerSettings,
+    key: EncodingKey,
+    public: Jwk,
+}
+
+impl DevIssuer {
+    /// Reads the key file.
+    ///
+    /// # Errors
+    /// Unreadable, exposed to others, or not a key.
+    pub fn open(settings: DevIssuerSettings) -> Result<Self, DevIssuerError> {
+        let pem = read_secret("gateway.dev_issuer.key_file", &settings.key_file)?;
+        let (key, public) = parse(&pem).ok_or_else(|| DevIssuerError::Key {
+            path: settings.key_file.clone(),
+        })?;
+        Ok(Self {
+            settings,
+            key,
+            public,
+        })
+    }
+
+    /// Like [`DevIssuer::open`], but makes the key when the file does not exist.
+    ///
+    /// # Errors
+    /// Unreadable, exposed to others, not a key, or not writable.
+    pub fn open_or_create(settings: DevIssuerSettings) -> Result<Self, DevIssuerError> {
+        if !settings.key_file.exists() {
+            let pem = new_key().ok_or_else(|| DevIssuerError::Key {
+                path: settings.key_file.clone(),
+            })?;
+            match secret_file::create(&settings.key_file, &pem) {
+                // another process was faster; its key is the key
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(source) => {
+                    return Err(DevIssuerError::Write {
+                        path: settings.key_file,
+                        source,
+                    });
+                }
+                Ok(()) => {}
+            }
+        }
+        Self::open(settings)
+    }
+
+    /// Seconds that a token of this issuer for this subject still lives; `None` for any other text.
+    pub fn remaining_seconds(&self, token: &str, subject: &str, now: Timestamp) -> Option<i64> {
+        let key = DecodingKey::from_jwk(&self.public).ok()?;
+        let mut validation = Validation::new(Algorithm::EdDSA);
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_audience(&[&self.settings.audience]);
+        let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation)
+            .ok()?
+            .claims;
+        (claims.sub == subject).then_some(claims.exp - now.as_second())
+    }
+
+    /// The `iss` of its tokens.
+    pub fn issuer(&self) -> &str {
+        &self.settings.issuer
+    }
+
+    /// The `aud` of its tokens.
+    pub fn audience(&self) -> &str {
+        &self.settings.audience
+    }
+
+    /// Its public key, as served at `/.well-known/jwks.json`.
+    pub fn key_set(&self) -> JwkSet {
+        JwkSet {
+            keys: vec![self.public.clone()],
+        }
+    }
+
+    /// Signs a token for a subject, valid from `now` for `seconds`.
+    ///
+    /// # Errors
+    /// Signing failed.
+    pub fn sign(
+        &self,
+        subject: &str,
+        now: Timestamp,
+        seconds: i64,
+    ) -> Result<String, DevIssuerError> {
+        let now = now.as_second();
+        let claims = Claims {
+            iss: self.settings.issuer.clone(),
+            aud: self.settings.audience.clone(),
+            sub: subject.to_owned(),
+            iat: now,
+            nbf: now,
+            exp: now + seconds,
+        };
+        let header = Header {
+            kid: self.public.common.key_id.clone(),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        Ok(jsonwebtoken::encode(&header, &claims, &self.key)?)
+    }
+}
+
+impl std::fmt::Debug for DevIssuer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DevIssuer")
+            .field("issuer", &self.settings.issuer)
+            .finish_non_exhaustive()
+    }
+}
+
+fn parse(pem: &str) -> Option<(EncodingKey, Jwk)> {
+    let key = EncodingKey::from_ed_pem(pem.as_bytes()).ok()?;
+    // accepts PKCS#8 with and without the public half, as different tools write it
+    let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.as_bytes()).ok()?;
+    let mut public = Jwk {
+        common: CommonParameters {
+            key_algorithm: Some(KeyAlgorithm::EdDSA),
+            public_key_use: Some(PublicKeyUse::Signature),
+            ..Default::default()
+        },
+        algorithm: AlgorithmParameters::OctetKeyPair(OctetKeyPairParameters {
+            key_type: OctetKeyPairType::OctetKeyPair,
+            curve: EllipticCurve::Ed25519,
+            x: URL_SAFE_NO_PAD.encode(pair.public_key().as_ref()),
+        }),
+    };
+    public.common.key_id = Some(public.thumbprint(ThumbprintHash::SHA256).ok()?);
+    Some((key, public))
+}
+
+/// Makes a private key in PKCS#8 PEM.
+fn new_key() -> Option<String> {
+    let document = Ed25519KeyPair::generate()
+        .and_then(|pair| pair.to_pkcs8v1())
+        .ok()?;
+    let body = STANDARD.encode(document.as_ref());
+    let lines: Vec<&str> = body
+        .as_bytes()
+        .chunks(64)
+        .filter_map(|line| std::str::from_utf8(line).ok())
+        .collect();
+    Some(format!(
+        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+        lines.join("\n")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_its_tokens_live_as_long_as_they_say() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let settings = DevIssuerSettings {
+            key_file: dir.path().join("key.pem"),
+            issuer: default_issuer(),
+            audience: default_audience(),
+        };
+        let first = DevIssuer::open_or_create(settings.clone()).expect("made");
+        let again = DevIssuer::open_or_create(settings).expect("opened");
+        assert_eq!(first.key_set(), again.key_set());
+        let now = Timestamp::now();
+        let token = first.sign("alice", now, 600).expect("signed");
+        assert_eq!(again.remaining_seconds(&token, "alice", now), Some(600));
+        assert_eq!(again.remaining_seconds(&token, "bob", now), None);
+        assert_eq!(again.remaining_seconds("rubbish", "alice", now), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! The subcommands beside serving: print the document, seed the first rows, sign a development token.
+mod bootstrap;
+mod token;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use gpuaas_kit::config::{self, Settings};
+
+use crate::Config;
+
+/// The edge of GPUaaS: JSON over HTTP outside, gRPC inside. Without a subcommand it serves.
+#[derive(Parser)]
+#[command(name = "gpuaas-gateway", version)]
+struct Cli {
+    #[command(flatten)]
+    flags: ConfigFlags,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// The flags of the common configuration.
+#[derive(Args, Clone, Debug)]
+struct ConfigFlags {
+    /// Configuration file in TOML; later files win.
+    #[arg(long = "config", value_name = "FILE", global = true)]
+    config: Vec<PathBuf>,
+    /// One setting, as section.key=value; wins over files and environment.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
+    set: Vec<String>,
+}
+
+impl ConfigFlags {
+    fn load(&self) -> anyhow::Result<(Settings, Config)> {
+        Ok(config::load_service("gateway", &self.config, &self.set)?)
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the OpenAPI document of the API.
+    Openapi,
+    /// Create organisation, project, an administrator and a user, and write their development tokens to files.
+    /// Repeating it changes nothing.
+    Bootstrap(bootstrap::Flags),
+    /// Sign a development token for a registered principal and write it to a file.
+    Token(token::Flags),
+}
+
+/// Runs the subcommand of the command line; `None` when the process is to serve.
+pub fn run() -> Option<ExitCode> {
+    let cli = Cli::parse();
+    let command = cli.command?;
+    let outcome = match command {
+        Command::Openapi => openapi(),
+        Command::Bootstrap(flags) => block_on(bootstrap::run(&cli.flags, &flags)),
+        Command::Token(flags) => block_on(token::run(&cli.flags, &flags)),
+    };
+    Some(match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gpuaas-gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+fn openapi() -> anyhow::Result<()> {
+    println!("{}", crate::openapi_text()?);
+    Ok(())
+}

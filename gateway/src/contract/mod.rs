@@ -1,0 +1,4 @@
+//! What the gateway knows of the contract, read once from the descriptors: routes and who may call them.
+pub mod access;
+pub mod route;
+pub mod template;

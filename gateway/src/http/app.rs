@@ -1,0 +1,171 @@
+//! The router: the API, the console, the document, keys, health; and what is done around every request.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::get;
+use gpuaas_kit::client::Peers;
+use gpuaas_kit::identity::TokenMinter;
+use gpuaas_kit::trace;
+use http::{HeaderValue, header};
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use tracing::Instrument as _;
+
+use super::call::{self, Served};
+use super::headers;
+use super::metrics::Metrics;
+use super::stream::Streams;
+use crate::auth::dev_issuer::DevIssuer;
+use crate::auth::verify::Verifier;
+use crate::console;
+use crate::contract::route::RouteTable;
+use crate::dev;
+use crate::error::ApiError;
+use crate::store;
+use crate::terminal::{self, Terminals};
+
+/// Everything a request needs.
+pub struct App {
+    /// What is served.
+    pub routes: RouteTable,
+    /// Checks tokens.
+    pub verifier: Verifier,
+    /// Makes internal tokens.
+    pub minter: TokenMinter,
+    /// Schema `edge`.
+    pub pool: PgPool,
+    /// The services.
+    pub peers: Peers,
+    /// Instruments.
+    pub metrics: Metrics,
+    /// How many API requests run at once.
+    pub in_flight: Semaphore,
+    /// Longest time a service may take.
+    pub request_timeout: Duration,
+    /// Open streams.
+    pub streams: Streams,
+    /// WebSockets of terminals.
+    pub terminals: Terminals,
+    /// `/api/openapi.json`.
+    pub openapi: String,
+    /// `/.well-known/jwks.json`, when the embedded issuer is on.
+    pub key_set: Option<String>,
+    /// The embedded issuer, when it is on.
+    pub dev: Option<DevIssuer>,
+}
+
+/// The request's id, for everything inside the router.
+#[derive(Clone, Debug)]
+pub(crate) struct Id(pub(crate) String);
+
+/// The router.
+pub fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/api/openapi.json", get(openapi))
+        .route(terminal::PATH, get(terminal::upgrade));
+    if app.key_set.is_some() {
+        router = router
+            .route("/.well-known/jwks.json", get(key_set))
+            .merge(dev::router());
+    }
+    router
+        .fallback(api)
+        .layer(middleware::from_fn(identify))
+        .with_state(app)
+}
+
+/// Gives every request an id and every answer its headers.
+async fn identify(mut request: Request, next: Next) -> Response {
+    let id = headers::request_id(request.headers());
+    request.extensions_mut().insert(Id(id.clone()));
+    let mut response = next.run(request).await;
+    headers::finish(&mut response, &id);
+    response
+}
+
+async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    if let Some(response) = console::serve(&parts) {
+        return response;
+    }
+    let id = parts
+        .extensions
+        .get::<Id>()
+        .map(|id| id.0.clone())
+        .unwrap_or_default();
+    let span = tracing::info_span!("http", method = %parts.method, request_id = %id, otel.kind = "server", otel.name = tracing::field::Empty);
+    let parent = parts
+        .headers
+        .get(trace::TRACEPARENT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    trace::set_parent(&span, parent);
+    async {
+        let served = call::serve(&app, &parts, body, &id).await;
+        let Served {
+            response,
+            route,
+            principal,
+            reason,
+        } = served;
+        tracing::Span::current().record("otel.name", format!("{} {route}", parts.method));
+        let took = started.elapsed();
+        let status = response.status();
+        app.metrics.served(&route, &parts.method, status, took);
+        if matches!(status.as_u16(), 401 | 403) {
+            app.metrics.denied(&reason);
+        }
+        tracing::info!(
+            route,
+            principal,
+            status = status.as_u16(),
+            reason,
+            took_ms = took.as_millis() as u64,
+            "serve"
+        );
+        response
+    }
+    .instrument(span)
+    .await
+}
+
+async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
+    if store::is_reachable(&app.pool).await {
+        return Response::new(Body::from("ready\n"));
+    }
+    let id = request
+        .extensions()
+        .get::<Id>()
+        .map(|id| id.0.clone())
+        .unwrap_or_default();
+    ApiError::unavailable().into_response(&id)
+}
+
+async fn openapi(State(app): State<Arc<App>>) -> Response {
+    document(app.openapi.clone())
+}
+
+async fn key_set(State(app): State<Arc<App>>) -> Response {
+    document(app.key_set.clone().unwrap_or_default())
+}
+
+fn document(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=300"),
+    );
+    response
+}

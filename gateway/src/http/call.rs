@@ -1,0 +1,210 @@
+//! One API request: authorise, read, bind, call the service, write.
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tonic::Code;
+
+use super::app::App;
+use super::authorize::authorize;
+use super::headers;
+use super::stream::{Opener, respond, resume};
+use crate::contract::route::{Lookup, Route};
+use crate::contract::template::PathVariables;
+use crate::error::{ApiError, overloaded};
+use crate::transcode::request::{bind, validate_only};
+use crate::transcode::write::{Defaults, write_message};
+use crate::upstream::{self, Envelope};
+
+/// Largest body.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// A client that sends its body slower than this is let go.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What was served, for log and metrics.
+#[derive(Debug)]
+pub struct Served {
+    /// The answer.
+    pub response: Response,
+    /// Pattern of the route; empty when there is none.
+    pub route: String,
+    /// Who called, when known.
+    pub principal: String,
+    /// Reason of a refusal; empty on success.
+    pub reason: String,
+}
+
+/// Serves one request below `/api/`.
+pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &str) -> Served {
+    let mut served = Served {
+        response: Response::new(Body::empty()),
+        route: String::new(),
+        principal: String::new(),
+        reason: String::new(),
+    };
+    match try_serve(app, parts, body, request_id, &mut served).await {
+        Ok(response) => served.response = response,
+        Err(error) => {
+            error.reason().clone_into(&mut served.reason);
+            served.response = error.into_response(request_id);
+        }
+    }
+    served
+}
+
+async fn try_serve(
+    app: &App,
+    parts: &request::Parts,
+    body: Body,
+    request_id: &str,
+    served: &mut Served,
+) -> Result<Response, ApiError> {
+    let _permit = app.in_flight.try_acquire().map_err(|_| overloaded())?;
+    let (route, path) = find(app, parts)?;
+    served.route.clone_from(&route.pattern);
+    let streams = route.method.is_server_streaming();
+    if streams && parts.method == Method::HEAD {
+        return Err(wrong_method(&parts.method, "GET"));
+    }
+    let (principal, identity) = authorize(
+        &app.verifier,
+        &app.pool,
+        &parts.headers,
+        &route.access,
+        request_id,
+    )
+    .await?;
+    served.principal.clone_from(&principal.name);
+
+    let idempotency_key = headers::idempotency_key(&parts.headers)?;
+    let body = read_body(&parts.headers, body).await?;
+    let mut message = bind(route, &path, parts.uri.query(), &body)?;
+    let mutation = route.http_method != Method::GET;
+    if mutation && idempotency_key.is_none() && !validate_only(&message) {
+        return Err(headers::idempotency_key_missing());
+    }
+
+    let now = jiff::Timestamp::now().as_second();
+    let token = app
+        .minter
+        .mint(
+            route.service,
+            &principal.name,
+            &principal.projects,
+            principal.admin,
+            now,
+        )
+        .map_err(|error| {
+            tracing::error!("mint internal token: {error}");
+            ApiError::internal()
+        })?;
+    let envelope = Envelope {
+        token,
+        request_id: request_id.to_owned(),
+        idempotency_key,
+        origin: headers::origin(&parts.headers),
+        timeout: app.request_timeout,
+    };
+    if streams {
+        resume(&mut message, &parts.headers);
+        let place = app.streams.place().ok_or_else(overloaded)?;
+        let messages = upstream::open(&app.peers, route, &message, envelope).await?;
+        let opener = Opener {
+            identity,
+            principal,
+            access: route.access.clone(),
+        };
+        let around = (
+            app.pool.clone(),
+            &parts.headers,
+            route.pattern.as_str(),
+            request_id,
+        );
+        return Ok(respond(&app.streams, place, messages, opener, around));
+    }
+    let answer = upstream::call(&app.peers, route, &message, envelope).await?;
+    let mut response = Response::new(Body::from(
+        write_message(&answer, Defaults::Write).to_text(),
+    ));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    Ok(response)
+}
+
+fn find<'a>(app: &'a App, parts: &request::Parts) -> Result<(&'a Route, PathVariables), ApiError> {
+    match app.routes.lookup(&parts.method, parts.uri.path()) {
+        Lookup::Found(route, path) => Ok((route, path)),
+        Lookup::Unknown => Err(ApiError::new(
+            Code::NotFound,
+            ErrorReason::RouteUnknown,
+            "There is nothing at this path. GET /api/openapi.json lists all paths.",
+        )),
+        Lookup::WrongMethod(others) => {
+            let allow = others
+                .iter()
+                .map(Method::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            Err(wrong_method(&parts.method, &allow))
+        }
+    }
+}
+
+fn wrong_method(method: &Method, allow: &str) -> ApiError {
+    let error = ApiError::new(
+        Code::Unimplemented,
+        ErrorReason::RouteUnknown,
+        format!("This path does not take {method}; it takes {allow}."),
+    )
+    .http(StatusCode::METHOD_NOT_ALLOWED);
+    match HeaderValue::from_str(allow) {
+        Ok(allow) => error.header(header::ALLOW, allow),
+        Err(_) => error,
+    }
+}
+
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    let malformed =
+        |message: &str| ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message);
+    let collected =
+        tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect())
+            .await
+            .map_err(|_| {
+                malformed("The body did not arrive in time.").http(StatusCode::REQUEST_TIMEOUT)
+            })?
+            .map_err(|error| {
+                if error.downcast_ref::<LengthLimitError>().is_some() {
+                    ApiError::new(
+                        Code::InvalidArgument,
+                        ErrorReason::BodyTooLarge,
+                        format!("The body is larger than {MAX_BODY_BYTES} bytes."),
+                    )
+                    .http(StatusCode::PAYLOAD_TOO_LARGE)
+                } else {
+                    malformed("The body could not be read.")
+                }
+            })?
+            .to_bytes();
+    // a browser form cannot send this type without asking first, so a foreign page cannot post for a user
+    if !collected.is_empty() && !is_json(headers) {
+        return Err(
+            malformed("The body must be sent as Content-Type: application/json.")
+                .http(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        );
+    }
+    Ok(collected)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}

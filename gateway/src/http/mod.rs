@@ -1,0 +1,8 @@
+//! The HTTP side: router, one request's way through it, headers and limits.
+pub mod app;
+pub mod authorize;
+pub mod call;
+pub mod headers;
+pub mod listener;
+pub mod metrics;
+pub mod stream;

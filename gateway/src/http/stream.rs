@@ -1,0 +1,383 @@
+//! A streaming RPC as HTTP: server-sent events for who asks for them, otherwise one JSON object per line.
+//!
+//! Nothing is collected: the next message is taken from the service when the client's connection has room for it, and
+//! the service's stream ends when the client goes. While it is open, the caller is looked at again: a stream ends with
+//! the token or the membership it was opened by. Whatever ends it after its start is its last line or event.
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use gpuaas_kit::CancellationToken;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::UpDownCounter;
+use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+use sqlx::PgPool;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tonic::Code;
+
+use crate::auth::verify::Identity;
+use crate::contract::access::{Access, Audience};
+use crate::error::ApiError;
+use crate::store::{self, Principal};
+use crate::transcode::json::Json;
+use crate::transcode::write::{Defaults, write_message};
+use crate::upstream::Messages;
+
+/// Where the browser puts the id of the last event it got.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells proxies not to collect the answer.
+const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The field of a request and of a message that says where a stream goes on.
+const RESUME_TOKEN: &str = "resume_token";
+/// What a browser waits before it opens a stream again, in milliseconds.
+const RETRY: &str = "retry: 1000\n\n";
+
+/// What the streams of this process share.
+#[derive(Debug)]
+pub struct Streams {
+    places: Arc<Semaphore>,
+    access: Duration,
+    shutdown: CancellationToken,
+    open: UpDownCounter<i64>,
+}
+
+impl Streams {
+    /// At most `max` at once, their callers looked at again every `access`, all ended at `shutdown`.
+    pub fn new(
+        max: usize,
+        access: Duration,
+        shutdown: CancellationToken,
+        open: UpDownCounter<i64>,
+    ) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(max)),
+            access: access.max(Duration::from_millis(50)),
+            shutdown,
+            open,
+        }
+    }
+
+    /// A place for one more stream.
+    pub fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+}
+
+/// Who opened a stream, and by what.
+#[derive(Debug)]
+pub struct Opener {
+    /// As the token says.
+    pub identity: Identity,
+    /// As registered when the stream was opened.
+    pub principal: Principal,
+    /// What the method demands.
+    pub access: Access,
+}
+
+impl Opener {
+    /// Whether the stream may go on for who this principal is now.
+    fn may_go_on(&self, now: Option<&Principal>) -> bool {
+        let Some(now) = now else { return false };
+        let still_member = |project| now.projects.contains(project);
+        match self.access.audience {
+            Audience::Admin => now.admin,
+            _ => self.principal.projects.iter().all(still_member),
+        }
+    }
+}
+
+/// How the stream is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Events,
+    Lines,
+}
+
+impl Form {
+    fn asked(headers: &HeaderMap) -> Self {
+        let wants_events = headers
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|range| range.split(';').next())
+            .any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
+        if wants_events {
+            Self::Events
+        } else {
+            Self::Lines
+        }
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Events => "text/event-stream",
+            Self::Lines => "application/x-ndjson",
+        })
+    }
+
+    fn message(self, message: &DynamicMessage) -> Bytes {
+        let json = write_message(message, Defaults::Write).to_text();
+        match self {
+            Self::Lines => Bytes::from(format!("{json}\n")),
+            Self::Events => {
+                let token = text_field(message, RESUME_TOKEN);
+                let id = match token.as_str() {
+                    "" => String::new(),
+                    token => format!("id: {token}\n"),
+                };
+                Bytes::from(format!("{id}event: {}\ndata: {json}\n\n", kind(message)))
+            }
+        }
+    }
+
+    fn error(self, error: &Json) -> Bytes {
+        let json = error.to_text();
+        Bytes::from(match self {
+            Self::Lines => format!("{json}\n"),
+            Self::Events => format!("event: error\ndata: {json}\n\n"),
+        })
+    }
+}
+
+/// The name of what a message holds: the member of its first oneof that is set.
+fn kind(message: &DynamicMessage) -> String {
+    let held = message.descriptor().oneofs().next().and_then(|oneof| {
+        oneof
+            .fields()
+            .find(|field| message.has_field(field))
+            .map(|field| field.name().to_owned())
+    });
+    held.unwrap_or_else(|| "message".to_owned())
+}
+
+fn text_field(message: &DynamicMessage, name: &str) -> String {
+    message
+        .get_field_by_name(name)
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Puts the id of the last event that a browser got where the request says where to go on. It wins over the address:
+/// a browser that opens a stream again repeats the address it began with.
+pub fn resume(message: &mut DynamicMessage, headers: &HeaderMap) {
+    let id = headers
+        .get(LAST_EVENT_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| !id.is_empty());
+    if let Some(id) = id
+        && message
+            .descriptor()
+            .get_field_by_name(RESUME_TOKEN)
+            .is_some()
+    {
+        message.set_field_by_name(RESUME_TOKEN, Value::String(id.to_owned()));
+    }
+}
+
+/// Counts one open stream while it lives.
+struct Counted {
+    open: UpDownCounter<i64>,
+    labels: [KeyValue; 1],
+    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.add(-1, &self.labels);
+    }
+}
+
+/// A stream under way.
+struct Running {
+    messages: Messages,
+    form: Form,
+    opener: Opener,
+    pool: PgPool,
+    expires: Instant,
+    look: Interval,
+    shutdown: CancellationToken,
+    request_id: String,
+    is_over: bool,
+    _counted: Counted,
+}
+
+/// The answer that carries a stream.
+pub fn respond(
+    streams: &Streams,
+    place: OwnedSemaphorePermit,
+    messages: Messages,
+    opener: Opener,
+    (pool, headers, route, request_id): (PgPool, &HeaderMap, &str, &str),
+) -> Response {
+    let form = Form::asked(headers);
+    let labels = [KeyValue::new("route", route.to_owned())];
+    streams.open.add(1, &labels);
+    let mut look = tokio::time::interval_at(Instant::now() + streams.access, streams.access);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let left = opener.identity.expires - jiff::Timestamp::now().as_second();
+    let running = Running {
+        messages,
+        form,
+        opener,
+        pool,
+        expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
+        look,
+        shutdown: streams.shutdown.clone(),
+        request_id: request_id.to_owned(),
+        is_over: false,
+        _counted: Counted {
+            open: streams.open.clone(),
+            labels,
+            _place: place,
+        },
+    };
+    let parts = futures::stream::unfold(running, |mut running| async move {
+        if running.is_over {
+            return None;
+        }
+        let part = running.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(part), running))
+    });
+    let body = match form {
+        Form::Lines => Body::from_stream(parts),
+        Form::Events => {
+            use futures::StreamExt as _;
+            let first = futures::stream::iter([Ok(Bytes::from_static(RETRY.as_bytes()))]);
+            Body::from_stream(first.chain(parts))
+        }
+    };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, form.content_type());
+    headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+impl Running {
+    /// The next piece of the body; nothing when the service has ended the stream.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return Some(self.last(&restarting())),
+                () = tokio::time::sleep_until(self.expires) => return Some(self.last(&expired())),
+                _ = self.look.tick() => {
+                    if self.has_lost_access().await {
+                        return Some(self.last(&lost_access()));
+                    }
+                }
+                message = self.messages.next() => return match message? {
+                    Ok(message) => Some(self.form.message(&message)),
+                    Err(error) => Some(self.last(&error)),
+                },
+            }
+        }
+    }
+
+    fn last(&mut self, error: &ApiError) -> Bytes {
+        self.is_over = true;
+        tracing::info!(
+            request_id = self.request_id,
+            principal = self.opener.principal.name,
+            reason = error.reason(),
+            "end stream"
+        );
+        self.form.error(&error.body(&self.request_id))
+    }
+
+    async fn has_lost_access(&self) -> bool {
+        match store::find_principal(&self.pool, &self.opener.identity).await {
+            Ok(now) => !self.opener.may_go_on(now.as_ref()),
+            Err(error) => {
+                // the database will answer again; until then what was true stays
+                tracing::warn!("look at the reader of a stream later: {error}");
+                false
+            }
+        }
+    }
+}
+
+fn restarting() -> ApiError {
+    ApiError::new(
+        Code::Unavailable,
+        ErrorReason::DependencyUnavailable,
+        "The gateway restarts. Open the stream again with the last resume token.",
+    )
+}
+
+fn expired() -> ApiError {
+    ApiError::new(
+        Code::Unauthenticated,
+        ErrorReason::CredentialExpired,
+        "The token has expired. Get a new one and open the stream again with the last resume token.",
+    )
+}
+
+fn lost_access() -> ApiError {
+    ApiError::new(
+        Code::PermissionDenied,
+        ErrorReason::PermissionDenied,
+        "Your access has changed. Open the stream again to see what you still may.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_is_that_which_is_asked_for() {
+        for (accept, form) in [
+            ("text/event-stream", Form::Events),
+            ("application/json, text/event-stream;q=0.9", Form::Events),
+            ("application/x-ndjson", Form::Lines),
+            ("*/*", Form::Lines),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(Form::asked(&headers), form, "{accept}");
+        }
+        assert_eq!(Form::asked(&HeaderMap::new()), Form::Lines);
+    }
+
+    #[test]
+    fn a_stream_goes_on_only_while_nothing_was_taken_from_its_reader() {
+        let project = uuid::Uuid::from_u128;
+        let principal = |admin, projects: &[u128]| Principal {
+            name: "user:a".to_owned(),
+            admin,
+            projects: projects.iter().copied().map(project).collect(),
+        };
+        let opener = |audience, who| Opener {
+            identity: Identity {
+                issuer: "i".to_owned(),
+                subject: "s".to_owned(),
+                expires: 0,
+            },
+            principal: who,
+            access: Access {
+                action: "a.b".to_owned(),
+                resource: "c".to_owned(),
+                audience,
+                callers: Vec::new(),
+            },
+        };
+        let user = opener(Audience::User, principal(false, &[1, 2]));
+        let admin = opener(Audience::Admin, principal(true, &[]));
+        for (opener, now, goes_on) in [
+            (&user, Some(principal(false, &[2, 1, 3])), true),
+            (&user, Some(principal(false, &[1])), false),
+            (&user, None, false),
+            (&admin, Some(principal(true, &[])), true),
+            (&admin, Some(principal(false, &[])), false),
+        ] {
+            assert_eq!(opener.may_go_on(now.as_ref()), goes_on, "{now:?}");
+        }
+    }
+}

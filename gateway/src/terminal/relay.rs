@@ -1,0 +1,172 @@
+//! One WebSocket: its messages to the terminal gateway and back, pings, and whether its user still has access.
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt as _, StreamExt as _};
+use gpuaas_kit::client::{REQUEST_ID, RequestId};
+use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
+use gpuaas_proto::gpuaas::internal::terminal::v1::relay_request::Message as Request;
+use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message as Answer;
+use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_client::TerminalRelayServiceClient;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+use crate::http::app::App;
+use crate::store;
+
+pub(super) use pb::Hello;
+
+/// Messages of the client that wait; a client that sends faster waits in its own socket.
+const WAITING: usize = 4;
+/// Pings without any sign of life.
+const PINGS: u32 = 3;
+/// Longest wait for the client's own goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// Code of a close that the protocol has no other for: the part behind does not answer.
+const BAD_GATEWAY: u16 = 4502;
+
+type Requests = mpsc::Sender<pb::RelayRequest>;
+
+fn request(message: Request) -> pb::RelayRequest {
+    pb::RelayRequest {
+        message: Some(message),
+    }
+}
+
+/// Carries a WebSocket until one side ends it.
+pub(super) async fn carry(app: &App, socket: WebSocket, hello: Hello) {
+    let request_id = hello.request_id.clone();
+    let (mut sink, mut source) = socket.split();
+    let (requests, stream) = mpsc::channel(WAITING);
+    let opened = REQUEST_ID
+        .scope(
+            RequestId(request_id.clone()),
+            open(app, &requests, hello, stream),
+        )
+        .await;
+    let ended = match opened {
+        Ok(answers) => {
+            let (attached, seen) = watch::channel(None);
+            tokio::select! {
+                () = from_client(&mut source, &requests, app.terminals.ping() * PINGS) => None,
+                close = to_client(&mut sink, answers, &attached, app.terminals.ping()) => close,
+                () = keep_access(app, seen, &requests) => None,
+            }
+        }
+        Err(status) => {
+            tracing::warn!(request_id, "upstream failed: {}", status.message());
+            Some(CloseFrame {
+                code: BAD_GATEWAY,
+                reason: Utf8Bytes::from_static("host_unreachable"),
+            })
+        }
+    };
+    let goodbye = async {
+        if sink.send(Message::Close(ended)).await.is_ok() {
+            while let Some(Ok(_)) = source.next().await {}
+        }
+    };
+    // a client that is gone needs no goodbye
+    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+}
+
+async fn open(
+    app: &App,
+    requests: &Requests,
+    hello: Hello,
+    stream: mpsc::Receiver<pb::RelayRequest>,
+) -> Result<Streaming<pb::RelayResponse>, Status> {
+    // the receiver is in hand
+    let _ = requests.send(request(Request::Hello(hello))).await;
+    let channel = app
+        .peers
+        .channel("terminal-gateway")
+        .map_err(Status::from)?;
+    let answers = TerminalRelayServiceClient::new(channel)
+        .relay(ReceiverStream::new(stream))
+        .await?;
+    Ok(answers.into_inner())
+}
+
+/// Hands the client's messages on until it is gone, silent, or nobody takes them.
+async fn from_client(source: &mut SplitStream<WebSocket>, requests: &Requests, patience: Duration) {
+    loop {
+        let message = match tokio::time::timeout(patience, source.next()).await {
+            Ok(Some(Ok(Message::Text(text)))) => Request::Text(text.as_str().to_owned()),
+            Ok(Some(Ok(Message::Binary(data)))) => Request::Binary(data.into()),
+            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
+            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return,
+            Err(_) => Request::Silent(pb::Silent {}),
+        };
+        if requests.send(request(message)).await.is_err() {
+            // what ended the call ends the connection, with its reason
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Hands answers on until the last one, which says how to close.
+async fn to_client(
+    sink: &mut SplitSink<WebSocket, Message>,
+    mut answers: Streaming<pb::RelayResponse>,
+    attached: &watch::Sender<Option<(String, Uuid)>>,
+    ping: Duration,
+) -> Option<CloseFrame> {
+    let mut pings = tokio::time::interval(ping);
+    pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            answer = answers.message() => match answer.ok().flatten()?.message? {
+                Answer::Text(text) => Message::Text(text.into()),
+                Answer::Binary(data) => Message::Binary(data.into()),
+                Answer::Attached(session) => {
+                    attached.send_replace(Some((session.principal, session.project_id.parse().ok()?)));
+                    continue;
+                }
+                Answer::Close(close) => {
+                    let code = u16::try_from(close.code).unwrap_or(BAD_GATEWAY);
+                    return Some(CloseFrame { code, reason: close.reason.into() });
+                }
+            },
+            _ = pings.tick() => Message::Ping(Default::default()),
+        };
+        sink.send(message).await.ok()?;
+    }
+}
+
+/// Checks at once and again and again that the user may use the project; says so when not. Never returns.
+async fn keep_access(
+    app: &App,
+    mut attached: watch::Receiver<Option<(String, Uuid)>>,
+    requests: &Requests,
+) {
+    let mut checks = tokio::time::interval(app.terminals.access());
+    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut told = false;
+    loop {
+        tokio::select! {
+            changed = attached.changed() => if changed.is_err() { break },
+            _ = checks.tick() => {}
+        }
+        let Some((principal, project_id)) = attached.borrow_and_update().clone() else {
+            continue;
+        };
+        match store::may_use(&app.pool, &principal, project_id).await {
+            Ok(true) => {}
+            Ok(false) if told => {}
+            Ok(false) => {
+                told = true;
+                // a call that has ended needs no order to end
+                let _ = requests
+                    .send(request(Request::AccessLost(pb::AccessLost {})))
+                    .await;
+            }
+            // a database that is away for a moment takes nobody's access away
+            Err(error) => tracing::warn!("skip a check of access: {error}"),
+        }
+    }
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,105 @@
+//! The schema `edge` as the gateway's own role: what it holds, and what the role may not do.
+use gpuaas_dev::postgres::TestDb;
+use gpuaas_gateway::auth::verify::Identity;
+use gpuaas_gateway::store::{self, NewPrincipal, Principal, seed};
+use gpuaas_kit::id::IdGen;
+
+const PRINCIPALS: [NewPrincipal<'static>; 2] = [
+    NewPrincipal {
+        name: "user:admin",
+        subject: "admin",
+        admin: true,
+    },
+    NewPrincipal {
+        name: "user:demo",
+        subject: "demo",
+        admin: false,
+    },
+];
+
+fn identity(subject: &str) -> Identity {
+    Identity {
+        issuer: "i".to_owned(),
+        subject: subject.to_owned(),
+        expires: 0,
+    }
+}
+
+#[tokio::test]
+async fn seeding_twice_changes_nothing() {
+    let db = TestDb::create().await;
+    let pool = db.pool("gpuaas_edge").await;
+    let ids = IdGen::new(1);
+    let first = seed(&pool, &ids, "i", "lab", "demo", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    assert_eq!(first.created, 6);
+    let again = seed(&pool, &ids, "i", "lab", "demo", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    assert_eq!((again.created, again.project_id), (0, first.project_id));
+    let other = seed(&pool, &ids, "i", "lab", "second", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    assert_eq!(other.created, 3, "a project and two memberships");
+    let principal = store::find_principal(&pool, &identity("demo"))
+        .await
+        .expect("found");
+    let expected = Principal {
+        name: "user:demo".to_owned(),
+        admin: false,
+        projects: vec![first.project_id, other.project_id],
+    };
+    assert_eq!(principal, Some(expected));
+    assert_eq!(
+        store::find_principal(&pool, &identity("nobody"))
+            .await
+            .expect("asked"),
+        None
+    );
+    assert_eq!(
+        store::subject_of(&pool, "i", "user:admin")
+            .await
+            .expect("asked")
+            .as_deref(),
+        Some("admin")
+    );
+    assert!(store::is_reachable(&pool).await);
+}
+
+#[tokio::test]
+async fn statements_that_the_database_refuses() {
+    let db = TestDb::create().await;
+    let pool = db.pool("gpuaas_edge").await;
+    seed(&pool, &IdGen::new(1), "i", "lab", "demo", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    for statement in [
+        // nobody becomes an administrator by a statement of the edge
+        "UPDATE principals SET platform_admin = true",
+        "UPDATE principals SET subject = 'admin2' WHERE subject = 'demo'",
+        "DELETE FROM principals",
+        "DELETE FROM projects",
+        "UPDATE projects SET organisation_id = gen_random_uuid()",
+        "UPDATE audit SET principal = 'x'",
+        "DELETE FROM audit",
+        "TRUNCATE audit",
+        // one identity is one principal, and names are of a known form
+        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:twin', 'i', 'demo', '', true)",
+        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:demo', 'i', 'x', '', true)",
+        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'root', 'i', 'x', '', true)",
+        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:x', '', 'x', '', true)",
+        "INSERT INTO projects (id, organisation_id, slug, display_name) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', '')",
+        "INSERT INTO organisations (id, slug, display_name) VALUES (gen_random_uuid(), 'Not A Label', '')",
+        "INSERT INTO memberships (principal_id, project_id) VALUES (gen_random_uuid(), gen_random_uuid())",
+        // other contexts
+        "SELECT * FROM billing.usage_intervals",
+        "SELECT * FROM inventory.nodes",
+        "CREATE TABLE edge.mine (id int)",
+    ] {
+        assert!(
+            sqlx::query(statement).execute(&pool).await.is_err(),
+            "{statement}"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! A service behind the gateway: the kit's server with the real access layer, and answers made for tests.
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gpuaas_kit::Error;
+use gpuaas_kit::identity::Caller;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, AllocationConfig, AllocationState, AllocationStatus, BatchCreateAllocationsRequest,
+    BatchCreateAllocationsResponse, CreateAllocationRequest, GetAllocationRequest,
+    ListAllocationsRequest, ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
+    RebootAllocationRequest, ReleaseAllocationRequest, StartAllocationRequest,
+    StopAllocationRequest, WatchAllocationRequest, WatchAllocationResponse,
+    WatchAllocationsRequest, WatchAllocationsResponse,
+};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status};
+
+use crate::script;
+
+/// One call as the service saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub rpc: &'static str,
+    pub caller: Caller,
+    pub traceparent: String,
+    pub has_deadline: bool,
+    pub message: String,
+}
+
+/// What the service saw, for the test.
+#[derive(Clone, Debug, Default)]
+pub struct Record(Arc<Mutex<Vec<Seen>>>, Arc<AtomicUsize>, Arc<AtomicUsize>);
+
+impl Record {
+    pub fn all(&self) -> Vec<Seen> {
+        self.0.lock().expect("lock").clone()
+    }
+
+    /// Streams that are open.
+    pub fn open(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+
+    /// Messages of streams that were handed over to be sent.
+    pub fn sent(&self) -> usize {
+        self.2.load(Ordering::SeqCst)
+    }
+
+    pub fn clear(&self) {
+        self.0.lock().expect("lock").clear();
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Allocations(pub Record);
+
+impl Allocations {
+    fn see<T: std::fmt::Debug>(
+        &self,
+        rpc: &'static str,
+        request: &Request<T>,
+    ) -> Result<(), Status> {
+        let text = |key: &str| {
+            request
+                .metadata()
+                .get(key)
+                .and_then(|v| v.to_str().ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        self.0.0.lock().expect("lock").push(Seen {
+            rpc,
+            caller: Caller::of(request)?,
+            traceparent: text("traceparent"),
+            has_deadline: !text("grpc-timeout").is_empty(),
+            message: format!("{:?}", request.get_ref()),
+        });
+        Ok(())
+    }
+}
+
+fn allocation(id: &str, name: &str) -> Allocation {
+    Allocation {
+        id: id.to_owned(),
+        config: Some(AllocationConfig {
+            name: name.to_owned(),
+            ..Default::default()
+        }),
+        status: Some(AllocationStatus {
+            state: AllocationState::Reserved.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+#[tonic::async_trait]
+impl AllocationService for Allocations {
+    type WatchAllocationsStream = ReceiverStream<Result<WatchAllocationsResponse, Status>>;
+    type WatchAllocationStream = ReceiverStream<Result<WatchAllocationResponse, Status>>;
+
+    async fn batch_create_allocations(
+        &self,
+        request: Request<BatchCreateAllocationsRequest>,
+    ) -> Result<Response<BatchCreateAllocationsResponse>, Status> {
+        self.see("create several", &request)?;
+        Ok(Response::new(BatchCreateAllocationsResponse::default()))
+    }
+
+    async fn watch_allocations(
+        &self,
+        request: Request<WatchAllocationsRequest>,
+    ) -> Result<Response<Self::WatchAllocationsStream>, Status> {
+        self.see("watch all", &request)?;
+        let (sender, receiver) = mpsc::channel(1);
+        drop(sender);
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn watch_allocation(
+        &self,
+        request: Request<WatchAllocationRequest>,
+    ) -> Result<Response<Self::WatchAllocationStream>, Status> {
+        self.see("watch", &request)?;
+        let request = request.into_inner();
+        if request.allocation_id == "foreign" {
+            return Err(Error::new(
+                Code::NotFound,
+                ErrorReason::AllocationNotFound,
+                "No such allocation.",
+            )
+            .into());
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        let Record(_, open, sent) = self.0.clone();
+        open.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            for message in script::of(&request) {
+                if sender.send(message).await.is_err() {
+                    break;
+                }
+                sent.fetch_add(1, Ordering::SeqCst);
+            }
+            if request.allocation_id == "silent" {
+                sender.closed().await;
+            }
+            open.fetch_sub(1, Ordering::SeqCst);
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn create_allocation(
+        &self,
+        request: Request<CreateAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("create", &request)?;
+        match request.get_ref().name.as_str() {
+            "quota" => Err(Error::new(
+                Code::ResourceExhausted,
+                ErrorReason::Quota,
+                "The project may hold 2 GPUs of lab-slice.",
+            )
+            .field("gpu_count", "at most 2")
+            .meta("max_gpus", "2")
+            .into()),
+            "broken" => Err(Error::internal("password=hunter2").into()),
+            "bare" => Err(Status::unknown("password=hunter2")),
+            "slow" => std::future::pending().await,
+            name => Ok(Response::new(allocation("a1", name))),
+        }
+    }
+
+    async fn get_allocation(
+        &self,
+        request: Request<GetAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("get", &request)?;
+        let id = &request.get_ref().allocation_id;
+        if id == "foreign" {
+            return Err(Error::new(
+                Code::NotFound,
+                ErrorReason::AllocationNotFound,
+                "No such allocation.",
+            )
+            .into());
+        }
+        Ok(Response::new(allocation(id, "first")))
+    }
+
+    async fn list_allocations(
+        &self,
+        request: Request<ListAllocationsRequest>,
+    ) -> Result<Response<ListAllocationsResponse>, Status> {
+        self.see("list", &request)?;
+        Ok(Response::new(ListAllocationsResponse::default()))
+    }
+
+    async fn release_allocation(
+        &self,
+        request: Request<ReleaseAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("release", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn stop_allocation(
+        &self,
+        request: Request<StopAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("stop", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn start_allocation(
+        &self,
+        request: Request<StartAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("start", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn reboot_allocation(
+        &self,
+        request: Request<RebootAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("reboot", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn list_timeline(
+        &self,
+        request: Request<ListTimelineRequest>,
+    ) -> Result<Response<ListTimelineResponse>, Status> {
+        self.see("timeline", &request)?;
+        Ok(Response::new(ListTimelineResponse::default()))
+    }
+}

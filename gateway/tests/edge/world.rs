@@ -1,0 +1,318 @@
+//! One gateway with its database, authority, embedded issuer, and a service behind it.
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gpuaas_dev::ca::{Authority, Identity};
+use gpuaas_dev::ports;
+use gpuaas_dev::postgres::TestDb;
+use gpuaas_gateway::Config;
+use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
+use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
+use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
+use gpuaas_kit::id::IdGen;
+use gpuaas_kit::server::Server;
+use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use jiff::Timestamp;
+use reqwest::{Method, Response};
+use serde_json::Value;
+use sqlx::PgPool;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::upstream::{Allocations, Record};
+
+pub const CELL: u16 = 1;
+pub const ISSUER: &str = "https://dev.test";
+pub const AUDIENCE: &str = "gpuaas";
+
+pub struct World {
+    pub db: TestDb,
+    pub folder: TempDir,
+    pub dev: DevIssuer,
+    pub seeded: Seeded,
+    pub record: Record,
+    pub http: reqwest::Client,
+    pub base: String,
+    pub metrics: String,
+    pub shutdown: CancellationToken,
+    pub running: JoinSet<anyhow::Result<()>>,
+    pub service: Service,
+}
+
+/// The service behind the gateway, in a runtime of its own: it can end as a killed process does.
+pub struct Service(Option<tokio::runtime::Runtime>);
+
+impl Service {
+    fn run(server: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("runtime");
+        runtime.spawn(server);
+        Self(Some(runtime))
+    }
+
+    /// Ends it at once: its connections break.
+    pub fn kill(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::start_with(|_, _| {}).await
+    }
+
+    /// `change` may add settings; it is given the test's folder for files.
+    pub async fn start_with(change: impl FnOnce(&mut Config, &Path)) -> Self {
+        let db = TestDb::create().await;
+        let folder = tempfile::tempdir().expect("temp dir");
+        let ca = Authority::open(&folder.path().join("ca"), CELL).expect("authority");
+        let keys = ca.signing_key("internal-token").expect("key");
+        let dev_settings = dev_settings(folder.path());
+        let dev = DevIssuer::open_or_create(dev_settings.clone()).expect("embedded issuer");
+        let principals = [
+            NewPrincipal {
+                name: "user:admin",
+                subject: "admin",
+                admin: true,
+            },
+            NewPrincipal {
+                name: "user:demo",
+                subject: "demo",
+                admin: false,
+            },
+        ];
+        let seeded = seed(
+            &db.pool("gpuaas_edge").await,
+            &IdGen::new(CELL),
+            ISSUER,
+            "lab",
+            "demo",
+            &principals,
+        )
+        .await
+        .expect("seeded");
+
+        let service_port = ports::free().expect("port");
+        let shutdown = CancellationToken::new();
+        let mut running = JoinSet::new();
+        let record = Record::default();
+        let mut service = settings(
+            &ca.service("allocation", &[]).expect("identity"),
+            &ca,
+            service_port,
+        );
+        service.token = TokenSettings {
+            public_key_file: Some(keys.public.clone()),
+        };
+        let context = Context::new("allocation", service).expect("context");
+        let server =
+            Server::new(&context).add(AllocationServiceServer::new(Allocations(record.clone())));
+        let service = Service::run(server.run(shutdown.clone()));
+
+        let port = ports::free().expect("port");
+        let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
+        let metrics = format!("http://{}", gateway.server.metrics_listen);
+        gateway.database = Some(database(&db));
+        let closed = ports::free().expect("port");
+        gateway.peers = [("allocation", service_port), ("inventory", closed)]
+            .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
+            .into();
+        let mut config = Config {
+            internal_key_file: keys.private,
+            dev_issuer: Some(dev_settings),
+            request_timeout_seconds: 5,
+            ..Config::default()
+        };
+        change(&mut config, folder.path());
+        let context = Context::new("gateway", gateway).expect("context");
+        running.spawn(gpuaas_gateway::run(context, config, shutdown.clone()));
+
+        let world = Self {
+            db,
+            folder,
+            dev,
+            seeded,
+            record,
+            http: reqwest::Client::new(),
+            base: format!("http://127.0.0.1:{port}"),
+            metrics,
+            shutdown,
+            running,
+            service,
+        };
+        world.until_ready().await;
+        world
+    }
+
+    async fn until_ready(&self) {
+        let started = Instant::now();
+        loop {
+            let ready = self
+                .http
+                .get(format!("{}/readyz", self.base))
+                .send()
+                .await
+                .is_ok_and(|r| r.status().is_success());
+            // the service behind it is up when it refuses a caller without a certificate, which a call would see
+            if ready
+                && self
+                    .call(Method::GET, "/api/v1/allocations", "demo")
+                    .await
+                    .0
+                    == 200
+            {
+                self.record.clear();
+                return;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "the gateway is not ready"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub async fn pool(&self) -> PgPool {
+        self.db.pool("gpuaas_edge").await
+    }
+
+    /// A token of the embedded issuer.
+    pub fn token(&self, subject: &str) -> String {
+        self.dev
+            .sign(subject, Timestamp::now(), 600)
+            .expect("signed")
+    }
+
+    pub fn url(&self, target: &str) -> String {
+        format!("{}{target}", self.base)
+    }
+
+    /// A call without body.
+    pub async fn call(&self, method: Method, target: &str, subject: &str) -> (u16, Value) {
+        answer(
+            self.http
+                .request(method, self.url(target))
+                .bearer_auth(self.token(subject))
+                .send()
+                .await
+                .expect("answer"),
+        )
+        .await
+    }
+
+    /// A change with its key.
+    pub async fn post(&self, target: &str, body: &Value, key: &str) -> (u16, Value) {
+        let request = self
+            .http
+            .post(self.url(target))
+            .bearer_auth(self.token("demo"))
+            .header("x-idempotency-key", key)
+            .json(body);
+        answer(request.send().await.expect("answer")).await
+    }
+}
+
+pub async fn answer(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let header = response
+        .headers()
+        .get("x-request-id")
+        .and_then(|v| v.to_str().ok())
+        .map(str::to_owned)
+        .expect("a request id");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+    ] {
+        assert_eq!(response.headers()[name], value);
+    }
+    let text = response.text().await.expect("text");
+    let body: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    if status != 200 {
+        assert_eq!(body["error"]["code"], status, "{body}");
+        assert_eq!(
+            detail(&body, "RequestInfo")["request_id"],
+            *header,
+            "every error names its request: {body}"
+        );
+        assert_eq!(detail(&body, "ErrorInfo")["domain"], "gpuaas");
+    }
+    (status, body)
+}
+
+/// A detail of an error by its type.
+pub fn detail<'a>(body: &'a Value, kind: &str) -> &'a Value {
+    let details = body["error"]["details"].as_array().expect("details");
+    details
+        .iter()
+        .find(|d| d["@type"] == format!("type.googleapis.com/google.rpc.{kind}"))
+        .unwrap_or(&Value::Null)
+}
+
+pub fn reason(body: &Value) -> &str {
+    detail(body, "ErrorInfo")["reason"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+/// The first field of a refusal.
+pub fn field(body: &Value) -> &str {
+    detail(body, "BadRequest")["field_violations"][0]["field"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+pub fn dev_settings(folder: &Path) -> DevIssuerSettings {
+    DevIssuerSettings {
+        key_file: folder.join("dev.key"),
+        issuer: ISSUER.to_owned(),
+        audience: AUDIENCE.to_owned(),
+    }
+}
+
+pub fn database(db: &TestDb) -> DatabaseSettings {
+    DatabaseSettings {
+        host: db.server().socket_folder().display().to_string(),
+        port: db.port(),
+        name: db.name().to_owned(),
+        user: "gpuaas_edge".to_owned(),
+        password_file: Some(db.password_file().to_owned()),
+        max_connections: 4,
+    }
+}
+
+fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
+    Settings {
+        cell: CELL,
+        server: ServerSettings {
+            listen: vec![([127, 0, 0, 1], port).into()],
+            metrics_listen: ([127, 0, 0, 1], ports::free().expect("port")).into(),
+            request_timeout_seconds: 30,
+            concurrency_per_connection: 64,
+            shutdown_grace_seconds: 5,
+        },
+        tls: TlsSettings {
+            ca_file: ca.authority().certificate,
+            cert_file: PathBuf::from(&identity.certificate),
+            key_file: PathBuf::from(&identity.key),
+        },
+        token: TokenSettings::default(),
+        database: None,
+        redis: gpuaas_kit::config::RedisSettings::default(),
+        telemetry: gpuaas_kit::config::TelemetrySettings::default(),
+        peers: std::collections::BTreeMap::new(),
+    }
+}

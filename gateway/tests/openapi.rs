@@ -1,0 +1,181 @@
+//! The OpenAPI document: well-formed, complete, no dangling reference, and the committed copy is current.
+use std::collections::BTreeSet;
+
+use gpuaas_gateway::openapi::document;
+use gpuaas_gateway::routes;
+use serde_json::Value;
+
+fn parsed() -> Value {
+    let text = document(gpuaas_proto::pool(), &routes().expect("served")).to_text();
+    serde_json::from_str(&text).expect("valid JSON")
+}
+
+fn walk<'a>(value: &'a Value, visit: &mut impl FnMut(&'a serde_json::Map<String, Value>)) {
+    match value {
+        Value::Object(map) => {
+            visit(map);
+            map.values().for_each(|v| walk(v, visit));
+        }
+        Value::Array(list) => list.iter().for_each(|v| walk(v, visit)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_route_is_in_the_document_and_nothing_else() {
+    let document = parsed();
+    let written: BTreeSet<String> = document["paths"]
+        .as_object()
+        .expect("paths")
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object()
+                .expect("item")
+                .keys()
+                .map(move |verb| format!("{} {path}", verb.to_uppercase()))
+        })
+        .collect();
+    let served: BTreeSet<String> = routes()
+        .expect("served")
+        .routes()
+        .iter()
+        .map(|r| {
+            format!(
+                "{} {}",
+                r.http_method,
+                r.pattern
+                    .replace("{region.code}", "{region_code}")
+                    .replace("{sku.code}", "{sku_code}")
+            )
+        })
+        .collect();
+    assert_eq!(written, served);
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let document = parsed();
+    let mut references = BTreeSet::new();
+    walk(&document, &mut |map| {
+        if let Some(Value::String(reference)) = map.get("$ref") {
+            references.insert(reference.clone());
+        }
+    });
+    assert!(references.len() > 10);
+    for reference in references {
+        let pointer = reference.strip_prefix('#').expect("a local reference");
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn operations_are_complete() {
+    let document = parsed();
+    let mut ids = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (verb, operation) in item.as_object().expect("item") {
+            let name = format!("{verb} {path}");
+            let id = operation["operationId"].as_str().expect("operationId");
+            assert!(ids.insert(id.to_owned()), "{name}: {id} is used twice");
+            assert!(
+                operation["summary"].as_str().is_some_and(|s| s.len() > 5),
+                "{name} has a summary"
+            );
+            let content = &operation["responses"]["200"]["content"];
+            let forms: &[&str] = if path.ends_with(":watch") {
+                &["application/x-ndjson", "text/event-stream"]
+            } else {
+                &["application/json"]
+            };
+            for form in forms {
+                assert!(content[form]["schema"].is_object(), "{name}: {form}");
+            }
+            assert_eq!(
+                content.as_object().map(serde_json::Map::len),
+                Some(forms.len())
+            );
+            assert!(
+                operation["responses"]["default"].is_object(),
+                "{name} documents errors"
+            );
+            let parameters = operation["parameters"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let key = parameters
+                .iter()
+                .any(|p| p["$ref"] == "#/components/parameters/IdempotencyKey");
+            assert_eq!(key, verb != "get", "{name} documents the idempotency key");
+            for part in path
+                .split('/')
+                .filter_map(|p| p.strip_prefix('{'))
+                .filter_map(|p| p.split('}').next())
+            {
+                let found = parameters
+                    .iter()
+                    .any(|p| p["name"] == part && p["in"] == "path" && p["required"] == true);
+                assert!(found, "{name} documents {part}");
+                assert!(
+                    !part.contains('.'),
+                    "{name}: generators choke on dotted parameters"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn required_fields_and_enum_values_are_documented() {
+    let document = parsed();
+    let body = &document["paths"]["/api/v1/allocations"]["post"]["requestBody"]["content"]["application/json"];
+    let required: Vec<&str> = body["schema"]["required"]
+        .as_array()
+        .expect("required")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(
+        required,
+        [
+            "name",
+            "region_code",
+            "sku",
+            "gpu_count",
+            "image",
+            "ssh_public_keys"
+        ]
+    );
+    assert!(body["example"].is_object());
+    let shape = &document["components"]["schemas"]["common.CapacityShape"]["enum"];
+    assert_eq!(
+        *shape,
+        serde_json::json!(["unspecified", "baremetal", "gpu_slice"])
+    );
+    assert_eq!(
+        document["components"]["securitySchemes"]["bearer"]["scheme"],
+        "bearer"
+    );
+    assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[test]
+fn users_schemas_carry_no_pci_detail() {
+    let document = parsed();
+    let allocation = document["components"]["schemas"]["allocation.Allocation"].to_string();
+    assert!(!allocation.contains("pci"));
+}
+
+#[test]
+fn the_committed_document_is_current() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/reference/openapi.json"
+    );
+    let committed =
+        std::fs::read_to_string(path).expect("docs/reference/openapi.json is committed");
+    let current = gpuaas_gateway::openapi_text().expect("served");
+    assert!(
+        committed.trim_end() == current,
+        "docs/reference/openapi.json is stale: run gpuaas-gateway openapi > docs/reference/openapi.json"
+    );
+}

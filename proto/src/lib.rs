@@ -1,0 +1,27 @@
+//! The contract, generated from the `.proto` files of this folder.
+//!
+//! Modules mirror proto packages: `gpuaas_proto::gpuaas::allocation::v1::Allocation`. [`pool`] is the
+//! descriptor pool with all options and comments, the single source for reflection, transcoding, access
+//! rules and OpenAPI.
+use std::sync::LazyLock;
+
+use prost_reflect::DescriptorPool;
+
+#[allow(clippy::all, missing_docs)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/all.rs"));
+}
+
+pub use generated::google;
+pub use generated::gpuaas;
+
+/// The encoded `google.protobuf.FileDescriptorSet` of the whole contract.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+static POOL: LazyLock<DescriptorPool> =
+    LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("generated descriptors decode"));
+
+/// The descriptor pool of the whole contract.
+pub fn pool() -> &'static DescriptorPool {
+    &POOL
+}

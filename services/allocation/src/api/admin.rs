@@ -1,0 +1,170 @@
+//! `AllocationAdminService`: the administrator's view, and the repair of slots.
+
+use std::sync::Arc;
+
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, audit, id, idempotency, trace};
+use gpuaas_placement::model::Slot;
+use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
+use gpuaas_proto::gpuaas::common::v1 as common;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::{Value, json};
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::{convert, worth_repeating};
+use crate::store::read;
+use crate::workflow::Deps;
+
+const REPAIR: &str = "RepairResourceSlot";
+/// Longest reason an operator may give.
+const MAX_REASON: usize = 500;
+/// Most calls to a host that a detail shows.
+const MAX_TASKS: i64 = 200;
+
+/// The service.
+pub struct AdminApi {
+    deps: Arc<Deps>,
+}
+
+impl AdminApi {
+    /// A service on these parts.
+    #[must_use]
+    pub fn new(deps: Arc<Deps>) -> Self {
+        Self { deps }
+    }
+
+    async fn detail(&self, allocation_id: Uuid) -> Result<pb::AllocationDetail, Error> {
+        let mut conn = self.deps.pool.acquire().await?;
+        let row = allocations::get(&mut conn, Scope::Platform, allocation_id).await?;
+        let held = claims::of_allocation(&mut conn, allocation_id).await?;
+        let tasks = node_tasks::of_allocation(&mut conn, allocation_id, MAX_TASKS).await?;
+        let progress = read::progress(&mut conn, &[allocation_id])
+            .await?
+            .remove(&allocation_id);
+        Ok(pb::AllocationDetail {
+            node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
+            allocation: Some(convert::allocation(row, progress)),
+            claims: held.into_iter().map(convert::claim).collect(),
+            tasks: tasks.into_iter().map(convert::node_task).collect(),
+        })
+    }
+
+    async fn repair(
+        &self,
+        caller: &Caller,
+        request: &pb::RepairResourceSlotRequest,
+    ) -> Result<pb::SlotRepair, Error> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let slot_id = id::parse("slot_id", &request.slot_id)?;
+        let reason = request.reason.trim();
+        if reason.is_empty() {
+            return Err(Error::required("reason"));
+        }
+        if reason.len() > MAX_REASON || reason.chars().any(char::is_control) {
+            let rule = format!("must be one line of at most {MAX_REASON} bytes");
+            return Err(Error::invalid("reason", rule));
+        }
+        let key = caller.idempotency_key()?;
+        let scope = idempotency::Scope {
+            principal: &caller.principal,
+            method: REPAIR,
+            key,
+        };
+        let hash = idempotency::hash(request);
+        let mut tx = self.deps.pool.begin().await?;
+        if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+            let traceparent = trace::current_traceparent();
+            let begun =
+                repair::begin(&mut tx, node_id, slot_id, &traceparent, &caller.request_id).await?;
+            idempotency::record(&mut tx, scope, &hash, &begun.workflow_id.to_string()).await?;
+            let entry = audit::Entry {
+                principal: &caller.principal,
+                action: "slot.repair",
+                resource: "slot",
+                resource_id: &slot_id.to_string(),
+                request_id: &caller.request_id,
+                detail: json!({"reason": reason, "started": begun.started}),
+            };
+            audit::record(&mut tx, entry).await?;
+            tx.commit().await?;
+            tracing::info!(%slot_id, workflow_id = %begun.workflow_id, "accept repair");
+            self.deps
+                .wake
+                .notify(gpuaas_placement::workflows::TOPIC)
+                .await;
+            self.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+        } else {
+            tx.rollback().await?;
+        }
+        self.latest(node_id, slot_id).await
+    }
+
+    async fn latest(&self, node_id: Uuid, slot_id: Uuid) -> Result<pb::SlotRepair, Error> {
+        let mut conn = self.deps.pool.acquire().await?;
+        let slot = slots::get(&mut conn, node_id, slot_id).await?;
+        let latest = read::latest_repair(&mut conn, slot_id).await?;
+        let none = || {
+            Error::new(
+                Code::NotFound,
+                ErrorReason::NotFound,
+                "This slot was never repaired.",
+            )
+        };
+        Ok(slot_repair(latest.ok_or_else(none)?, &slot))
+    }
+}
+
+fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
+    let failure = row
+        .failure
+        .as_ref()
+        .and_then(|failure| failure.get("message").and_then(Value::as_str));
+    let status: common::SlotStatus = slot.status.into();
+    let health: common::HealthState = slot.health_state.into();
+    pb::SlotRepair {
+        id: row.id.to_string(),
+        slot_id: slot.id.to_string(),
+        state: row.state,
+        slot_status: status.into(),
+        health_state: health.into(),
+        detail: failure.unwrap_or(&slot.health_detail).to_owned(),
+        create_time: Some(convert::time(row.created_at)),
+        end_time: row.ended_at.map(convert::time),
+    }
+}
+
+#[tonic::async_trait]
+impl AllocationAdminService for AdminApi {
+    async fn get_allocation_detail(
+        &self,
+        request: Request<pb::GetAllocationDetailRequest>,
+    ) -> Result<Response<pb::AllocationDetail>, Status> {
+        let allocation_id = id::parse("allocation_id", &request.get_ref().allocation_id)?;
+        Ok(Response::new(self.detail(allocation_id).await?))
+    }
+
+    async fn repair_resource_slot(
+        &self,
+        request: Request<pb::RepairResourceSlotRequest>,
+    ) -> Result<Response<pb::SlotRepair>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut repaired = self.repair(&caller, &request).await;
+        if repaired.as_ref().is_err_and(worth_repeating) {
+            repaired = self.repair(&caller, &request).await;
+        }
+        Ok(Response::new(repaired?))
+    }
+
+    async fn get_slot_repair(
+        &self,
+        request: Request<pb::GetSlotRepairRequest>,
+    ) -> Result<Response<pb::SlotRepair>, Status> {
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let slot_id = id::parse("slot_id", &request.get_ref().slot_id)?;
+        Ok(Response::new(self.latest(node_id, slot_id).await?))
+    }
+}

@@ -1,0 +1,336 @@
+//! `AllocationService`: what a user does with allocations.
+
+use std::sync::Arc;
+
+use gpuaas_kit::identity::{Caller, ProjectScope};
+use gpuaas_kit::{Error, audit, id, idempotency, page, trace};
+use gpuaas_placement::model::Allocation;
+use gpuaas_placement::power::Action;
+use gpuaas_placement::timeline::{self, State};
+use gpuaas_placement::{Scope, allocations, release};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::create::{Created, create, create_all};
+use super::power;
+use super::{convert, worth_repeating};
+use crate::store::read;
+use crate::watch::Watching;
+use crate::workflow::Deps;
+
+const RELEASE: &str = "ReleaseAllocation";
+
+/// The service.
+pub struct AllocationApi {
+    deps: Arc<Deps>,
+    watch: Watching,
+}
+
+impl AllocationApi {
+    /// A service on these parts.
+    #[must_use]
+    pub fn new(deps: Arc<Deps>, watch: Watching) -> Self {
+        Self { deps, watch }
+    }
+
+    async fn power<M: prost::Message>(
+        &self,
+        request: Request<M>,
+        allocation_id: fn(&M) -> &str,
+        action: Action,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let id = id::parse("allocation_id", allocation_id(&request))?;
+        let hash = idempotency::hash(&request);
+        let mut changed = power::change(&self.deps, &caller, id, action, &hash).await;
+        if changed.as_ref().is_err_and(worth_repeating) {
+            changed = power::change(&self.deps, &caller, id, action, &hash).await;
+        }
+        changed?;
+        Ok(Response::new(self.get(&caller, id).await?))
+    }
+
+    async fn get(&self, caller: &Caller, allocation_id: Uuid) -> Result<pb::Allocation, Error> {
+        let mut conn = self.deps.pool.acquire().await?;
+        let (row, _) = owned(&mut conn, caller, allocation_id).await?;
+        let mut progress = read::progress(&mut conn, &[row.id]).await?;
+        let progress = progress.remove(&row.id);
+        Ok(convert::allocation(row, progress))
+    }
+
+    async fn release(
+        &self,
+        caller: &Caller,
+        request: &pb::ReleaseAllocationRequest,
+    ) -> Result<pb::Allocation, Error> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let key = caller.idempotency_key()?;
+        let scope = idempotency::Scope {
+            principal: &caller.principal,
+            method: RELEASE,
+            key,
+        };
+        let hash = idempotency::hash(request);
+        let mut conn = self.deps.pool.acquire().await?;
+        let (_, project) = owned(&mut conn, caller, allocation_id).await?;
+        if idempotency::lookup(&mut conn, scope, &hash).await? == idempotency::Lookup::Fresh {
+            drop(conn);
+            self.begin_release(caller, project, allocation_id, scope, &hash)
+                .await?;
+        }
+        self.get(caller, allocation_id).await
+    }
+
+    /// Accepts the release, closes the billable period and starts the workflow in one transaction.
+    async fn begin_release(
+        &self,
+        caller: &Caller,
+        project: ProjectScope,
+        allocation_id: Uuid,
+        scope: idempotency::Scope<'_>,
+        hash: &[u8],
+    ) -> Result<(), Error> {
+        let mut tx = self.deps.pool.begin().await?;
+        let ledger_scope = Scope::Project(project.id());
+        let traceparent = trace::current_traceparent();
+        let begun = release::begin(
+            &mut tx,
+            ledger_scope,
+            allocation_id,
+            &traceparent,
+            &caller.request_id,
+        )
+        .await?;
+        if begun.workflow_id.is_some() {
+            let told = "The release is accepted; billing has ended.";
+            timeline::append(&mut tx, allocation_id, "releasing", State::Done, told).await?;
+        }
+        idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
+        let entry = audit::Entry {
+            principal: &caller.principal,
+            action: "allocation.release",
+            resource: "allocation",
+            resource_id: &allocation_id.to_string(),
+            request_id: &caller.request_id,
+            detail: json!({"started": begun.workflow_id.is_some()}),
+        };
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        tracing::info!(%allocation_id, workflow_id = begun.workflow_id.map(tracing::field::display), "accept release");
+        self.deps
+            .wake
+            .notify(gpuaas_placement::workflows::TOPIC)
+            .await;
+        self.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+        Ok(())
+    }
+}
+
+/// The allocation, if one of the caller's projects owns it. A foreign one does not exist.
+pub(crate) async fn owned(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: Uuid,
+) -> Result<(Allocation, ProjectScope), Error> {
+    for project in caller.scopes() {
+        match allocations::get(conn, Scope::Project(project.id()), id).await {
+            Ok(row) => return Ok((row, project)),
+            Err(gpuaas_placement::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::new(
+        Code::NotFound,
+        ErrorReason::AllocationNotFound,
+        "There is no such allocation in your projects.",
+    ))
+}
+
+#[tonic::async_trait]
+impl AllocationService for AllocationApi {
+    type WatchAllocationsStream = gpuaas_kit::watch::Stream<pb::WatchAllocationsResponse>;
+    type WatchAllocationStream = gpuaas_kit::watch::Stream<pb::WatchAllocationResponse>;
+
+    async fn watch_allocations(
+        &self,
+        request: Request<pb::WatchAllocationsRequest>,
+    ) -> Result<Response<Self::WatchAllocationsStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let opened = self.watch.project(&caller, request.get_ref()).await?;
+        Ok(Response::new(opened))
+    }
+
+    async fn watch_allocation(
+        &self,
+        request: Request<pb::WatchAllocationRequest>,
+    ) -> Result<Response<Self::WatchAllocationStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let opened = self.watch.allocation(&caller, request.get_ref()).await?;
+        Ok(Response::new(opened))
+    }
+
+    async fn create_allocation(
+        &self,
+        request: Request<pb::CreateAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut created = create(&self.deps, &caller, &request).await;
+        if created.as_ref().is_err_and(worth_repeating) {
+            created = create(&self.deps, &caller, &request).await;
+        }
+        let allocation = match created? {
+            Created::Allocation(id) => self.get(&caller, id).await?,
+            Created::Validated(checked) => *checked,
+        };
+        Ok(Response::new(allocation))
+    }
+
+    async fn batch_create_allocations(
+        &self,
+        request: Request<pb::BatchCreateAllocationsRequest>,
+    ) -> Result<Response<pb::BatchCreateAllocationsResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut created = create_all(&self.deps, &caller, &request).await;
+        if created.as_ref().is_err_and(worth_repeating) {
+            created = create_all(&self.deps, &caller, &request).await;
+        }
+        let mut allocations = Vec::new();
+        for id in created? {
+            allocations.push(self.get(&caller, id).await?);
+        }
+        Ok(Response::new(pb::BatchCreateAllocationsResponse {
+            allocations,
+        }))
+    }
+
+    async fn get_allocation(
+        &self,
+        request: Request<pb::GetAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let allocation_id = id::parse("allocation_id", &request.get_ref().allocation_id)?;
+        Ok(Response::new(self.get(&caller, allocation_id).await?))
+    }
+
+    async fn list_allocations(
+        &self,
+        request: Request<pb::ListAllocationsRequest>,
+    ) -> Result<Response<pb::ListAllocationsResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let project = caller.project(&request.project_id)?.id();
+        let size = page::page_size(request.page_size)?;
+        let query = [project.to_string(), request.include_ended.to_string()];
+        let query = query.each_ref().map(String::as_str);
+        let after: Option<(i64, Uuid)> = page::decode(&request.page_token, &query)?;
+        let before = after
+            .map(|(micros, id)| Timestamp::from_microsecond(micros).map(|at| (at.to_sqlx(), id)))
+            .transpose()
+            .map_err(|_| Error::invalid("page_token", "is not a token this API gave out"))?;
+        let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
+        // one more than asked tells whether there is a next page
+        let mut rows =
+            allocations::list(&mut conn, project, request.include_ended, before, size + 1)
+                .await
+                .map_err(Error::from)?;
+        let more = rows.len() as i64 > size;
+        rows.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        let next_page_token = rows
+            .last()
+            .filter(|_| more)
+            .map_or_else(String::new, |last| {
+                page::encode(
+                    &(last.created_at.to_jiff().as_microsecond(), last.id),
+                    &query,
+                )
+            });
+        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+        let mut progress = read::progress(&mut conn, &ids).await.map_err(Error::from)?;
+        let allocations = rows
+            .into_iter()
+            .map(|row| {
+                let progress = progress.remove(&row.id);
+                convert::allocation(row, progress)
+            })
+            .collect();
+        Ok(Response::new(pb::ListAllocationsResponse {
+            allocations,
+            next_page_token,
+        }))
+    }
+
+    async fn release_allocation(
+        &self,
+        request: Request<pb::ReleaseAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut released = self.release(&caller, &request).await;
+        if released.as_ref().is_err_and(worth_repeating) {
+            released = self.release(&caller, &request).await;
+        }
+        Ok(Response::new(released?))
+    }
+
+    async fn stop_allocation(
+        &self,
+        request: Request<pb::StopAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        self.power(request, |request| &request.allocation_id, Action::Stop)
+            .await
+    }
+
+    async fn start_allocation(
+        &self,
+        request: Request<pb::StartAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        self.power(request, |request| &request.allocation_id, Action::Start)
+            .await
+    }
+
+    async fn reboot_allocation(
+        &self,
+        request: Request<pb::RebootAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        self.power(request, |request| &request.allocation_id, Action::Reboot)
+            .await
+    }
+
+    async fn list_timeline(
+        &self,
+        request: Request<pb::ListTimelineRequest>,
+    ) -> Result<Response<pb::ListTimelineResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let size = page::page_size(request.page_size)?;
+        let query = [request.allocation_id.as_str()];
+        let after: i64 = page::decode(&request.page_token, &query)?.unwrap_or(0);
+        let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
+        owned(&mut conn, &caller, allocation_id).await?;
+        let mut entries = timeline::list(&mut conn, allocation_id, after, size + 1)
+            .await
+            .map_err(Error::from)?;
+        let more = entries.len() as i64 > size;
+        entries.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        let next_page_token = entries
+            .last()
+            .filter(|_| more)
+            .map_or_else(String::new, |last| page::encode(&last.sequence, &query));
+        let entries = entries.into_iter().map(convert::timeline_entry).collect();
+        Ok(Response::new(pb::ListTimelineResponse {
+            entries,
+            next_page_token,
+        }))
+    }
+}

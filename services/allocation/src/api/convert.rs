@@ -1,0 +1,199 @@
+//! Rows as messages of the contract.
+
+use gpuaas_kit::time::proto_time;
+use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
+use gpuaas_placement::{model, node_tasks, timeline};
+use gpuaas_proto::google::rpc;
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1 as common;
+use jiff_sqlx::Timestamp;
+use prost::Message as _;
+
+use crate::domain::names::vm_name;
+use crate::domain::operation;
+
+/// A ledger time as proto.
+pub fn time(at: Timestamp) -> prost_types::Timestamp {
+    proto_time(at.to_jiff())
+}
+
+/// An allocation with what runs for it now.
+pub fn allocation(row: Row, progress: Option<operation::Progress>) -> pb::Allocation {
+    let shape: common::CapacityShape = row.capacity_shape.into();
+    let released = row.state == RowState::Released;
+    let status = pb::AllocationStatus {
+        state: state(row.state).into(),
+        power: power(row.power.as_deref()).into(),
+        failure: row
+            .failure
+            .map(|failure| failure.0)
+            .map(|failure| pb::AllocationFailure {
+                reason: failure.reason,
+                message: failure.message,
+                advice: failure.advice,
+                step: failure.step,
+            }),
+        progress: progress.map(|p| pb::Progress {
+            step: p.step,
+            percent: p.percent,
+            message: p.message,
+            steps_done: p.steps_done,
+            steps_total: p.steps_total,
+        }),
+        access: row.access.map(|access| access.0).map(|access| pb::Access {
+            guest_user: row.guest_user,
+            private_ip: access.private_ip,
+            ssh_port: access.ssh_port,
+            ssh_ready: access.ssh_ready,
+            ssh_host: access.ssh_host,
+            ssh_host_port: access.ssh_host_port,
+            ssh_host_keys: access.ssh_host_keys,
+        }),
+        vm: vm_name(row.id),
+        active_time: row.active_at.map(time),
+        release_time: row.ended_at.filter(|_| released).map(time),
+        deadline: row.deadline_at.map(time),
+        lab: row.lab,
+        boot_id: row
+            .boot_id
+            .filter(|_| row.power.as_deref() == Some("running"))
+            .map(|id| id.to_string())
+            .unwrap_or_default(),
+        billing: billing(row.state, row.active_at.is_some()).to_owned(),
+    };
+    pb::Allocation {
+        id: row.id.to_string(),
+        config: Some(pb::AllocationConfig {
+            project_id: row.project_id.to_string(),
+            name: row.name,
+            region_code: row.region_code,
+            sku: row.sku,
+            gpu_count: u32::try_from(row.gpu_count).unwrap_or_default(),
+            image: row.image.0.slug,
+            ssh_public_keys: row.ssh_public_keys,
+            capacity_shape: shape.into(),
+        }),
+        status: Some(status),
+        metadata: Some(common::ResourceMetadata {
+            create_time: Some(time(row.created_at)),
+            update_time: Some(time(row.updated_at)),
+            revision: row.revision,
+            labels: row.labels.0.into_iter().collect(),
+        }),
+        placement: None,
+    }
+}
+
+fn state(state: RowState) -> pb::AllocationState {
+    match state {
+        RowState::Requested => pb::AllocationState::Requested,
+        RowState::Reserved => pb::AllocationState::Reserved,
+        RowState::Provisioning => pb::AllocationState::Provisioning,
+        RowState::Active => pb::AllocationState::Active,
+        RowState::Releasing => pb::AllocationState::Releasing,
+        RowState::Released => pb::AllocationState::Released,
+        RowState::Failed => pb::AllocationState::Failed,
+    }
+}
+
+/// What is billed now. Power makes no difference: the GPUs of a stopped allocation are held for it.
+fn billing(state: RowState, was_active: bool) -> &'static str {
+    match state {
+        RowState::Requested | RowState::Reserved | RowState::Provisioning => {
+            "Not billed yet: billing begins when the allocation is active."
+        }
+        RowState::Active => {
+            "Billed, whether its VM runs or is stopped: the GPUs are held for it. Release it to end billing."
+        }
+        RowState::Releasing | RowState::Released if was_active => {
+            "Not billed any more: billing ended when the release was accepted."
+        }
+        RowState::Releasing | RowState::Released | RowState::Failed => "Never billed.",
+    }
+}
+
+fn power(word: Option<&str>) -> pb::PowerState {
+    match word {
+        Some("running") => pb::PowerState::Running,
+        Some("stopping") => pb::PowerState::Stopping,
+        Some("stopped") => pb::PowerState::Stopped,
+        Some("starting") => pb::PowerState::Starting,
+        Some("rebooting") => pb::PowerState::Rebooting,
+        _ => pb::PowerState::Unspecified,
+    }
+}
+
+/// A timeline entry.
+pub fn timeline_entry(entry: timeline::Entry) -> pb::TimelineEntry {
+    let state = match entry.state.as_str() {
+        "running" => pb::TimelineState::Running,
+        "failed" => pb::TimelineState::Failed,
+        _ => pb::TimelineState::Done,
+    };
+    let failed = state == pb::TimelineState::Failed;
+    let reason = entry
+        .error
+        .as_ref()
+        .and_then(|error| error.get("reason")?.as_str().map(str::to_owned));
+    let error = reason
+        .filter(|_| failed)
+        .map(|reason| failure_status(reason, &entry.message));
+    pb::TimelineEntry {
+        sequence: entry.sequence,
+        time: Some(time(entry.at)),
+        step: entry.step,
+        state: state.into(),
+        percent: u32::try_from(entry.percent).unwrap_or_default(),
+        message: entry.message,
+        end_time: entry.ended_at.map(time),
+        error,
+    }
+}
+
+/// The failure of a step with its closed reason. What a host said for operators stays with them (C-21).
+fn failure_status(reason: String, message: &str) -> rpc::Status {
+    let info = rpc::ErrorInfo {
+        reason,
+        domain: gpuaas_kit::error::DOMAIN.to_owned(),
+        metadata: Default::default(),
+    };
+    let detail = prost_types::Any {
+        type_url: "type.googleapis.com/google.rpc.ErrorInfo".to_owned(),
+        value: info.encode_to_vec(),
+    };
+    rpc::Status {
+        code: tonic::Code::FailedPrecondition as i32,
+        message: message.to_owned(),
+        details: vec![detail],
+    }
+}
+
+/// A claim for administrators (B-30).
+pub fn claim(row: model::Claim) -> pb::Claim {
+    pb::Claim {
+        id: row.id.to_string(),
+        kind: row.kind,
+        node_id: row.node_id.to_string(),
+        slot_id: row.slot_id.map(|id| id.to_string()).unwrap_or_default(),
+        slot_index: row
+            .slot_index
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or_default(),
+        state: row.state.as_str().to_owned(),
+        slot_generation: row.slot_generation,
+        bindings: Some(row.snapshot.0.bindings.into()),
+        create_time: Some(time(row.created_at)),
+    }
+}
+
+/// A call to a host for administrators (C-27).
+pub fn node_task(row: node_tasks::Task) -> pb::NodeTask {
+    pb::NodeTask {
+        id: row.id.to_string(),
+        r#type: row.task_type,
+        state: row.state,
+        output: row.output.to_string(),
+        create_time: Some(time(row.created_at)),
+        end_time: row.ended_at.map(time),
+    }
+}

@@ -1,0 +1,282 @@
+//! Creating an allocation: parse, answer a replay, hold against catalog and SKU, reserve.
+
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, idempotency, trace};
+use gpuaas_placement::reserve;
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::CapacityShape;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::images::v1::Image;
+use gpuaas_proto::gpuaas::internal::images::v1::GetImageRequest;
+use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_client::ImageCatalogServiceClient;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
+use gpuaas_proto::gpuaas::scheduler::v1::Sku;
+use sha2::{Digest as _, Sha256};
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::domain::request::{CreateRequest, Refusal};
+use crate::workflow::Deps;
+
+/// Most allocations of a batch.
+const MAX_BATCH: usize = gpuaas_placement::reserve::MAX_BATCH;
+
+/// What a create led to.
+pub enum Created {
+    /// An allocation, new or seen before.
+    Allocation(Uuid),
+    /// Everything was checked, nothing is kept.
+    Validated(Box<pb::Allocation>),
+}
+
+/// Creates an allocation, or answers what the key led to before.
+///
+/// # Errors
+/// The first broken rule with its field; why no capacity fits.
+pub async fn create(
+    deps: &Deps,
+    caller: &Caller,
+    request: &pb::CreateAllocationRequest,
+) -> Result<Created, Error> {
+    let project = caller.project(&request.project_id)?;
+    let key = key_of(caller, request.validate_only)?;
+    let parsed = CreateRequest::parse(request)?;
+    let hash = parsed.hash(&project.id().to_string());
+    if !request.validate_only
+        && let Some(made) = replayed(deps, caller, reserve::METHOD, key, &hash).await?
+    {
+        let id = made.first().copied();
+        return Ok(Created::Allocation(
+            id.ok_or_else(|| Error::internal("a key that led to nothing"))?,
+        ));
+    }
+    let checked = check(deps, &parsed, project.id()).await?;
+    let request = scheduler::ReserveRequest {
+        principal: caller.principal.clone(),
+        idempotency_key: key.to_owned(),
+        request_hash: hash.to_vec(),
+        validate_only: request.validate_only,
+        request_id: caller.request_id.clone(),
+        ..checked.reservation
+    };
+    let validate_only = request.validate_only;
+    let mut placement = PlacementServiceClient::new(deps.peers.channel("scheduler")?);
+    let reserved = placement.reserve(request).await.map_err(unknown_region)?;
+    let reserved = reserved.into_inner();
+    if validate_only {
+        return Ok(Created::Validated(Box::new(pb::Allocation {
+            config: Some(config(&parsed, project.id(), checked.shape)),
+            placement: reserved.explanation,
+            ..pb::Allocation::default()
+        })));
+    }
+    wake(deps).await;
+    Ok(Created::Allocation(
+        reserved.allocation_id.parse().map_err(Error::internal)?,
+    ))
+}
+
+/// Creates several allocations of one project, all or none, or answers what the key led to before. Empty when only
+/// validating.
+///
+/// # Errors
+/// As [`create`]; fields carry the place of the allocation in the batch.
+pub async fn create_all(
+    deps: &Deps,
+    caller: &Caller,
+    request: &pb::BatchCreateAllocationsRequest,
+) -> Result<Vec<Uuid>, Error> {
+    let project = caller.project(&request.project_id)?.id();
+    let key = key_of(caller, request.validate_only)?;
+    if !(1..=MAX_BATCH).contains(&request.allocations.len()) {
+        let rule = format!("must be one to {MAX_BATCH} allocations");
+        return Err(Error::invalid("allocations", rule));
+    }
+    let mut parsed = Vec::with_capacity(request.allocations.len());
+    for (index, one) in request.allocations.iter().enumerate() {
+        let own = parse_one(one);
+        parsed.push(own.map_err(|error| gpuaas_placement::of_batch(index, &error))?);
+    }
+    let mut hasher = Sha256::new();
+    for one in &parsed {
+        hasher.update(one.hash(&project.to_string()));
+    }
+    let hash: [u8; 32] = hasher.finalize().into();
+    if !request.validate_only
+        && let Some(made) = replayed(deps, caller, reserve::BATCH_METHOD, key, &hash).await?
+    {
+        return Ok(made);
+    }
+    let mut reservations = Vec::with_capacity(parsed.len());
+    for (index, one) in parsed.iter().enumerate() {
+        let checked = check(deps, one, project).await;
+        let checked = checked.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
+        reservations.push(scheduler::ReserveRequest {
+            request_id: caller.request_id.clone(),
+            ..checked.reservation
+        });
+    }
+    let mut placement = PlacementServiceClient::new(deps.peers.channel("scheduler")?);
+    let reserved = placement
+        .reserve_batch(scheduler::ReserveBatchRequest {
+            principal: caller.principal.clone(),
+            idempotency_key: key.to_owned(),
+            request_hash: hash.to_vec(),
+            reservations,
+            validate_only: request.validate_only,
+        })
+        .await?
+        .into_inner();
+    if !request.validate_only {
+        wake(deps).await;
+    }
+    reserved
+        .allocation_ids
+        .iter()
+        .map(|id| id.parse().map_err(Error::internal))
+        .collect()
+}
+
+/// One allocation of a batch: what is said of the batch is not said again.
+fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Error> {
+    let left_out = "must be left out; it is said once for the batch";
+    if !request.project_id.is_empty() {
+        return Err(Error::invalid("project_id", left_out));
+    }
+    if request.validate_only {
+        return Err(Error::invalid("validate_only", left_out));
+    }
+    Ok(CreateRequest::parse(request)?)
+}
+
+/// The caller's key; what keeps nothing needs none, since there is nothing to repeat.
+fn key_of(caller: &Caller, validate_only: bool) -> Result<&str, Error> {
+    if validate_only {
+        Ok("")
+    } else {
+        caller.idempotency_key()
+    }
+}
+
+/// What a key led to before. Asked before anything is checked that may have changed since (P4).
+async fn replayed(
+    deps: &Deps,
+    caller: &Caller,
+    method: &'static str,
+    key: &str,
+    hash: &[u8],
+) -> Result<Option<Vec<Uuid>>, Error> {
+    let scope = idempotency::Scope {
+        principal: &caller.principal,
+        method,
+        key,
+    };
+    let mut conn = deps.pool.acquire().await?;
+    Ok(match idempotency::lookup(&mut conn, scope, hash).await? {
+        idempotency::Lookup::Fresh => None,
+        idempotency::Lookup::Replay { resource_id } => Some(reserve::ids_of(&resource_id)?),
+    })
+}
+
+/// A request that SKU and image allow.
+struct Checked {
+    reservation: scheduler::ReserveRequest,
+    shape: CapacityShape,
+}
+
+/// Holds a request against SKU and image, and makes the reservation of it; who asks is left out.
+async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<Checked, Error> {
+    let mut placement = PlacementServiceClient::new(deps.peers.channel("scheduler")?);
+    let sku = placement
+        .get_sku(scheduler::GetSkuRequest {
+            code: parsed.sku.as_str().to_owned(),
+        })
+        .await;
+    let sku: Sku = sku
+        .map_err(|status| unknown(status.into(), ErrorReason::SkuUnknown, "sku"))?
+        .into_inner();
+    let shape = parsed.check_sku(&sku).map_err(refused)?;
+    let mut catalog = ImageCatalogServiceClient::new(deps.peers.channel("image-catalog")?);
+    let image = catalog
+        .get_image(GetImageRequest {
+            slug: parsed.image.as_str().to_owned(),
+        })
+        .await;
+    let image: Image = image
+        .map_err(|status| unknown(status.into(), ErrorReason::ImageUnknown, "image"))?
+        .into_inner();
+    parsed.check_image(&image).map_err(refused)?;
+    let reservation = scheduler::ReserveRequest {
+        project_id: project_id.to_string(),
+        name: parsed.name.to_string(),
+        region_code: parsed.region.as_str().to_owned(),
+        sku: parsed.sku.as_str().to_owned(),
+        gpu_count: parsed.gpu_count,
+        capacity_shape: shape.into(),
+        image: Some(frozen(image)),
+        ssh_public_keys: parsed.ssh_keys.lines().to_vec(),
+        labels: parsed.labels.as_map().clone().into_iter().collect(),
+        traceparent: trace::current_traceparent(),
+        placement: parsed.placement.clone(),
+        ..scheduler::ReserveRequest::default()
+    };
+    Ok(Checked { reservation, shape })
+}
+
+async fn wake(deps: &Deps) {
+    deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
+    deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+}
+
+fn unknown_region(status: tonic::Status) -> Error {
+    unknown(status.into(), ErrorReason::RegionUnknown, "region_code")
+}
+
+/// The image as it is frozen into the allocation.
+fn frozen(image: Image) -> scheduler::Image {
+    scheduler::Image {
+        slug: image.slug,
+        digest: image.digest,
+        source_uri: image.source_uri,
+        driver_strategy: image.driver_strategy,
+        size_bytes: image.size_bytes,
+        boot_timeout_seconds: image.boot_timeout_seconds,
+    }
+}
+
+fn config(parsed: &CreateRequest, project_id: Uuid, shape: CapacityShape) -> pb::AllocationConfig {
+    pb::AllocationConfig {
+        project_id: project_id.to_string(),
+        name: parsed.name.to_string(),
+        region_code: parsed.region.as_str().to_owned(),
+        sku: parsed.sku.as_str().to_owned(),
+        gpu_count: parsed.gpu_count,
+        image: parsed.image.as_str().to_owned(),
+        ssh_public_keys: parsed.ssh_keys.lines().to_vec(),
+        capacity_shape: shape.into(),
+    }
+}
+
+/// A name in the request that nothing answers to is a fault of that field, not a missing allocation.
+fn unknown(error: Error, reason: ErrorReason, field: &'static str) -> Error {
+    if error.reason() != reason {
+        return error;
+    }
+    let rule = match field {
+        "sku" => "must be a SKU of this platform; GET /api/v1/skus lists them",
+        "image" => "must be an image of this platform; GET /api/v1/images lists them",
+        _ => "must be a region of this platform; GET /api/v1/regions lists them",
+    };
+    Error::new(Code::InvalidArgument, reason, format!("{field}: {rule}")).field(field, rule)
+}
+
+fn refused(refusal: Refusal) -> Error {
+    // a request that is right in itself, and refused because of how a thing is now
+    let code = if refusal.reason == ErrorReason::ImageNotActive {
+        Code::FailedPrecondition
+    } else {
+        Code::InvalidArgument
+    };
+    Error::new(code, refusal.reason, refusal.to_string()).field(refusal.field, refusal.rule)
+}

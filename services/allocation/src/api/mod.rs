@@ -1,0 +1,34 @@
+//! The services of this process, one thin method per RPC: parse, check ownership, call, map the error.
+
+mod access;
+mod admin;
+pub(crate) mod allocations;
+pub(crate) mod convert;
+mod create;
+mod events;
+mod power;
+
+pub use access::AccessApi;
+pub use admin::AdminApi;
+pub use allocations::AllocationApi;
+pub use events::EventApi;
+
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::domain::FieldError;
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        if error.missing {
+            Self::required(error.field)
+        } else {
+            Self::invalid(error.field, error.rule)
+        }
+    }
+}
+
+/// A statement that lost a deadlock or a race may be made once more.
+fn worth_repeating(error: &Error) -> bool {
+    error.code() == tonic::Code::Aborted && error.reason() == ErrorReason::Overloaded
+}

@@ -1,0 +1,63 @@
+//! Stop, start and reboot as a user asks for them.
+
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, audit, idempotency, trace};
+use gpuaas_placement::Scope;
+use gpuaas_placement::power::{self, Action};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::allocations::owned;
+use crate::workflow::Deps;
+
+/// Accepts the change, notes it and starts its workflow in one transaction. The same key again changes nothing.
+///
+/// # Errors
+/// There is no such allocation in the caller's projects; it is in another state.
+pub async fn change(
+    deps: &Deps,
+    caller: &Caller,
+    allocation_id: Uuid,
+    action: Action,
+    hash: &[u8],
+) -> Result<(), Error> {
+    let (method, audited) = match action {
+        Action::Stop => ("StopAllocation", "allocation.stop"),
+        Action::Start => ("StartAllocation", "allocation.start"),
+        Action::Reboot => ("RebootAllocation", "allocation.reboot"),
+    };
+    let scope = idempotency::Scope {
+        principal: &caller.principal,
+        method,
+        key: caller.idempotency_key()?,
+    };
+    let mut tx = deps.pool.begin().await?;
+    let (_, project) = owned(&mut tx, caller, allocation_id).await?;
+    if idempotency::lookup(&mut tx, scope, hash).await? != idempotency::Lookup::Fresh {
+        return Ok(());
+    }
+    let (_, workflow_id) = power::begin(
+        &mut tx,
+        Scope::Project(project.id()),
+        allocation_id,
+        action,
+        &trace::current_traceparent(),
+        &caller.request_id,
+    )
+    .await?;
+    idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
+    let entry = audit::Entry {
+        principal: &caller.principal,
+        action: audited,
+        resource: "allocation",
+        resource_id: &allocation_id.to_string(),
+        request_id: &caller.request_id,
+        detail: json!({"workflow_id": workflow_id}),
+    };
+    audit::record(&mut tx, entry).await?;
+    tx.commit().await?;
+    tracing::info!(%allocation_id, %workflow_id, action = action.as_str(), "accept change of power");
+    deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
+    deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Settings of the service, section `[allocation]`.
+
+use serde::Deserialize;
+
+use crate::domain::wipe::Thoroughness;
+
+/// Settings with their defaults.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Seconds between two looks for due work; wake-ups come sooner.
+    pub poll_seconds: f64,
+    /// Seconds a workflow's lease lasts without renewal: how long work of a killed replica rests.
+    pub lease_seconds: f64,
+    /// Workflows this process runs at once.
+    pub concurrency: usize,
+    /// Seconds a guest may take to shut down before it is stopped hard, when it is released.
+    pub graceful_stop_seconds: u64,
+    /// Seconds a guest may take to shut down before it is stopped hard, when its owner stops or reboots it.
+    pub power_graceful_seconds: u64,
+    /// Disks up to this many bytes must have been read back whole after a wipe.
+    pub wipe_full_verify_bytes: u64,
+    /// Bytes of a larger disk that must at least have been read back.
+    pub wipe_sample_verify_bytes: u64,
+    /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
+    pub reconcile_seconds: f64,
+    /// Seconds between two looks for what watch streams show; wake-ups come sooner.
+    pub watch_poll_seconds: f64,
+    /// Seconds after which a watch stream on which nothing happened says that it is alive.
+    pub watch_heartbeat_seconds: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            poll_seconds: 1.0,
+            lease_seconds: 15.0,
+            concurrency: 64,
+            graceful_stop_seconds: 20,
+            power_graceful_seconds: 60,
+            wipe_full_verify_bytes: 16 << 30,
+            wipe_sample_verify_bytes: 2 << 30,
+            reconcile_seconds: 60.0,
+            watch_poll_seconds: 0.5,
+            watch_heartbeat_seconds: 15.0,
+        }
+    }
+}
+
+impl Config {
+    /// How much of a wiped disk must have been read back.
+    #[must_use]
+    pub fn thoroughness(&self) -> Thoroughness {
+        Thoroughness {
+            full_bytes: self.wipe_full_verify_bytes,
+            sample_bytes: self.wipe_sample_verify_bytes,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a failure means to a user: a sentence, and what to do next (C-05, C-06).
+
+/// The words for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// What happened.
+    pub message: String,
+    /// What the user can do.
+    pub advice: &'static str,
+}
+
+const TRY_AGAIN: &str =
+    "Launch again; another slot will be tried. You are not billed for this attempt.";
+const OTHER_IMAGE: &str = "The image may not support this machine: try another image. The slot is being held for \
+    cleanup and you are not billed for this attempt.";
+const OPERATOR: &str = "Launch again; the slot was taken out of sale until an operator has checked it. You are not billed for this attempt.";
+
+/// The words for a reason (a name of `ErrorReason` without prefix). `boot_timeout_seconds` is the time the
+/// image's guest is given, when it is known.
+#[must_use]
+pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
+    let given = boot_timeout_seconds.map_or("the time this image is given".into(), |s| {
+        format!("{s} seconds")
+    });
+    let (message, advice) = match reason {
+        "GUEST_NO_LOGIN" => {
+            let message = format!("The VM started, but nobody could log in within {given}.");
+            return Advice {
+                message,
+                advice: OTHER_IMAGE,
+            };
+        }
+        "GUEST_NO_ADDRESS" => {
+            let message =
+                format!("The VM started, but it never took its network address within {given}.");
+            return Advice {
+                message,
+                advice: OTHER_IMAGE,
+            };
+        }
+        "IMAGE_PULL_FAILED" => (
+            "The host could not fetch the image from the registry.",
+            TRY_AGAIN,
+        ),
+        "IMAGE_DIGEST_MISMATCH" => (
+            "The image that the host fetched is not the published one, so it was not started.",
+            "Try another image, and tell your operator. You are not billed for this attempt.",
+        ),
+        "DISK_UNSAFE" => (
+            "The slot's disk is mounted or in use by something else on the host, so nothing was written to it.",
+            OPERATOR,
+        ),
+        "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
+        "HOST_NOT_READY" => ("The host was not ready to start a VM.", TRY_AGAIN),
+        "HOST_UNREACHABLE" => ("The host did not answer.", TRY_AGAIN),
+        "LEASE_HELD" | "FENCED" => ("The host still holds the slot for other work.", OPERATOR),
+        "HYPERVISOR_FAILED" => ("The host could not start the VM.", TRY_AGAIN),
+        "WIPE_NOT_PROVEN" => ("The slot's disk could not be proven empty.", OPERATOR),
+        "DEADLINE_EXCEEDED" => ("The VM was not ready in time.", TRY_AGAIN),
+        _ => ("Something went wrong while the VM was set up.", TRY_AGAIN),
+    };
+    Advice {
+        message: message.to_owned(),
+        advice,
+    }
+}
+
+/// The words for a host's step, as a timeline shows it.
+#[must_use]
+pub fn step_sentence(step: &str) -> &'static str {
+    match step {
+        "verify_image" => "Fetching and verifying the image.",
+        "prove_disk" => "Checking that the disk is safe to use.",
+        "clone" => "Copying the image to the disk.",
+        "seed" => "Writing the guest's first configuration.",
+        "reserve_address" => "Reserving the network address.",
+        "define" => "Defining the VM.",
+        "start" => "Starting the VM.",
+        "wait_address" => "Waiting for the VM's address.",
+        "wait_login" => "Waiting for a login that works.",
+        "stop" => "Stopping the VM.",
+        "undefine" => "Removing the VM.",
+        "remove_reservation" => "Removing the network reservation.",
+        "wipe" => "Wiping the disk.",
+        "verify_wipe" => "Proving that the disk is empty.",
+        "acquire_lease" => "Asking the host for the slot.",
+        "report_image" => "Noting the verified image.",
+        "activate" => "Handing the VM over.",
+        _ => "Working.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+    #[test]
+    fn c_05_every_host_reason_has_words_of_its_own() {
+        let general = explain("", None);
+        for reason in 90..=105 {
+            let Ok(reason) = ErrorReason::try_from(reason) else {
+                continue;
+            };
+            let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+            // these two are about calls between our own parts and never end an allocation
+            if matches!(
+                name,
+                "LEASE_REQUIRED" | "LEASE_EXPIRED" | "OPERATION_NOT_FOUND" | "OPERATION_CONFLICT"
+            ) {
+                continue;
+            }
+            let words = explain(name, Some(90));
+            assert_ne!(words.message, general.message, "{name}");
+            assert!(
+                words.message.ends_with('.') && words.advice.ends_with('.'),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The small parsed types of a create request: name, slugs and labels.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A field of the request and the rule it breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {rule}")]
+pub struct FieldError {
+    /// Path of the field, for example `ssh_public_keys[1]`.
+    pub field: String,
+    /// The rule, as a sentence part: "must be …".
+    pub rule: String,
+    /// The field was left out altogether.
+    pub missing: bool,
+}
+
+impl FieldError {
+    /// A value that breaks `rule`.
+    pub fn invalid(field: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            rule: rule.into(),
+            missing: false,
+        }
+    }
+
+    /// A required field that is empty.
+    pub fn required(field: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            rule: "is required".into(),
+            missing: true,
+        }
+    }
+}
+
+/// Most labels of one resource.
+pub const MAX_LABELS: usize = 32;
+/// Longest label value, in bytes.
+pub const MAX_LABEL_VALUE: usize = 255;
+/// Longest slug (region, SKU, image), in bytes.
+const MAX_SLUG: usize = 63;
+
+/// A DNS label: 1 to 63 of `a-z0-9-`, neither first nor last a hyphen. It becomes the guest's host name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DnsLabel(String);
+
+impl DnsLabel {
+    /// Parses the value of `field`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn parse(field: &str, value: &str) -> Result<Self, FieldError> {
+        if value.is_empty() {
+            return Err(FieldError::required(field));
+        }
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if value.len() > 63
+            || !value.bytes().all(legal)
+            || value.starts_with('-')
+            || value.ends_with('-')
+        {
+            return Err(FieldError::invalid(
+                field,
+                "must be a DNS label: 1 to 63 characters of a-z, 0-9 and '-', with no '-' first or last",
+            ));
+        }
+        Ok(Self(value.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DnsLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a region, SKU or image: lower-case letters, digits, `.`, `_` and `-`, first a letter or digit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slug(String);
+
+impl Slug {
+    /// Parses the value of `field`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn parse(field: &str, value: &str) -> Result<Self, FieldError> {
+        if value.is_empty() {
+            return Err(FieldError::required(field));
+        }
+        let legal =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_');
+        let first_legal = value
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_alphanumeric);
+        if value.len() > MAX_SLUG || !value.bytes().all(legal) || !first_legal {
+            return Err(FieldError::invalid(
+                field,
+                "must be 1 to 63 characters of a-z, 0-9, '.', '_' and '-', starting with a letter or digit",
+            ));
+        }
+        Ok(Self(value.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The caller's own labels within their limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// Parses labels; the first bad one in key order is reported.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn parse<'a>(
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Result<Self, FieldError> {
+        let labels: BTreeMap<String, String> = labels
+            .into_iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if labels.len() > MAX_LABELS {
+            return Err(FieldError::invalid(
+                "labels",
+                format!("must be at most {MAX_LABELS}"),
+            ));
+        }
+        for (key, value) in &labels {
+            let legal = |b: u8| {
+                b.is_ascii_lowercase()
+                    || b.is_ascii_digit()
+                    || matches!(b, b'-' | b'_' | b'.' | b'/')
+            };
+            let first_legal = key.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+            if key.len() > MAX_SLUG || !key.bytes().all(legal) || !first_legal {
+                return Err(FieldError::invalid(
+                    "labels",
+                    "keys must be 1 to 63 characters of a-z, 0-9, '-', '_', '.' and '/', starting with a letter",
+                ));
+            }
+            if value.len() > MAX_LABEL_VALUE || value.chars().any(char::is_control) {
+                return Err(FieldError::invalid(
+                    format!("labels[{key}]"),
+                    format!("must be at most {MAX_LABEL_VALUE} bytes without control characters"),
+                ));
+            }
+        }
+        Ok(Self(labels))
+    }
+
+    /// The labels by key.
+    #[must_use]
+    pub fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_dns_labels() {
+        let long = "a".repeat(64);
+        let longest = "a".repeat(63);
+        for (value, legal) in [
+            ("web", true),
+            ("a", true),
+            ("9-lives", true),
+            (longest.as_str(), true),
+            ("", false),
+            (long.as_str(), false),
+            ("-a", false),
+            ("a-", false),
+            ("A", false),
+            ("a.b", false),
+            ("a_b", false),
+            ("ä", false),
+            ("a b", false),
+            ("a\n", false),
+        ] {
+            assert_eq!(DnsLabel::parse("name", value).is_ok(), legal, "{value:?}");
+        }
+        assert!(DnsLabel::parse("name", "").unwrap_err().missing);
+    }
+
+    #[test]
+    fn labels_keep_their_limits() {
+        let pair = |k: &str, v: &str| [(k.to_owned(), v.to_owned())];
+        let parse = |pairs: &[(String, String)]| Labels::parse(pairs.iter().map(|(k, v)| (k, v)));
+        assert!(parse(&pair("team", "ml")).is_ok());
+        assert_eq!(parse(&pair("Team", "ml")).unwrap_err().field, "labels");
+        assert_eq!(parse(&pair("", "ml")).unwrap_err().field, "labels");
+        assert_eq!(
+            parse(&pair("team", "a\nb")).unwrap_err().field,
+            "labels[team]"
+        );
+        assert_eq!(
+            parse(&pair("team", &"x".repeat(256))).unwrap_err().field,
+            "labels[team]"
+        );
+        let many: Vec<_> = (0..=MAX_LABELS)
+            .map(|i| (format!("k{i}"), String::new()))
+            .collect();
+        assert!(parse(&many).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_is_kept_as_given(value in "\\PC{0,80}") {
+            if let Ok(label) = DnsLabel::parse("name", &value) {
+                prop_assert_eq!(label.as_str(), value.as_str());
+            }
+            if let Ok(slug) = Slug::parse("sku", &value) {
+                prop_assert_eq!(slug.as_str(), value.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Pure rules of allocations: parsing what a user asks, naming, judging evidence, explaining failures. No I/O,
+//! no clock, no randomness of its own.
+
+pub mod advice;
+pub mod fields;
+pub mod names;
+pub mod operation;
+pub mod request;
+pub mod residue;
+pub mod ssh_keys;
+pub mod wipe;
+
+pub use fields::FieldError;

@@ -1,0 +1,183 @@
+//! What a host operation says, turned into what a user sees: timeline changes and progress.
+
+use std::collections::HashMap;
+
+use gpuaas_proto::gpuaas::agent::v1::{HostOperation, StepState};
+use serde::{Deserialize, Serialize};
+
+use super::advice::step_sentence;
+
+/// How far a percentage must move to be worth telling.
+const PERCENT_STEP: u32 = 5;
+
+/// State of a timeline entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It runs.
+    Running,
+    /// It is done.
+    Done,
+    /// It failed.
+    Failed,
+}
+
+/// A change of the timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Host step.
+    pub step: String,
+    /// Its state.
+    pub state: Told,
+    /// 0 to 100.
+    pub percent: u32,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What was last told of each step.
+pub type Seen = HashMap<String, (Told, u32)>;
+
+/// The running step, for the read model; stored as `workflows.progress`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Step.
+    pub step: String,
+    /// 0 to 100.
+    pub percent: u32,
+    /// A sentence.
+    pub message: String,
+    /// Steps that are done.
+    pub steps_done: u32,
+    /// All steps.
+    pub steps_total: u32,
+}
+
+/// What to tell anew, given what was told; a percentage only when it moved by a step. Updates `seen`.
+pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
+    let mut told = Vec::new();
+    for step in &operation.steps {
+        let state = match step.state() {
+            StepState::Running => Told::Running,
+            StepState::Done => Told::Done,
+            StepState::Failed => Told::Failed,
+            StepState::Pending | StepState::Skipped | StepState::Unspecified => continue,
+        };
+        let percent = if state == Told::Done {
+            100
+        } else {
+            step.percent.min(100)
+        };
+        let news = match seen.get(&step.name) {
+            Some((was, at)) => {
+                *was != state || (state == Told::Running && percent >= at + PERCENT_STEP)
+            }
+            None => true,
+        };
+        if news {
+            seen.insert(step.name.clone(), (state, percent));
+            let message = step_sentence(&step.name).to_owned();
+            told.push(Change {
+                step: step.name.clone(),
+                state,
+                percent,
+                message,
+            });
+        }
+    }
+    told
+}
+
+/// Progress of an operation that has `before` own steps in front of it and `after` behind it.
+#[must_use]
+pub fn progress(operation: &HostOperation, before: u32, after: u32) -> Progress {
+    let count = |wanted: &[StepState]| {
+        operation
+            .steps
+            .iter()
+            .filter(|s| wanted.contains(&s.state()))
+            .count() as u32
+    };
+    let running = operation
+        .steps
+        .iter()
+        .find(|s| s.state() == StepState::Running);
+    let next = running.or_else(|| {
+        operation
+            .steps
+            .iter()
+            .find(|s| s.state() == StepState::Pending)
+    });
+    Progress {
+        step: next.map(|s| s.name.clone()).unwrap_or_default(),
+        percent: running.map_or(0, |s| s.percent.min(100)),
+        message: next
+            .map(|s| step_sentence(&s.name).to_owned())
+            .unwrap_or_default(),
+        steps_done: before + count(&[StepState::Done, StepState::Skipped]),
+        steps_total: before + operation.steps.len() as u32 + after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuaas_proto::gpuaas::agent::v1::OperationStep;
+
+    fn operation(steps: &[(&str, StepState, u32)]) -> HostOperation {
+        let step = |(name, state, percent): &(&str, StepState, u32)| OperationStep {
+            name: (*name).into(),
+            state: (*state).into(),
+            percent: *percent,
+            ..OperationStep::default()
+        };
+        HostOperation {
+            steps: steps.iter().map(step).collect(),
+            ..HostOperation::default()
+        }
+    }
+
+    #[test]
+    fn c_40_progress_is_told_when_it_moves() {
+        let mut seen = Seen::new();
+        let told = |seen: &mut Seen, op: &HostOperation| {
+            changes(seen, op)
+                .into_iter()
+                .map(|c| (c.step, c.state, c.percent))
+                .collect::<Vec<_>>()
+        };
+        let op = operation(&[
+            ("clone", StepState::Running, 0),
+            ("seed", StepState::Pending, 0),
+        ]);
+        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Running, 0)]);
+        assert!(told(&mut seen, &op).is_empty());
+        let op = operation(&[
+            ("clone", StepState::Running, 4),
+            ("seed", StepState::Pending, 0),
+        ]);
+        assert!(told(&mut seen, &op).is_empty());
+        let op = operation(&[
+            ("clone", StepState::Running, 40),
+            ("seed", StepState::Pending, 0),
+        ]);
+        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Running, 40)]);
+        let op = operation(&[
+            ("clone", StepState::Done, 100),
+            ("seed", StepState::Skipped, 0),
+        ]);
+        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Done, 100)]);
+        assert!(told(&mut seen, &op).is_empty());
+    }
+
+    #[test]
+    fn progress_counts_own_steps_too() {
+        let op = operation(&[
+            ("clone", StepState::Done, 100),
+            ("seed", StepState::Running, 30),
+            ("start", StepState::Pending, 0),
+        ]);
+        let progress = progress(&op, 1, 2);
+        assert_eq!((progress.step.as_str(), progress.percent), ("seed", 30));
+        assert_eq!((progress.steps_done, progress.steps_total), (2, 6));
+    }
+}

@@ -1,0 +1,244 @@
+//! What a user asks for: parsed in a fixed order, hashed, then held against the SKU and the image.
+//!
+//! Parsing and checking are apart on purpose: a replay of an idempotency key needs only the parsed request, and
+//! must be answered although the SKU or image has changed since (P4).
+
+use gpuaas_proto::gpuaas::allocation::v1::CreateAllocationRequest;
+use gpuaas_proto::gpuaas::common::v1::CapacityShape;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::images::v1::{Image, ImageStatus};
+use gpuaas_proto::gpuaas::scheduler::v1::{PlacementConstraints, Sku};
+use sha2::{Digest as _, Sha256};
+
+use super::FieldError;
+use super::fields::{DnsLabel, Labels, Slug};
+use super::ssh_keys::SshKeys;
+
+/// A create request whose every field is legal by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateRequest {
+    /// Name of the allocation.
+    pub name: DnsLabel,
+    /// Region.
+    pub region: Slug,
+    /// SKU.
+    pub sku: Slug,
+    /// GPUs, at least one.
+    pub gpu_count: u32,
+    /// Image.
+    pub image: Slug,
+    /// Keys of the guest user.
+    pub ssh_keys: SshKeys,
+    /// Labels.
+    pub labels: Labels,
+    /// The shape, when asked for by either of its two fields.
+    pub shape: Option<RequestedShape>,
+    /// Where it may be placed; the ids in it are checked by the ledger.
+    pub placement: Option<PlacementConstraints>,
+}
+
+/// A shape with the field it came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestedShape {
+    /// The shape.
+    pub shape: CapacityShape,
+    /// `capacity_shape` or `scheduler_type`.
+    pub field: &'static str,
+}
+
+/// A rule that a legal request breaks against the catalog.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {rule}")]
+pub struct Refusal {
+    /// The reason.
+    pub reason: ErrorReason,
+    /// The field.
+    pub field: &'static str,
+    /// The rule.
+    pub rule: String,
+}
+
+impl CreateRequest {
+    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape; the first broken rule counts.
+    ///
+    /// # Errors
+    /// The field and its rule.
+    pub fn parse(request: &CreateAllocationRequest) -> Result<Self, FieldError> {
+        let name = DnsLabel::parse("name", &request.name)?;
+        let region = Slug::parse("region_code", &request.region_code)?;
+        let sku = Slug::parse("sku", &request.sku)?;
+        if request.gpu_count == 0 {
+            return Err(FieldError::required("gpu_count"));
+        }
+        let image = Slug::parse("image", &request.image)?;
+        let ssh_keys = SshKeys::parse(&request.ssh_public_keys)?;
+        let labels = Labels::parse(&request.labels)?;
+        let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;
+        Ok(Self {
+            name,
+            region,
+            sku,
+            gpu_count: request.gpu_count,
+            image,
+            ssh_keys,
+            labels,
+            shape,
+            // one that says nothing is none, so that it makes no other request of the same key
+            placement: request
+                .placement
+                .clone()
+                .filter(|placement| *placement != PlacementConstraints::default()),
+        })
+    }
+
+    /// SHA-256 over everything that was asked for, with every part prefixed by its length: what one key must
+    /// always come with.
+    #[must_use]
+    pub fn hash(&self, project_id: &str) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        let mut part = |text: &str| {
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text.as_bytes());
+        };
+        part(project_id);
+        part(self.name.as_str());
+        part(self.region.as_str());
+        part(self.sku.as_str());
+        part(&self.gpu_count.to_string());
+        part(self.image.as_str());
+        part(&self.ssh_keys.lines().len().to_string());
+        self.ssh_keys.lines().iter().for_each(|line| part(line));
+        part(
+            self.shape
+                .map_or("", |requested| requested.shape.as_str_name()),
+        );
+        for (key, value) in self.labels.as_map() {
+            part(key);
+            part(value);
+        }
+        if let Some(placement) = &self.placement {
+            part(&placement.same_node_as);
+            part(&placement.spread_from.len().to_string());
+            placement.spread_from.iter().for_each(|id| part(id));
+            part(&placement.spread_from_label);
+        }
+        hasher.finalize().into()
+    }
+
+    /// Holds the request against its SKU and returns the shape it gets.
+    ///
+    /// # Errors
+    /// The GPU count is not sold, or another shape was asked for than the SKU has.
+    pub fn check_sku(&self, sku: &Sku) -> Result<CapacityShape, Refusal> {
+        if !sku.allowed_gpu_counts.contains(&self.gpu_count) {
+            let allowed: Vec<String> = sku
+                .allowed_gpu_counts
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            return Err(Refusal {
+                reason: ErrorReason::GpuCountNotAllowed,
+                field: "gpu_count",
+                rule: format!("must be one of {} for SKU {}", allowed.join(", "), sku.code),
+            });
+        }
+        let sold = sku.capacity_shape();
+        match self.shape {
+            Some(requested) if requested.shape != sold => Err(Refusal {
+                reason: ErrorReason::FieldInvalid,
+                field: requested.field,
+                rule: format!(
+                    "must be {}, the shape of SKU {}",
+                    shape_name(sold),
+                    sku.code
+                ),
+            }),
+            _ => Ok(sold),
+        }
+    }
+
+    /// Holds the request against its image.
+    ///
+    /// # Errors
+    /// The image is disabled, or the SKU cannot run it.
+    pub fn check_image(&self, image: &Image) -> Result<(), Refusal> {
+        if image.status() != ImageStatus::Active {
+            return Err(Refusal {
+                reason: ErrorReason::ImageNotActive,
+                field: "image",
+                rule: format!("must be an active image; {} is not", image.slug),
+            });
+        }
+        if !image
+            .compatible_skus
+            .iter()
+            .any(|sku| sku == self.sku.as_str())
+        {
+            return Err(Refusal {
+                reason: ErrorReason::ImageNotCompatible,
+                field: "image",
+                rule: format!(
+                    "must be an image that SKU {} can run; {} is not",
+                    self.sku.as_str(),
+                    image.slug
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// `scheduler_type` is the older name of the shape (B-13).
+fn parse_shape(
+    capacity_shape: i32,
+    scheduler_type: &str,
+) -> Result<Option<RequestedShape>, FieldError> {
+    let by_shape = match CapacityShape::try_from(capacity_shape) {
+        Ok(CapacityShape::Unspecified) => None,
+        Ok(shape) => Some(shape),
+        Err(_) => {
+            return Err(FieldError::invalid(
+                "capacity_shape",
+                "must be baremetal or gpu_slice",
+            ));
+        }
+    };
+    let by_type = match scheduler_type {
+        "" => None,
+        "slice" => Some(CapacityShape::GpuSlice),
+        "baremetal" => Some(CapacityShape::Baremetal),
+        _ => {
+            return Err(FieldError::invalid(
+                "scheduler_type",
+                "must be slice or baremetal",
+            ));
+        }
+    };
+    match (by_shape, by_type) {
+        (Some(shape), Some(other)) if shape != other => Err(FieldError::invalid(
+            "scheduler_type",
+            "must agree with capacity_shape",
+        )),
+        (Some(shape), _) => Ok(Some(RequestedShape {
+            shape,
+            field: "capacity_shape",
+        })),
+        (None, Some(shape)) => Ok(Some(RequestedShape {
+            shape,
+            field: "scheduler_type",
+        })),
+        (None, None) => Ok(None),
+    }
+}
+
+fn shape_name(shape: CapacityShape) -> &'static str {
+    match shape {
+        CapacityShape::GpuSlice => "gpu_slice",
+        CapacityShape::Baremetal => "baremetal",
+        CapacityShape::Unspecified => "unspecified",
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

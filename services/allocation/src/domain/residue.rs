@@ -1,0 +1,194 @@
+//! Comparing ledger, host and hypervisor: what is there that should not be, and the other way round.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
+use uuid::Uuid;
+
+use super::names::allocation_of;
+
+/// What the ledger knows of an allocation on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Active: it must have a domain.
+    Active,
+    /// Some workflow is at it, or one is about to be.
+    Moving,
+    /// Over, with slots that wait for a repair.
+    OverHeld,
+    /// Over, and nothing is held for it.
+    Over,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// A domain of an allocation that is over.
+    LeakedDomain(Uuid),
+    /// A DHCP reservation of an allocation that is over.
+    LeakedReservation(Uuid),
+    /// A hold of an allocation for which the ledger holds nothing.
+    LeakedHold(Uuid),
+    /// An active allocation without a domain.
+    MissingDomain(Uuid),
+}
+
+impl Finding {
+    /// Name of the kind, for metric and log.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::LeakedDomain(_) => "leaked_domain",
+            Self::LeakedReservation(_) => "leaked_reservation",
+            Self::LeakedHold(_) => "leaked_hold",
+            Self::MissingDomain(_) => "missing_domain",
+        }
+    }
+
+    /// The allocation.
+    #[must_use]
+    pub fn allocation_id(&self) -> Uuid {
+        match self {
+            Self::LeakedDomain(id)
+            | Self::LeakedReservation(id)
+            | Self::LeakedHold(id)
+            | Self::MissingDomain(id) => *id,
+        }
+    }
+}
+
+/// All kinds, so that a metric shows zero too.
+pub const KINDS: [&str; 4] = [
+    "leaked_domain",
+    "leaked_reservation",
+    "leaked_hold",
+    "missing_domain",
+];
+
+/// Compares what the ledger said before and after the host was asked; what moved meanwhile is no finding.
+#[must_use]
+pub fn compare(
+    before: &BTreeMap<Uuid, Standing>,
+    after: &BTreeMap<Uuid, Standing>,
+    host: &ListHoldsResponse,
+) -> Vec<Finding> {
+    // an id the ledger has never heard of on this node is as good as over
+    let standing = |id: Uuid| {
+        let (was, is) = (before.get(&id).copied(), after.get(&id).copied());
+        match (was.unwrap_or(Standing::Over), is.unwrap_or(Standing::Over)) {
+            (was, is) if was == is => is,
+            _ => Standing::Moving,
+        }
+    };
+    let over = |id: &Uuid| matches!(standing(*id), Standing::Over | Standing::OverHeld);
+    let domains: BTreeSet<Uuid> = host
+        .domains
+        .iter()
+        .filter_map(|domain| allocation_of(&domain.name))
+        .collect();
+    let reservations: BTreeSet<Uuid> = host
+        .reservations
+        .iter()
+        .filter_map(|name| allocation_of(name))
+        .collect();
+    let holds: BTreeSet<Uuid> = host
+        .holds
+        .iter()
+        .filter_map(|hold| hold.allocation_id.parse().ok())
+        .collect();
+
+    let mut findings: Vec<Finding> = domains
+        .iter()
+        .copied()
+        .filter(over)
+        .map(Finding::LeakedDomain)
+        .collect();
+    findings.extend(
+        reservations
+            .into_iter()
+            .filter(over)
+            .map(Finding::LeakedReservation),
+    );
+    findings.extend(
+        holds
+            .into_iter()
+            .filter(|id| standing(*id) == Standing::Over)
+            .map(Finding::LeakedHold),
+    );
+    let active = after
+        .keys()
+        .copied()
+        .filter(|id| standing(*id) == Standing::Active);
+    findings.extend(
+        active
+            .filter(|id| !domains.contains(id))
+            .map(Finding::MissingDomain),
+    );
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::names::vm_name;
+    use gpuaas_proto::gpuaas::agent::v1::{DomainState, Hold};
+
+    fn host(domains: &[Uuid], reservations: &[Uuid], holds: &[Uuid]) -> ListHoldsResponse {
+        ListHoldsResponse {
+            domains: domains
+                .iter()
+                .map(|id| DomainState {
+                    name: vm_name(*id),
+                    state: "running".into(),
+                    ..DomainState::default()
+                })
+                .collect(),
+            reservations: reservations.iter().map(|id| vm_name(*id)).collect(),
+            holds: holds
+                .iter()
+                .map(|id| Hold {
+                    allocation_id: id.to_string(),
+                    ..Hold::default()
+                })
+                .collect(),
+            leases: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn differences_are_found_and_named() {
+        let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
+        let ledger: BTreeMap<Uuid, Standing> = [
+            (active, Standing::Active),
+            (moving, Standing::Moving),
+            (blocked, Standing::OverHeld),
+            (over, Standing::Over),
+        ]
+        .into();
+        let all_well = host(&[active, moving], &[active], &[active, moving, blocked]);
+        assert_eq!(compare(&ledger, &ledger, &all_well), []);
+        let residue = host(&[moving, blocked, over, unknown], &[over], &[over]);
+        assert_eq!(
+            compare(&ledger, &ledger, &residue),
+            [
+                Finding::LeakedDomain(blocked),
+                Finding::LeakedDomain(over),
+                Finding::LeakedDomain(unknown),
+                Finding::LeakedReservation(over),
+                Finding::LeakedHold(over),
+                Finding::MissingDomain(active),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_moved_meanwhile_is_no_finding() {
+        let id = Uuid::from_u128(1);
+        let (active, over): (BTreeMap<_, _>, BTreeMap<_, _>) = (
+            [(id, Standing::Active)].into(),
+            [(id, Standing::Over)].into(),
+        );
+        assert_eq!(compare(&active, &over, &host(&[id], &[], &[])), []);
+        assert_eq!(compare(&over, &active, &host(&[], &[], &[])), []);
+    }
+}

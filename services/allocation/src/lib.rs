@@ -1,0 +1,93 @@
+//! The allocation service: launches, shows and releases allocations, and carries them out on hosts.
+//!
+//! It owns, together with the scheduler, the schema `placement`: the scheduler decides and reserves, this
+//! service moves what is reserved through its life. Called by the gateway (users, administrators) and by
+//! consumers of events; calls the scheduler, the image catalog and hosts.
+//!
+//! Promises it keeps: a retried call has one effect (P4), a crash at any step leaks nothing (P5), a stale runner
+//! is harmless (P6), an accepted operation ends or explains itself (P7), losing Redis costs at most a poll
+//! interval (P8), every privileged action is on record (P10).
+//!
+//! Reading order: [`api`] → [`domain`] (pure) → [`store`] (SQL) → [`workflow`] (durable steps), then the
+//! streams of [`watch`] and the two background tasks [`stamping`] and [`reconcile`].
+
+pub mod api;
+pub mod config;
+pub mod domain;
+pub mod metrics;
+pub mod reconcile;
+pub mod stamping;
+pub mod store;
+pub mod watch;
+pub mod workflow;
+
+use std::sync::Arc;
+
+use gpuaas_kit::server::Server;
+use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminServiceServer;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessServiceServer;
+use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
+
+pub use config::Config;
+pub use workflow::step_tables;
+
+/// Runs the service until `shutdown`.
+///
+/// # Errors
+/// Unusable settings, or an address that cannot be bound.
+pub async fn run(
+    context: Context,
+    config: Config,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let deps = Arc::new(workflow::Deps {
+        pool: context.database()?,
+        peers: context.peers.clone(),
+        wake: context.wake()?,
+        config,
+        metrics: metrics::Metrics::new(&context.meter),
+    });
+    // names the replica in `workflows.lease_owner`, for operators; the epoch is what fences
+    let owner = format!("allocation-{}", context.ids.next());
+    let stop = shutdown.child_token();
+    let tasks = tokio_util::task::TaskTracker::new();
+    tasks.spawn(workflow::runner::run(deps.clone(), owner, stop.clone()));
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { stamping::run(&deps, stop).await });
+    }
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { stamping::sweep(&deps, stop).await });
+    }
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { reconcile::run(&deps, stop).await });
+    }
+    let watching = watch::Watching::new(
+        deps.clone(),
+        gpuaas_kit::watch::Streams::new(&context.meter, shutdown.clone()),
+    );
+    {
+        let (watching, stop) = (watching.clone(), stop.clone());
+        tasks.spawn(async move { watching.read_on(stop).await });
+    }
+    let served = Server::new(&context)
+        .add(AllocationServiceServer::new(api::AllocationApi::new(
+            deps.clone(),
+            watching,
+        )))
+        .add(AllocationAdminServiceServer::new(api::AdminApi::new(
+            deps.clone(),
+        )))
+        .add(EventServiceServer::new(api::EventApi::new(deps.clone())))
+        .add(AccessServiceServer::new(api::AccessApi::new(deps.clone())))
+        .run(shutdown)
+        .await;
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    served
+}

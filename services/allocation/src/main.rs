@@ -1,0 +1,6 @@
+//! The allocation service as a process.
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gpuaas_kit::run_main("allocation", gpuaas_allocation::run)
+}

@@ -1,0 +1,89 @@
+//! Instruments of the service.
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
+
+/// All instruments. Clones share them.
+#[derive(Clone)]
+pub struct Metrics {
+    runs: Counter<u64>,
+    retries: Counter<u64>,
+    duration: Histogram<f64>,
+    stamped: Counter<u64>,
+    residue: Gauge<u64>,
+}
+
+impl Metrics {
+    /// Instruments of a meter.
+    #[must_use]
+    pub fn new(meter: &Meter) -> Self {
+        Self {
+            runs: meter
+                .u64_counter("allocation_workflow_ends_total")
+                .with_description("Workflows that ended, by kind and outcome")
+                .build(),
+            retries: meter
+                .u64_counter("allocation_step_retries_total")
+                .with_description(
+                    "Attempts of workflow steps that must be repeated, by kind and step",
+                )
+                .build(),
+            duration: meter
+                .f64_histogram("allocation_workflow_duration_seconds")
+                .with_description(
+                    "Time from the start of a workflow to its end, by kind and outcome",
+                )
+                .with_boundaries(vec![
+                    1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0,
+                ])
+                .build(),
+            stamped: meter
+                .u64_counter("allocation_events_stamped_total")
+                .with_description("Events of the ledger that got their position")
+                .build(),
+            residue: meter
+                .u64_gauge("allocation_host_residue")
+                .with_description(
+                    "Differences between ledger and host at the last comparison, by node and kind",
+                )
+                .build(),
+        }
+    }
+
+    /// A workflow ended.
+    pub fn workflow_end(&self, kind: &str, outcome: &'static str, seconds: f64) {
+        let labels = [
+            KeyValue::new("kind", kind.to_owned()),
+            KeyValue::new("outcome", outcome),
+        ];
+        self.runs.add(1, &labels);
+        self.duration.record(seconds, &labels);
+    }
+
+    /// A step must be tried again.
+    pub fn step_retry(&self, kind: &str, step: &'static str) {
+        self.retries.add(
+            1,
+            &[
+                KeyValue::new("kind", kind.to_owned()),
+                KeyValue::new("step", step),
+            ],
+        );
+    }
+
+    /// Events were stamped.
+    pub fn stamped(&self, count: u64) {
+        self.stamped.add(count, &[]);
+    }
+
+    /// What a comparison of a node found.
+    pub fn residue(&self, node: &str, kind: &'static str, count: u64) {
+        self.residue.record(
+            count,
+            &[
+                KeyValue::new("node", node.to_owned()),
+                KeyValue::new("kind", kind),
+            ],
+        );
+    }
+}

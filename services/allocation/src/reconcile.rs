@@ -1,0 +1,122 @@
+//! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, and has
+//! removed what is provably ours and over (P5).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpuaas_placement::workflows;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::domain::residue::{Finding, KINDS, Standing, compare};
+use crate::store::residue;
+use crate::workflow::Deps;
+use crate::workflow::failure::StepError;
+use crate::workflow::host::Host;
+
+/// Compares at the interval of the settings until `shutdown`.
+pub async fn run(deps: &Deps, shutdown: CancellationToken) {
+    if deps.config.reconcile_seconds <= 0.0 {
+        return;
+    }
+    let interval = Duration::from_secs_f64(deps.config.reconcile_seconds);
+    while shutdown
+        .run_until_cancelled(tokio::time::sleep(interval))
+        .await
+        .is_some()
+    {
+        match residue::slice_nodes(&deps.pool).await {
+            Ok(nodes) => {
+                for node_id in nodes {
+                    match shutdown.run_until_cancelled(node(deps, node_id)).await {
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => {
+                            tracing::debug!(%node_id, "skip comparison of node: {error:?}");
+                        }
+                        None => return,
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("wait for the database to compare nodes: {error}"),
+        }
+    }
+}
+
+/// Compares one node and starts what cleans it.
+///
+/// # Errors
+/// The database or the host does not answer.
+pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError> {
+    let host = Host::of_node(deps, node_id).await?;
+    let before = standings(deps, node_id).await?;
+    let held = host.holds().await?;
+    let after = standings(deps, node_id).await?;
+    let findings = compare(&before, &after, &held);
+    for kind in KINDS {
+        let count = findings
+            .iter()
+            .filter(|finding| finding.kind() == kind)
+            .count();
+        deps.metrics
+            .residue(&node_id.to_string(), kind, count as u64);
+    }
+    for finding in &findings {
+        let allocation_id = finding.allocation_id();
+        tracing::warn!(%node_id, %allocation_id, kind = finding.kind(), "find residue");
+        let removable = matches!(
+            finding,
+            Finding::LeakedDomain(_) | Finding::LeakedReservation(_)
+        );
+        // without a hold of the ledger there is no token the host would accept: that is for an operator
+        if removable && after.get(&allocation_id) == Some(&Standing::OverHeld) {
+            start_discard(deps, allocation_id).await?;
+        }
+    }
+    Ok(findings)
+}
+
+async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing>, StepError> {
+    let rows = residue::allocations_of(&deps.pool, node_id).await?;
+    let standing = |row: residue::Row| {
+        let standing = match (row.worked_on, row.state.as_str(), row.holds) {
+            (true, _, _) => Standing::Moving,
+            (false, "active", _) => Standing::Active,
+            (false, "released" | "failed", true) => Standing::OverHeld,
+            (false, "released" | "failed", false) => Standing::Over,
+            (false, _, _) => Standing::Moving,
+        };
+        (row.id, standing)
+    };
+    Ok(rows.into_iter().map(standing).collect())
+}
+
+async fn start_discard(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
+    let mut conn = deps.pool.acquire().await?;
+    let window = workflows::DISCARD_WINDOW_SECONDS;
+    match workflows::enqueue(
+        &mut conn,
+        "discard",
+        Some(allocation_id),
+        None,
+        window,
+        "",
+        "",
+    )
+    .await
+    {
+        Ok(workflow_id) => {
+            tracing::info!(%allocation_id, %workflow_id, "start removal of residue");
+            deps.wake.notify(workflows::TOPIC).await;
+            Ok(())
+        }
+        // another replica was quicker
+        Err(error)
+            if error
+                .as_database_error()
+                .is_some_and(sqlx::error::DatabaseError::is_unique_violation) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

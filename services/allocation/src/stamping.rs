@@ -1,0 +1,51 @@
+//! The stamper task: gives committed events their positions, then wakes the readers.
+
+use std::time::Duration;
+
+use gpuaas_placement::{events, outbox, stamper};
+use tokio_util::sync::CancellationToken;
+
+use crate::workflow::Deps;
+
+/// Time between two sweeps of old events.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Removes events that are kept no longer, now and then, until `shutdown`. Any number may run.
+pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
+    loop {
+        match shutdown
+            .run_until_cancelled(gpuaas_placement::sweep::outbox(&deps.pool))
+            .await
+        {
+            Some(Ok(0)) | None => {}
+            Some(Ok(events)) => tracing::info!(events, "remove old events"),
+            Some(Err(error)) => {
+                let error = gpuaas_kit::Error::from(error);
+                tracing::warn!("leave old events for the next sweep: {error:?}");
+            }
+        }
+        let pause = tokio::time::sleep(SWEEP_INTERVAL);
+        if shutdown.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Stamps until `shutdown`. Any number may run; they take turns under the ledger's own lock.
+pub async fn run(deps: &Deps, shutdown: CancellationToken) {
+    let poll = Duration::from_secs_f64(deps.config.poll_seconds);
+    let waiter = deps.wake.subscribe(outbox::TOPIC);
+    while !shutdown.is_cancelled() {
+        match stamper::run_once(&deps.pool).await {
+            Ok(0) => {}
+            Ok(count) => {
+                deps.metrics.stamped(count);
+                deps.wake.notify(events::TOPIC).await;
+            }
+            Err(error) => {
+                tracing::warn!("wait to stamp events: {:?}", gpuaas_kit::Error::from(error));
+            }
+        }
+        shutdown.run_until_cancelled(waiter.wait(poll)).await;
+    }
+}

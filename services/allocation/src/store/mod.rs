@@ -1,0 +1,5 @@
+//! SQL of the allocation service that is not the ledger's own: workflow rows and read models.
+
+pub mod read;
+pub mod residue;
+pub mod workflow_rows;

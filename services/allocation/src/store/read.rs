@@ -1,0 +1,76 @@
+//! Read models: running progress, the latest repair of a slot.
+
+use std::collections::HashMap;
+
+use jiff_sqlx::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::domain::operation::Progress;
+
+/// What runs now for these allocations.
+///
+/// # Errors
+/// Those of the database.
+pub async fn progress(
+    conn: &mut PgConnection,
+    allocation_ids: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, Progress>> {
+    let rows: Vec<(Uuid, Json<Progress>)> = sqlx::query_as(
+        "SELECT allocation_id, progress FROM workflows
+          WHERE allocation_id = ANY ($1) AND slot_id IS NULL AND state = 'running' AND progress IS NOT NULL
+            AND kind IN ('provision', 'release', 'stop', 'start', 'reboot')",
+    )
+    .bind(allocation_ids)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(id, Json(progress))| (id, progress))
+        .collect())
+}
+
+/// Whether anything is still done for an allocation; the repair of a slot is not for it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn at_work(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM workflows
+                         WHERE allocation_id = $1 AND state = 'running' AND kind <> 'repair')",
+    )
+    .bind(allocation_id)
+    .fetch_one(conn)
+    .await
+}
+
+/// A repair as its workflow says.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Repair {
+    /// Workflow.
+    pub id: Uuid,
+    /// `running`, `done` or `failed`.
+    pub state: String,
+    /// Why it failed.
+    pub failure: Option<Value>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// The latest repair of a slot.
+///
+/// # Errors
+/// Those of the database.
+pub async fn latest_repair(conn: &mut PgConnection, slot_id: Uuid) -> sqlx::Result<Option<Repair>> {
+    sqlx::query_as(
+        "SELECT id, state, failure, created_at, ended_at FROM workflows
+          WHERE slot_id = $1 AND kind = 'repair' ORDER BY created_at DESC, id DESC LIMIT 1",
+    )
+    .bind(slot_id)
+    .fetch_optional(conn)
+    .await
+}

@@ -1,0 +1,47 @@
+//! What the ledger says of a node's allocations, for the comparison with its host.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// One allocation of a node.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Row {
+    /// Allocation.
+    pub id: Uuid,
+    /// Its state.
+    pub state: String,
+    /// A claim of it is not released.
+    pub holds: bool,
+    /// A workflow runs for it.
+    pub worked_on: bool,
+}
+
+/// Nodes whose hosts run slices.
+///
+/// # Errors
+/// Those of the database.
+pub async fn slice_nodes(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar("SELECT id FROM nodes WHERE mode = 'slice' ORDER BY id")
+        .fetch_all(pool)
+        .await
+}
+
+/// The allocations of a node that hold something, or ended within a week: residue of older ones shows as
+/// belonging to nobody.
+///
+/// # Errors
+/// Those of the database.
+pub async fn allocations_of(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as(
+        "SELECT a.id, a.state,
+                EXISTS (SELECT FROM claims c WHERE c.allocation_id = a.id AND c.state <> 'released') AS holds,
+                EXISTS (SELECT FROM workflows w WHERE w.allocation_id = a.id AND w.state = 'running') AS worked_on
+           FROM allocations a
+          WHERE a.node_id = $1
+            AND (a.ended_at IS NULL OR a.ended_at > clock_timestamp() - interval '7 days'
+                 OR EXISTS (SELECT FROM claims c WHERE c.allocation_id = a.id AND c.state <> 'released'))",
+    )
+    .bind(node_id)
+    .fetch_all(pool)
+    .await
+}

@@ -1,0 +1,119 @@
+//! Watching allocations: one reader of the log per process rings bells, and every stream that hears its own reads on
+//! from where it is.
+//!
+//! A stream is a position and nothing else. It subscribes to its bell, then takes the position, then reads what is; so
+//! whatever happens in between is found after the position. Bells are hints: the reader finds what it missed by
+//! polling, and works without Redis (P8).
+mod one;
+mod project;
+mod reader;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use gpuaas_kit::watch::{Bell, Bells, Stop, Streams};
+use gpuaas_kit::{Error, watch};
+use gpuaas_placement::model::{Allocation, AllocationState};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::ChangeKind;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::api::convert;
+use crate::domain::operation::Progress;
+use crate::workflow::Deps;
+
+/// What a bell is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    /// Any allocation of a project.
+    Project(Uuid),
+    /// One allocation and its timeline.
+    Allocation(Uuid),
+}
+
+/// Opens watch streams. Clones share the reader.
+#[derive(Clone)]
+pub struct Watching {
+    deps: Arc<Deps>,
+    streams: Streams,
+    bells: Bells<Key>,
+    /// Every event up to here has rung its bells.
+    told: Arc<AtomicI64>,
+}
+
+/// What a stream waited for.
+enum Woken {
+    Rung,
+    Silence,
+}
+
+impl Watching {
+    /// Streams on these parts; [`Watching::read_on`] must run beside them.
+    #[must_use]
+    pub fn new(deps: Arc<Deps>, streams: Streams) -> Self {
+        Self {
+            deps,
+            streams,
+            bells: Bells::default(),
+            told: Arc::default(),
+        }
+    }
+
+    /// Reads the log until `shutdown`.
+    pub async fn read_on(&self, shutdown: CancellationToken) {
+        reader::run(self, shutdown).await;
+    }
+
+    fn heartbeat(&self) -> Duration {
+        Duration::from_secs_f64(self.deps.config.watch_heartbeat_seconds.max(0.05))
+    }
+
+    fn poll(&self) -> Duration {
+        Duration::from_secs_f64(self.deps.config.watch_poll_seconds.max(0.01))
+    }
+}
+
+/// Waits for the bell, at most `silence`.
+async fn wait(bell: &mut Bell<Key>, silence: Duration) -> Woken {
+    match tokio::time::timeout(silence, bell.rung()).await {
+        Ok(()) => Woken::Rung,
+        Err(_) => Woken::Silence,
+    }
+}
+
+/// What a stream does about an error: one that passes is waited out, any other is told to the reader.
+async fn endure(error: Stop, poll: Duration) -> Result<(), Stop> {
+    match error {
+        Stop::Because(error) if error.is_transient() => {
+            tracing::warn!("wait to read on for a watch: {}", error.chain());
+            tokio::time::sleep(poll).await;
+            Ok(())
+        }
+        stop => Err(stop),
+    }
+}
+
+fn has_ended(state: AllocationState) -> bool {
+    matches!(state, AllocationState::Released | AllocationState::Failed)
+}
+
+/// The allocation as a change.
+fn change(row: Allocation, progress: Option<Progress>, is_new: bool) -> pb::AllocationChange {
+    let kind = if has_ended(row.state) {
+        ChangeKind::Ended
+    } else if is_new {
+        ChangeKind::Added
+    } else {
+        ChangeKind::Modified
+    };
+    pb::AllocationChange {
+        kind: kind.into(),
+        allocation: Some(convert::allocation(row, progress)),
+    }
+}
+
+fn expired() -> Error {
+    watch::token::expired()
+}

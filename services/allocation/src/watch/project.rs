@@ -1,0 +1,168 @@
+//! The allocations of one project: first all, then every one that has events after the position.
+use std::sync::atomic::Ordering;
+
+use gpuaas_kit::Error;
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_placement::{Scope, allocations, events};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event;
+use gpuaas_proto::gpuaas::common::v1::{WatchHeartbeat, WatchSynced};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Key, Watching, Woken, change, endure, expired, wait};
+use crate::store::read;
+
+/// Allocations of the first state, and events, read in one go.
+const BATCH: i64 = 100;
+
+/// One stream.
+struct Follower {
+    watching: Watching,
+    sink: Sink<pb::WatchAllocationsResponse>,
+    bell: Bell<Key>,
+    project: Uuid,
+    include_ended: bool,
+    /// Everything up to here has been sent.
+    position: i64,
+}
+
+impl Watching {
+    /// Watches a project of the caller.
+    ///
+    /// # Errors
+    /// A project that is not the caller's, a token that is refused, the database.
+    pub async fn project(
+        &self,
+        caller: &Caller,
+        request: &pb::WatchAllocationsRequest,
+    ) -> Result<Stream<pb::WatchAllocationsResponse>, Error> {
+        let project = caller.project(&request.project_id)?.id();
+        let include_ended = request.include_ended;
+        let query = query(project, include_ended);
+        let resumed: Option<i64> =
+            token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
+        // before the position is taken: what comes after it rings
+        let bell = self.bells.listen(Key::Project(project));
+        let kept = events::kept(&mut *self.deps.pool.acquire().await?).await?;
+        if resumed.is_some_and(|position| !kept.reaches(position)) {
+            return Err(expired());
+        }
+        let watching = self.clone();
+        Ok(self.streams.open("WatchAllocations", move |sink| {
+            let follower = Follower {
+                watching,
+                sink,
+                bell,
+                project,
+                include_ended,
+                position: resumed.unwrap_or(kept.head),
+            };
+            follower.run(resumed.is_none())
+        }))
+    }
+}
+
+fn query(project: Uuid, include_ended: bool) -> [String; 3] {
+    [
+        "allocations".to_owned(),
+        project.to_string(),
+        include_ended.to_string(),
+    ]
+}
+
+impl Follower {
+    async fn run(mut self, from_the_start: bool) -> Result<(), Stop> {
+        if from_the_start {
+            self.first_state().await?;
+        }
+        let mut synced = false;
+        loop {
+            if let Err(error) = self.catch_up().await {
+                endure(error, self.watching.poll()).await?;
+                continue;
+            }
+            if !synced {
+                self.send(Event::Synced(WatchSynced {})).await?;
+                synced = true;
+            }
+            if let Woken::Silence = wait(&mut self.bell, self.watching.heartbeat()).await {
+                // in this order: an event that is told after the position was read rings
+                let told = self.watching.told.load(Ordering::SeqCst);
+                if !self.bell.is_ringing() {
+                    self.position = self.position.max(told);
+                    self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
+                }
+            }
+        }
+    }
+
+    /// All allocations, newest first. They carry no token: a reader that leaves now has not seen all.
+    async fn first_state(&mut self) -> Result<(), Stop> {
+        let mut before = None;
+        loop {
+            let mut conn = self.watching.deps.pool.acquire().await?;
+            let rows =
+                allocations::list(&mut conn, self.project, self.include_ended, before, BATCH)
+                    .await
+                    .map_err(Error::from)?;
+            let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+            let mut progress = read::progress(&mut conn, &ids).await?;
+            drop(conn);
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            before = Some((last.created_at, last.id));
+            for row in rows {
+                let progress = progress.remove(&row.id);
+                let message = pb::WatchAllocationsResponse {
+                    event: Some(Event::Change(change(row, progress, true))),
+                    resume_token: String::new(),
+                };
+                self.sink.send(message).await?;
+            }
+        }
+    }
+
+    /// Sends the present state of everything that has events after the position.
+    async fn catch_up(&mut self) -> Result<(), Stop> {
+        loop {
+            let mut conn = self.watching.deps.pool.acquire().await?;
+            let touched = events::touched(&mut conn, self.project, self.position, BATCH)
+                .await
+                .map_err(Error::from)?;
+            drop(conn);
+            if touched.is_empty() {
+                return Ok(());
+            }
+            for touched in touched {
+                let mut conn = self.watching.deps.pool.acquire().await?;
+                let change = self.read(&mut conn, touched.id, touched.is_new).await?;
+                drop(conn);
+                self.position = touched.position;
+                self.send(Event::Change(change)).await?;
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        conn: &mut PgConnection,
+        id: Uuid,
+        is_new: bool,
+    ) -> Result<pb::AllocationChange, Error> {
+        let row = allocations::get(conn, Scope::Project(self.project), id).await?;
+        let progress = read::progress(conn, &[id]).await?.remove(&id);
+        Ok(change(row, progress, is_new))
+    }
+
+    async fn send(&self, event: Event) -> Result<(), Stop> {
+        let query = query(self.project, self.include_ended);
+        let message = pb::WatchAllocationsResponse {
+            event: Some(event),
+            resume_token: token::encode(&self.position, &query.each_ref().map(String::as_str)),
+        };
+        self.sink.send(message).await
+    }
+}

@@ -1,0 +1,86 @@
+//! The one reader of the log: learns what changed and rings the bells of it.
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use gpuaas_kit::Error;
+use gpuaas_placement::{events, timeline};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Key, Watching};
+
+/// Events read in one go.
+const BATCH: i64 = 1000;
+
+/// Where the reader is.
+#[derive(Default)]
+struct Place {
+    /// Nothing while nobody watches.
+    position: Option<i64>,
+    /// Last change of each watched timeline.
+    timelines: HashMap<Uuid, i64>,
+}
+
+/// Reads until `shutdown`. While nobody watches it reads nothing.
+pub async fn run(watching: &Watching, shutdown: CancellationToken) {
+    let waiter = watching.deps.wake.subscribe(events::TOPIC);
+    let mut place = Place::default();
+    while !shutdown.is_cancelled() {
+        if watching.bells.is_empty() {
+            place = Place::default();
+        } else if let Err(error) = look(watching, &mut place).await {
+            tracing::warn!("wait to read events for watches: {}", error.chain());
+        }
+        shutdown
+            .run_until_cancelled(waiter.wait(watching.poll()))
+            .await;
+    }
+}
+
+async fn look(watching: &Watching, place: &mut Place) -> Result<(), Error> {
+    let bells = &watching.bells;
+    let mut conn = watching.deps.pool.acquire().await?;
+    let mut position = match place.position {
+        Some(position) => position,
+        None => {
+            // streams that came first have read from their own position and are rung once to be sure
+            let head = events::kept(&mut conn).await?.head;
+            bells.ring_all();
+            head
+        }
+    };
+    loop {
+        let (found, _) = events::read(&mut conn, position, BATCH).await?;
+        for event in &found {
+            if let Some(project) = event.project_id {
+                bells.ring(&Key::Project(project));
+                bells.ring(&Key::Allocation(event.aggregate_id));
+            }
+        }
+        let Some(last) = found.last() else { break };
+        position = last.position;
+    }
+    // after the bells: who sees this position and a silent bell has missed nothing
+    place.position = Some(position);
+    watching.told.store(position, Ordering::SeqCst);
+
+    let watched: Vec<Uuid> = bells
+        .keys()
+        .into_iter()
+        .filter_map(|key| match key {
+            Key::Allocation(id) => Some(id),
+            Key::Project(_) => None,
+        })
+        .collect();
+    let mut seen = HashMap::with_capacity(watched.len());
+    if !watched.is_empty() {
+        for (id, change) in timeline::last_changes(&mut conn, &watched).await? {
+            if place.timelines.get(&id) != Some(&change) {
+                bells.ring(&Key::Allocation(id));
+            }
+            seen.insert(id, change);
+        }
+    }
+    place.timelines = seen;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Removal of what a VM left on its host: domain, NVRAM, seed, reservation. Never the disk.
+//!
+//! A step of the other workflows, and a workflow of its own that the reconciler starts when a host shows
+//! residue of an allocation that is over.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_kit::time::proto_duration;
+use gpuaas_placement::node_tasks::TaskType;
+use gpuaas_proto::gpuaas::agent::v1::{DiscardRequest, LeasePurpose, OperationState};
+use serde_json::json;
+
+use super::failure::StepError;
+use super::host::Host;
+use super::lease;
+use super::operation::{Order, drive, output};
+use super::subject;
+use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+
+/// The workflow.
+pub static DEFINITION: Definition = Definition {
+    kind: "discard",
+    bounded: true,
+    steps: &[
+        lease::acquire(lease::for_release, Duration::from_secs(120)),
+        Step {
+            name: "discard",
+            effect: Effect::Outside(discard),
+            records: "the host operation",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        lease::RELEASE_LEASE,
+    ],
+    at_failure: &[],
+};
+
+/// Removes domain, NVRAM, seed and reservation. Nothing there is as good as removed.
+pub fn discard(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let repairing = work.taken.slot_id.is_some();
+        let subject = if repairing {
+            super::repair::subject(work).await?
+        } else {
+            subject::of_allocation(work).await?.1
+        };
+        let request = DiscardRequest {
+            operation_id: String::new(),
+            lease_id: String::new(),
+            allocation_id: subject.allocation_id.to_string(),
+            budget: Some(proto_duration(work.left)),
+        };
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let order = Order {
+            task_type: TaskType::VmDiscard,
+            purpose: if repairing {
+                LeasePurpose::Repair
+            } else {
+                LeasePurpose::Release
+            },
+            payload: json!({"budget_seconds": work.left.as_secs()}),
+            start: &|host: &Host, operation_id, lease_id| {
+                let request = DiscardRequest {
+                    operation_id,
+                    lease_id,
+                    ..request.clone()
+                };
+                let mut vms = host.vms.clone();
+                Box::pin(async move { vms.discard(request).await })
+            },
+            around: (0, 0),
+        };
+        let operation = drive(work, &host, &subject, &order).await?;
+        if operation.state() == OperationState::Failed {
+            return Err(StepError::of_operation(
+                "discard",
+                operation.failure.as_ref().unwrap_or(&Default::default()),
+            ));
+        }
+        Ok(output(&operation))
+    })
+}

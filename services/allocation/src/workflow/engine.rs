@@ -1,0 +1,370 @@
+//! Runs one taken workflow: step after step by its table, until it ends, must wait, or is another's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gpuaas_kit::{client, trace};
+use gpuaas_placement::timeline::State;
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use serde_json::{Value, json};
+use tracing::Instrument as _;
+
+use super::failure::{Failure, StepError, backoff_seconds, class_name};
+use super::kill::{self, Point};
+use super::table::{Definition, Effect, Next, OnFailure, Seen, Step, StepResult};
+use super::work::{Deps, Work};
+use crate::domain::advice::explain;
+use crate::domain::operation::Progress;
+use crate::store::workflow_rows::{self, Lost, StepRow, Taken};
+
+/// Longest wait between attempts of a step, in seconds.
+const BACKOFF_CAP: f64 = 5.0;
+/// Longest wait between attempts of a step that is never given up.
+const INSIST_CAP: f64 = 60.0;
+/// An effect may overrun its time by this much before it is cut off: the host ends at its own budget first,
+/// and then says why.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The goal is reached.
+    Succeeded,
+    /// It failed, and everything is taken back.
+    TakenBack,
+    /// To be taken again later.
+    GivenBack,
+    /// Another runner has it.
+    Lost,
+}
+
+/// Runs the workflow as far as it goes.
+///
+/// # Errors
+/// Those of the database: the lease expires by itself and somebody takes the work again.
+pub async fn run(
+    deps: &Arc<Deps>,
+    definition: &'static Definition,
+    mut taken: Taken,
+) -> sqlx::Result<Outcome> {
+    let (id, epoch) = (taken.id, taken.lease_epoch);
+    let started = Instant::now();
+    let host_lease = Arc::new(Mutex::new(None));
+    loop {
+        let rows = workflow_rows::steps(&deps.pool, id).await?;
+        let undoing = taken.direction == "undo";
+        let step = match definition.next(undoing, |name| seen(&rows, name)) {
+            Next::Run(step) => step,
+            end => {
+                let succeeded = matches!(end, Next::Succeeded);
+                let lost = workflow_rows::finish(&deps.pool, id, epoch, succeeded)
+                    .await?
+                    .is_err();
+                return Ok(match (lost, succeeded) {
+                    (true, _) => Outcome::Lost,
+                    (false, true) => Outcome::Succeeded,
+                    (false, false) => Outcome::TakenBack,
+                });
+            }
+        };
+        let Ok(row) = workflow_rows::begin_step(&deps.pool, id, epoch, step.name).await? else {
+            return Ok(Outcome::Lost);
+        };
+        let window = (definition.bounded && !undoing)
+            .then(|| taken.left_seconds - started.elapsed().as_secs_f64());
+        let done = rows.iter().filter(|row| row.state == "done");
+        let work = Work {
+            deps: deps.clone(),
+            taken: taken.clone(),
+            left: left(step, &row, window),
+            begun: Arc::new(rows.iter().map(|row| row.step.clone()).collect()),
+            step: row,
+            outputs: Arc::new(
+                done.map(|row| (row.step.clone(), row.output.clone()))
+                    .collect::<HashMap<_, _>>(),
+            ),
+            host_lease: host_lease.clone(),
+        };
+        let began = Instant::now();
+        let failure = match attempt(&work, step).await {
+            Ok(()) => continue,
+            Err(StepError::Lost) => return Ok(Outcome::Lost),
+            Err(StepError::Retry { reason, message }) => {
+                if step.on_failure == OnFailure::Insist || began.elapsed() < work.left {
+                    return give_back(&work, step, &reason, &message).await;
+                }
+                // the last word of a step whose time is over is why it never worked
+                last_word(reason, message)
+            }
+            Err(StepError::Fail(failure)) => failure,
+        };
+        match fail(&work, step, undoing, failure).await? {
+            Settled::Turned(failure) => {
+                taken.direction = "undo".into();
+                taken.failure = Some(failure);
+            }
+            Settled::GoOn => {}
+            Settled::Gone(outcome) => return Ok(outcome),
+        }
+    }
+}
+
+fn seen(rows: &[StepRow], name: &str) -> Option<Seen> {
+    rows.iter()
+        .find(|row| row.step == name)
+        .map(|row| match row.state.as_str() {
+            "done" => Seen::Done,
+            "failed" => Seen::Failed,
+            _ => Seen::Running,
+        })
+}
+
+/// What is left of the step's time; an insisting step is bounded per attempt only.
+fn left(step: &Step, row: &StepRow, window_seconds: Option<f64>) -> Duration {
+    if step.on_failure == OnFailure::Insist {
+        return step.deadline;
+    }
+    let own = step
+        .deadline
+        .saturating_sub(Duration::from_secs_f64(row.age_seconds.max(0.0)));
+    window_seconds.map_or(own, |window| {
+        own.min(Duration::from_secs_f64(window.max(0.0)))
+    })
+}
+
+/// One attempt of a step, in a span of the trace the workflow belongs to.
+async fn attempt(work: &Work, step: &'static Step) -> Result<(), StepError> {
+    let span = tracing::info_span!(
+        "workflow step",
+        otel.name = format!("{}.{}", work.taken.kind, step.name),
+        workflow_id = %work.taken.id,
+        allocation_id = work.taken.allocation_id.map(tracing::field::display),
+        attempt = work.step.attempts,
+    );
+    trace::set_parent(&span, &work.taken.traceparent);
+    let request_id = client::RequestId(work.taken.request_id.clone());
+    client::REQUEST_ID
+        .scope(request_id, Box::pin(effect(work, step)))
+        .instrument(span)
+        .await
+}
+
+async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
+    let kind = work.taken.kind.as_str();
+    if work.left.is_zero() {
+        return Err(StepError::Fail(out_of_time(work.step.error.as_ref())));
+    }
+    if let Some(sentence) = step.shown {
+        let progress = Progress {
+            step: step.name.into(),
+            message: sentence.into(),
+            ..Progress::default()
+        };
+        // in one transaction: whoever takes the work over waits for it and ends what it told
+        let mut tx = work.deps.pool.begin().await?;
+        work.progress(&mut tx, &progress).await?;
+        work.tell(&mut tx, step.name, State::Running, 0, sentence, None)
+            .await?;
+        tx.commit().await?;
+    }
+    kill::point(kind, step.name, Point::Before);
+    match step.effect {
+        Effect::Outside(run) => {
+            let output = within(work, run(work)).await?;
+            kill::point(kind, step.name, Point::After);
+            let mut tx = work.deps.pool.begin().await?;
+            record(work, step, &mut tx, &output).await?;
+            tx.commit().await?;
+        }
+        Effect::Ledger(run) => {
+            let mut tx = work.deps.pool.begin().await?;
+            let output = run(work, &mut tx).await?;
+            record(work, step, &mut tx, &output).await?;
+            tx.commit().await?;
+            kill::point(kind, step.name, Point::After);
+            work.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+        }
+    }
+    tracing::info!(
+        workflow = kind,
+        step = step.name,
+        attempt = work.step.attempts,
+        "end step"
+    );
+    Ok(())
+}
+
+async fn within(work: &Work, effect: impl Future<Output = StepResult>) -> StepResult {
+    tokio::time::timeout(work.left + GRACE, effect)
+        .await
+        .unwrap_or_else(|_| Err(overdue("the step did not end in time")))
+}
+
+fn overdue(message: &str) -> StepError {
+    StepError::Fail(last_word("DEADLINE_EXCEEDED".into(), message.into()))
+}
+
+/// Why a step whose time is over never worked: what its last attempt said, when there was one.
+fn out_of_time(last: Option<&Value>) -> Failure {
+    let over = "the time of the step is over";
+    let said = |key: &str| last.and_then(|error| error.get(key)?.as_str());
+    match (said("reason"), said("message")) {
+        (Some(reason), Some(message)) => {
+            last_word(reason.into(), format!("{over}; last: {message}"))
+        }
+        _ => last_word("DEADLINE_EXCEEDED".into(), over.into()),
+    }
+}
+
+/// Records success under the fence, taken last: the ledger's locks come first.
+async fn record(
+    work: &Work,
+    step: &Step,
+    tx: &mut sqlx::PgConnection,
+    output: &Value,
+) -> Result<(), StepError> {
+    let id = work.taken.id;
+    workflow_rows::hold(tx, id, work.taken.lease_epoch)
+        .await?
+        .map_err(|Lost| StepError::Lost)?;
+    workflow_rows::end_step(tx, id, step.name, true, output, None).await?;
+    if let Some(sentence) = step.shown {
+        work.tell(tx, step.name, State::Done, 100, sentence, None)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Gives the work back for a while; past the step's time the wait is a failure.
+async fn give_back(
+    work: &Work,
+    step: &'static Step,
+    reason: &str,
+    message: &str,
+) -> sqlx::Result<Outcome> {
+    let attempts = work.step.attempts;
+    let cap = if step.on_failure == OnFailure::Insist && attempts > 8 {
+        INSIST_CAP
+    } else {
+        BACKOFF_CAP
+    };
+    let wait = backoff_seconds(attempts, cap);
+    tracing::warn!(
+        workflow = work.taken.kind, workflow_id = %work.taken.id, step = step.name, attempt = attempts, reason,
+        "retry step in {wait} s: {message}"
+    );
+    work.deps.metrics.step_retry(&work.taken.kind, step.name);
+    let waiting = Progress {
+        step: step.name.into(),
+        message: waiting_sentence(reason).into(),
+        ..Progress::default()
+    };
+    let (id, epoch) = (work.taken.id, work.taken.lease_epoch);
+    let mut conn = work.deps.pool.acquire().await?;
+    if workflow_rows::set_progress(&mut conn, id, epoch, &json!(waiting))
+        .await?
+        .is_err()
+    {
+        return Ok(Outcome::Lost);
+    }
+    let error = json!({"reason": reason, "message": message});
+    let given =
+        workflow_rows::give_back(&work.deps.pool, id, epoch, wait, step.name, Some(&error)).await?;
+    Ok(if given.is_ok() {
+        Outcome::GivenBack
+    } else {
+        Outcome::Lost
+    })
+}
+
+fn waiting_sentence(reason: &str) -> &'static str {
+    match reason {
+        "HOST_UNREACHABLE" => "The host does not answer; trying again.",
+        "LEASE_HELD" | "OPERATION_CONFLICT" => {
+            "The host still works on something else; waiting for it."
+        }
+        _ => "A part of the system does not answer; trying again.",
+    }
+}
+
+/// What became of a failure.
+enum Settled {
+    /// The workflow turned round; the failure as stored.
+    Turned(Value),
+    /// It goes on without the step.
+    GoOn,
+    /// This runner has it no more.
+    Gone(Outcome),
+}
+
+/// Settles a failure: by turning round, by going on without the step, or by insisting.
+async fn fail(
+    work: &Work,
+    step: &'static Step,
+    undoing: bool,
+    failure: Failure,
+) -> sqlx::Result<Settled> {
+    let (id, epoch) = (work.taken.id, work.taken.lease_epoch);
+    let own_step = if failure.step.is_empty() {
+        format!("{}.{}", work.taken.kind, step.name)
+    } else {
+        failure.step
+    };
+    let failure = Failure {
+        step: own_step,
+        ..failure
+    };
+    if step.on_failure == OnFailure::Insist {
+        return Ok(Settled::Gone(
+            give_back(work, step, &failure.reason, &failure.message).await?,
+        ));
+    }
+    tracing::warn!(
+        workflow = work.taken.kind, workflow_id = %id, step = step.name, reason = failure.reason,
+        failure_class = failure.failure_class, "fail step: {}", failure.message
+    );
+    let stored = json!(failure);
+    let error = json!({"reason": failure.reason, "message": failure.message});
+    let mut tx = work.deps.pool.begin().await?;
+    if workflow_rows::hold(&mut tx, id, epoch).await?.is_err() {
+        return Ok(Settled::Gone(Outcome::Lost));
+    }
+    workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await?;
+    if step.shown.is_some() {
+        let words = explain(&failure.reason, None);
+        work.tell(
+            &mut tx,
+            step.name,
+            State::Failed,
+            0,
+            &words.message,
+            Some(&error),
+        )
+        .await?;
+    }
+    let turn = !undoing && step.on_failure == OnFailure::Undo;
+    if turn
+        && workflow_rows::turn_to_undo(&mut tx, id, epoch, &stored)
+            .await?
+            .is_err()
+    {
+        return Ok(Settled::Gone(Outcome::Lost));
+    }
+    tx.commit().await?;
+    Ok(if turn {
+        Settled::Turned(stored)
+    } else {
+        Settled::GoOn
+    })
+}
+
+fn last_word(reason: String, message: String) -> Failure {
+    Failure {
+        reason,
+        message,
+        step: String::new(),
+        failure_class: class_name(FailureClass::Host).to_owned(),
+        host_clean: false,
+    }
+}

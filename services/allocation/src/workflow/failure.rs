@@ -1,0 +1,176 @@
+//! How a step's effect can fail: for now, for good, or because the work is another's by now.
+
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::agent::v1::{FailureClass, OperationFailure};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::{Deserialize, Serialize};
+
+/// Why a workflow failed; stored with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A name of `ErrorReason` without prefix.
+    pub reason: String,
+    /// For operators.
+    pub message: String,
+    /// The step, for example `provision.wait_login`.
+    pub step: String,
+    /// `guest`, `device` or `host`: decides who may repair.
+    pub failure_class: String,
+    /// False when something may be left on the host.
+    pub host_clean: bool,
+}
+
+impl Failure {
+    /// For operators: `<what> failed at <step>: <reason>: <message>`.
+    pub fn told_of(&self, what: &str) -> String {
+        format!(
+            "{what} failed at {}: {}: {}",
+            self.step, self.reason, self.message
+        )
+    }
+}
+
+/// Why an effect did not come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepError {
+    /// It may work later.
+    Retry {
+        /// A name of `ErrorReason` without prefix.
+        reason: String,
+        /// For operators.
+        message: String,
+    },
+    /// It will not work.
+    Fail(Failure),
+    /// Another runner has the work; stop without a trace.
+    Lost,
+}
+
+impl StepError {
+    /// A failure for good.
+    pub fn fail(reason: ErrorReason, message: impl Into<String>, class: FailureClass) -> Self {
+        Self::Fail(Failure {
+            reason: gpuaas_kit::error::reason_name(reason).to_owned(),
+            message: message.into(),
+            step: String::new(),
+            failure_class: class_name(class).to_owned(),
+            host_clean: true,
+        })
+    }
+
+    /// The failure as a host reported it.
+    pub fn of_operation(kind: &str, failure: &OperationFailure) -> Self {
+        Self::Fail(Failure {
+            reason: failure.reason.clone(),
+            message: failure.message.clone(),
+            step: format!("{kind}.{}", failure.step),
+            failure_class: class_name(failure.failure_class()).to_owned(),
+            host_clean: failure.host_clean,
+        })
+    }
+
+    /// An answer of a host: no answer at all is told apart from a service of ours that is down.
+    pub fn of_host(error: &Error) -> Self {
+        match Self::from_error(error) {
+            Self::Retry { reason, message }
+                if reason == "DEPENDENCY_UNAVAILABLE" || reason == "DEADLINE_EXCEEDED" =>
+            {
+                Self::Retry {
+                    reason: "HOST_UNREACHABLE".into(),
+                    message,
+                }
+            }
+            Self::Fail(failure) => {
+                let device = matches!(failure.reason.as_str(), "DISK_UNSAFE" | "DEVICE_MISSING");
+                let class = if device {
+                    FailureClass::Device
+                } else {
+                    FailureClass::Host
+                };
+                Self::Fail(Failure {
+                    failure_class: class_name(class).to_owned(),
+                    ..failure
+                })
+            }
+            other => other,
+        }
+    }
+
+    fn from_error(error: &Error) -> Self {
+        // a fault inside a peer is not the caller's doing and may pass
+        if error.is_transient() || error.code() == tonic::Code::Internal {
+            return Self::Retry {
+                reason: error.reason_name().to_owned(),
+                message: error.chain(),
+            };
+        }
+        Self::Fail(Failure {
+            reason: error.reason_name().to_owned(),
+            message: error.chain(),
+            step: String::new(),
+            failure_class: class_name(FailureClass::Host).to_owned(),
+            host_clean: true,
+        })
+    }
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> Self {
+        Self::from_error(&error)
+    }
+}
+
+impl From<sqlx::Error> for StepError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::from_error(&Error::from(error))
+    }
+}
+
+/// The stored word for a class.
+pub fn class_name(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Guest => "guest",
+        FailureClass::Device => "device",
+        FailureClass::Host | FailureClass::Unspecified => "host",
+    }
+}
+
+/// Seconds to wait before the next attempt: doubling from half a second, at most `cap`.
+pub fn backoff_seconds(attempts: i32, cap: f64) -> f64 {
+    let doublings = attempts.clamp(1, 16) - 1;
+    (0.5 * f64::from(1_u32 << doublings)).min(cap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    #[test]
+    fn a_host_that_does_not_answer_is_told_apart() {
+        let down = Error::new(
+            Code::Unavailable,
+            ErrorReason::DependencyUnavailable,
+            "connect",
+        );
+        assert!(
+            matches!(StepError::of_host(&down), StepError::Retry { reason, .. } if reason == "HOST_UNREACHABLE")
+        );
+        assert!(
+            matches!(StepError::from(down), StepError::Retry { reason, .. } if reason == "DEPENDENCY_UNAVAILABLE")
+        );
+        let mounted = Error::new(Code::FailedPrecondition, ErrorReason::DiskUnsafe, "mounted");
+        assert!(
+            matches!(StepError::of_host(&mounted), StepError::Fail(f) if f.failure_class == "device")
+        );
+    }
+
+    #[test]
+    fn backoff_grows_to_its_cap() {
+        let waits: Vec<f64> = [0, 1, 2, 3, 4, 100]
+            .iter()
+            .map(|n| backoff_seconds(*n, 5.0))
+            .collect();
+        assert_eq!(waits, [0.5, 0.5, 1.0, 2.0, 4.0, 5.0]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Calls to one host: leases and the start of operations, at the address and to the instance the ledger knows.
+
+use std::time::Duration;
+
+use gpuaas_kit::client::GrpcChannel;
+use gpuaas_kit::{Error, time};
+use gpuaas_placement::nodes;
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
+use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
+use gpuaas_proto::gpuaas::agent::v1::{
+    AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
+    ReleaseLeaseRequest, RenewLeaseRequest,
+};
+use sqlx::PgPool;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::failure::StepError;
+use super::subject::{Subject, ledger};
+use super::work::{Deps, Work};
+
+/// How long a host lease lasts without renewal. Operations outlive it; only their start needs it.
+pub const LEASE: Duration = Duration::from_secs(300);
+/// Longest time for an answer to a short call.
+const CALL: Duration = Duration::from_secs(30);
+
+/// A host as it can be called now.
+pub struct Host {
+    leases: NodeSchedulerClient<GrpcChannel>,
+    /// Operations.
+    pub vms: VirtualMachinesClient<GrpcChannel>,
+}
+
+impl Host {
+    /// The host of a node.
+    ///
+    /// # Errors
+    /// Those of the ledger; a malformed address.
+    pub async fn of_node(deps: &Deps, node_id: Uuid) -> Result<Self, StepError> {
+        let channel = channel(&deps.pool, deps, node_id).await?;
+        Ok(Self {
+            leases: NodeSchedulerClient::new(channel.clone()),
+            vms: VirtualMachinesClient::new(channel),
+        })
+    }
+
+    /// Takes or renews the lease for the subject's slots and remembers it in `work`.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub async fn acquire(
+        &self,
+        work: &Work,
+        subject: &Subject,
+        purpose: LeasePurpose,
+    ) -> Result<AcquireLeaseResponse, StepError> {
+        let mut request = tonic::Request::new(AcquireLeaseRequest {
+            allocation_id: subject.allocation_id.to_string(),
+            slots: subject.grants.clone(),
+            shape: Some(subject.shape),
+            duration: Some(time::proto_duration(LEASE)),
+            purpose: purpose.into(),
+        });
+        request.set_timeout(CALL);
+        let response = self
+            .leases
+            .clone()
+            .acquire_lease(request)
+            .await
+            .map_err(refused)?
+            .into_inner();
+        work.set_lease(response.lease.as_ref().map(|lease| lease.lease_id.clone()));
+        Ok(response)
+    }
+
+    /// Extends the lease of this taking. A lease that is gone is no error: the operation goes on without it.
+    pub async fn renew(&self, work: &Work) {
+        let Some(lease_id) = work.lease() else { return };
+        let mut request = tonic::Request::new(RenewLeaseRequest {
+            lease_id,
+            duration: Some(time::proto_duration(LEASE)),
+            ..RenewLeaseRequest::default()
+        });
+        request.set_timeout(CALL);
+        if let Err(status) = self.leases.clone().renew_lease(request).await {
+            tracing::debug!(workflow_id = %work.taken.id, "skip renewal of the host lease: {}", status.message());
+        }
+    }
+
+    /// Ends a lease.
+    ///
+    /// # Errors
+    /// The host does not answer.
+    pub async fn release(&self, lease_id: String, allocation_id: Uuid) -> Result<(), StepError> {
+        let mut request = tonic::Request::new(ReleaseLeaseRequest {
+            lease_id,
+            allocation_id: allocation_id.to_string(),
+            ..ReleaseLeaseRequest::default()
+        });
+        request.set_timeout(CALL);
+        self.leases
+            .clone()
+            .release_lease(request)
+            .await
+            .map(drop)
+            .map_err(refused)
+    }
+
+    /// What the host holds.
+    ///
+    /// # Errors
+    /// The host does not answer.
+    pub async fn holds(&self) -> Result<ListHoldsResponse, StepError> {
+        let mut request = tonic::Request::new(ListHoldsRequest {});
+        request.set_timeout(CALL);
+        Ok(self
+            .leases
+            .clone()
+            .list_holds(request)
+            .await
+            .map_err(refused)?
+            .into_inner())
+    }
+}
+
+/// A host's answer as a step sees it. A broken connection shows as an error that nobody gave a reason: the host
+/// is away, whatever the transport calls it.
+pub fn refused(status: tonic::Status) -> StepError {
+    let broken = matches!(
+        status.code(),
+        Code::Internal | Code::Unknown | Code::Cancelled
+    );
+    if broken && status.details().is_empty() {
+        let message = status.message().to_owned();
+        return StepError::Retry {
+            reason: "HOST_UNREACHABLE".into(),
+            message,
+        };
+    }
+    StepError::of_host(&Error::from(status))
+}
+
+async fn channel(pool: &PgPool, deps: &Deps, node_id: Uuid) -> Result<GrpcChannel, StepError> {
+    let mut conn = pool.acquire().await?;
+    let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
+    Ok(deps
+        .peers
+        .host_channel(&node.agent_address, &node_id, &node.instance_id)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+    #[test]
+    fn a_connection_that_breaks_is_a_host_that_is_away() {
+        let reason = |status| match refused(status) {
+            StepError::Retry { reason, .. } => reason,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(
+            reason(tonic::Status::internal("h2 protocol error")),
+            "HOST_UNREACHABLE"
+        );
+        assert_eq!(
+            reason(tonic::Status::unavailable("connect")),
+            "HOST_UNREACHABLE"
+        );
+        let own = Error::new(Code::Internal, ErrorReason::Internal, "journal");
+        assert_eq!(reason(own.into()), "INTERNAL");
+    }
+}

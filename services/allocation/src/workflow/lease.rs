@@ -1,0 +1,128 @@
+//! The host lease that every workflow works under: taken first, given back last, and given back when the work fails.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_proto::gpuaas::agent::v1::{AcquireLeaseResponse, FailureClass, LeasePurpose};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+
+use super::failure::StepError;
+use super::host::Host;
+use super::subject;
+use super::table::{Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+use crate::store::workflow_rows;
+
+/// First step of a workflow that works on a host. What it records begins with the lease's id.
+pub const fn acquire(
+    effect: for<'a> fn(&'a Work) -> BoxFuture<'a, StepResult>,
+    deadline: Duration,
+) -> Step {
+    Step {
+        name: "acquire_lease",
+        effect: Effect::Outside(effect),
+        records: "lease id",
+        deadline,
+        on_failure: OnFailure::Undo,
+        undo: Some(&RETURN_LEASE),
+        shown: None,
+    }
+}
+
+/// What a user is told while the lease is taken.
+pub const ASKING: Option<&str> = Some("Asking the host for the slot.");
+
+const RETURN_LEASE: Step = Step {
+    name: "return_lease",
+    effect: Effect::Outside(return_lease),
+    records: "whether the host still holds a slot for the allocation",
+    deadline: Duration::from_secs(30),
+    on_failure: OnFailure::Ignore,
+    undo: None,
+    shown: None,
+};
+
+/// Last step of every workflow that took a host lease: the lease would end by itself, so it is not insisted on.
+pub const RELEASE_LEASE: Step = Step {
+    name: "release_lease",
+    effect: Effect::Outside(release_lease),
+    records: "nothing",
+    deadline: Duration::from_secs(15),
+    on_failure: OnFailure::Ignore,
+    undo: None,
+    shown: None,
+};
+
+/// Takes the lease for the allocation's slots.
+///
+/// # Errors
+/// Those of the ledger and of the host.
+pub async fn of_allocation(
+    work: &Work,
+    purpose: LeasePurpose,
+) -> Result<AcquireLeaseResponse, StepError> {
+    let (_, subject) = subject::of_allocation(work).await?;
+    let host = Host::of_node(&work.deps, subject.node_id).await?;
+    host.acquire(work, &subject, purpose).await
+}
+
+/// The effect of [`acquire`] for a workflow that wipes or removes what an allocation left.
+pub fn for_release(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        of_allocation(work, LeasePurpose::Release).await?;
+        Ok(json!({"lease_id": work.lease()}))
+    })
+}
+
+fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let Some(lease_id) = work.recorded_lease() else {
+            return Ok(json!({}));
+        };
+        let (node_id, allocation_id) = place(work).await?;
+        Host::of_node(&work.deps, node_id)
+            .await?
+            .release(lease_id, allocation_id)
+            .await?;
+        Ok(json!({}))
+    })
+}
+
+/// Ends every lease the host has for the allocation, also one whose grant never reached us, and asks whether it
+/// still holds a slot for it.
+fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let (node_id, allocation_id) = place(work).await?;
+        let host = Host::of_node(&work.deps, node_id).await?;
+        let owner = allocation_id.to_string();
+        let found = host.holds().await?;
+        for lease in found
+            .leases
+            .into_iter()
+            .filter(|lease| lease.allocation_id == owner)
+        {
+            host.release(lease.lease_id, allocation_id).await?;
+        }
+        let held = found.holds.iter().any(|hold| hold.allocation_id == owner);
+        Ok(json!({"held": held}))
+    })
+}
+
+/// Node and allocation of the work, also when nothing is held any more.
+async fn place(work: &Work) -> Result<(uuid::Uuid, uuid::Uuid), StepError> {
+    let node_id = workflow_rows::node_of(
+        &work.deps.pool,
+        work.taken.allocation_id,
+        work.taken.slot_id,
+    )
+    .await?;
+    let owner = work.taken.allocation_id.or(work.taken.slot_id);
+    node_id.zip(owner).ok_or_else(|| {
+        StepError::fail(
+            ErrorReason::NodeNotFound,
+            "the work is on no node",
+            FailureClass::Host,
+        )
+    })
+}

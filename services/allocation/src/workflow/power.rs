@@ -1,0 +1,382 @@
+//! Stop, start and reboot: the host acts, and the ledger says what is proven of the VM.
+//!
+//! A change that fails is not guessed about: the host is asked, for as long as it takes, whether the VM runs, and
+//! the allocation is called running or stopped by that answer. Its capacity stays held and billed all the while.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_kit::time::proto_duration;
+use gpuaas_placement::node_tasks::TaskType;
+use gpuaas_placement::power::{self, Action};
+use gpuaas_placement::timeline::{self, State};
+use gpuaas_placement::{Scope, allocations};
+use gpuaas_proto::gpuaas::agent::v1::{
+    FailureClass, HostOperation, LeasePurpose, OperationState, PowerRequest,
+};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::failure::StepError;
+use super::host::Host;
+use super::lease;
+use super::operation::{Order, drive, output, settled};
+use super::subject::{self, ledger};
+use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+use crate::domain::advice::explain;
+use crate::domain::names::vm_name;
+use crate::store::workflow_rows;
+
+/// How often a host is asked before its failure is taken for an answer.
+const ATTEMPTS: i64 = 3;
+/// Own steps around the host operation that a user sees.
+const AROUND: (u32, u32) = (1, 0);
+
+const ACQUIRE_LEASE: Step = Step {
+    shown: lease::ASKING,
+    ..lease::acquire(acquire_lease, Duration::from_secs(60))
+};
+
+/// What a failed change led to is asked of the host, however long that takes.
+const OBSERVE: Step = Step {
+    name: "observe",
+    effect: Effect::Outside(observe),
+    records: "the power that the host says the VM has",
+    deadline: Duration::from_secs(60),
+    on_failure: OnFailure::Insist,
+    undo: None,
+    shown: None,
+};
+
+const fn act(name: &'static str) -> Step {
+    Step {
+        name,
+        effect: Effect::Outside(change),
+        records: "the host operation, with the guest's boot id after a start",
+        deadline: Duration::from_secs(10 * 60),
+        on_failure: OnFailure::Undo,
+        undo: Some(&OBSERVE),
+        shown: None,
+    }
+}
+
+const SETTLE: Step = Step {
+    name: "settle",
+    effect: Effect::Ledger(settle),
+    records: "nothing; the ledger says the new power",
+    deadline: Duration::from_secs(300),
+    on_failure: OnFailure::Undo,
+    undo: None,
+    shown: None,
+};
+
+const FAIL: [Step; 1] = [Step {
+    name: "settle_failed",
+    effect: Effect::Ledger(settle_failed),
+    records: "nothing; the ledger says the power that the host was seen in",
+    deadline: Duration::from_secs(60),
+    on_failure: OnFailure::Insist,
+    undo: None,
+    shown: None,
+}];
+
+/// `running → stopped`.
+pub static STOP: Definition = Definition {
+    kind: "stop",
+    bounded: true,
+    steps: &[ACQUIRE_LEASE, act("stop"), SETTLE, lease::RELEASE_LEASE],
+    at_failure: &FAIL,
+};
+
+/// `stopped → running`.
+pub static START: Definition = Definition {
+    kind: "start",
+    bounded: true,
+    steps: &[ACQUIRE_LEASE, act("start"), SETTLE, lease::RELEASE_LEASE],
+    at_failure: &FAIL,
+};
+
+/// `running → running`, with another boot.
+pub static REBOOT: Definition = Definition {
+    kind: "reboot",
+    bounded: true,
+    steps: &[ACQUIRE_LEASE, act("reboot"), SETTLE, lease::RELEASE_LEASE],
+    at_failure: &FAIL,
+};
+
+fn action(work: &Work) -> Result<Action, StepError> {
+    let found = Action::ALL
+        .into_iter()
+        .find(|action| action.as_str() == work.taken.kind);
+    found.ok_or_else(|| {
+        let message = format!("{} changes no power", work.taken.kind);
+        StepError::fail(ErrorReason::Internal, message, FailureClass::Host)
+    })
+}
+
+fn task_type(action: Action) -> TaskType {
+    match action {
+        Action::Stop => TaskType::VmStop,
+        Action::Start => TaskType::VmStart,
+        Action::Reboot => TaskType::VmReboot,
+    }
+}
+
+fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        lease::of_allocation(work, LeasePurpose::Power).await?;
+        Ok(json!({"lease_id": work.lease()}))
+    })
+}
+
+fn change(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let action = action(work)?;
+        let (allocation, subject) = subject::of_allocation(work).await?;
+        let graceful = Duration::from_secs(work.deps.config.power_graceful_seconds);
+        let boot = Duration::from_secs(allocation.image.boot_timeout_seconds.into());
+        let request = PowerRequest {
+            operation_id: String::new(),
+            lease_id: String::new(),
+            allocation_id: allocation.id.to_string(),
+            graceful_timeout: Some(proto_duration(graceful)),
+            guest_user: allocation.guest_user.clone(),
+            boot_timeout: Some(proto_duration(boot)),
+            budget: Some(proto_duration(work.left)),
+        };
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let order = Order {
+            task_type: task_type(action),
+            purpose: LeasePurpose::Power,
+            payload: json!({"graceful_seconds": graceful.as_secs(), "budget_seconds": work.left.as_secs()}),
+            start: &|host: &Host, operation_id, lease_id| {
+                let request = PowerRequest {
+                    operation_id,
+                    lease_id,
+                    ..request.clone()
+                };
+                let mut vms = host.vms.clone();
+                Box::pin(async move {
+                    match action {
+                        Action::Stop => vms.stop(request).await,
+                        Action::Start => vms.start(request).await,
+                        Action::Reboot => vms.reboot(request).await,
+                    }
+                })
+            },
+            around: AROUND,
+        };
+        let operation = drive(work, &host, &subject, &order).await?;
+        if operation.state() == OperationState::Failed {
+            let failure = operation.failure.clone().unwrap_or_default();
+            let failed = StepError::of_operation(action.as_str(), &failure);
+            let tried = workflow_rows::failed_tasks(
+                &work.deps.pool,
+                work.taken.id,
+                order.task_type.as_str(),
+            )
+            .await?;
+            return Err(again(failed, tried));
+        }
+        proven(action, &operation, allocation.boot_id)?;
+        Ok(output(&operation))
+    })
+}
+
+/// A hypervisor that failed, or a host that restarted meanwhile, is asked again; a guest that does not answer is not.
+fn again(failed: StepError, tried: i64) -> StepError {
+    match failed {
+        StepError::Fail(failure)
+            if matches!(
+                failure.reason.as_str(),
+                "HYPERVISOR_FAILED" | "LEASE_EXPIRED"
+            ) && tried < ATTEMPTS =>
+        {
+            StepError::Retry {
+                reason: failure.reason,
+                message: failure.message,
+            }
+        }
+        other => other,
+    }
+}
+
+/// A start is proven by the boot id of a guest that was logged in to, and it is another than before.
+fn proven(
+    action: Action,
+    operation: &HostOperation,
+    before: Option<Uuid>,
+) -> Result<Option<Uuid>, StepError> {
+    if action == Action::Stop {
+        return Ok(None);
+    }
+    let result = operation.power_result.clone().unwrap_or_default();
+    match result.boot_id.parse::<Uuid>() {
+        Ok(now) if before != Some(now) => Ok(Some(now)),
+        Ok(_) => Err(StepError::fail(
+            ErrorReason::HypervisorFailed,
+            "the guest is still at the boot it was at before",
+            FailureClass::Host,
+        )),
+        Err(_) => Err(StepError::fail(
+            ErrorReason::GuestNoLogin,
+            "the host reported success without a boot id",
+            FailureClass::Guest,
+        )),
+    }
+}
+
+/// Asks what the VM is in, once the host is through with what it was asked for.
+fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let action = action(work)?;
+        let id = work.allocation_id()?;
+        let (_, subject) = subject::of_allocation(work).await?;
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        settled(work, &host, action.as_str(), task_type(action)).await?;
+        let name = vm_name(id);
+        let domains = host.holds().await?.domains;
+        let state = domains
+            .iter()
+            .find(|domain| domain.name == name)
+            .map(|domain| domain.state.as_str());
+        Ok(json!({"power": power_of(state), "domain": state}))
+    })
+}
+
+/// A VM that is paused has its disk open: it is stopped only when it is off or gone.
+fn power_of(domain: Option<&str>) -> &'static str {
+    match domain {
+        None | Some("shut off") => "stopped",
+        Some(_) => "running",
+    }
+}
+
+fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let action = action(work)?;
+        let id = work.allocation_id()?;
+        let boot_id = work
+            .outputs
+            .get(action.as_str())
+            .and_then(|output| output["power_result"]["boot_id"].as_str()?.parse().ok());
+        let (_, _, power) = action.powers();
+        let _ = power::settle(conn, work.fence(), id, power, boot_id)
+            .await
+            .map_err(ledger)?;
+        let told = match action {
+            Action::Stop => {
+                "The VM is off. Its disk, address and GPUs are kept, and billing goes on."
+            }
+            Action::Start => "The VM runs; a login proved a new boot.",
+            Action::Reboot => "The VM runs again; a login proved a new boot.",
+        };
+        timeline::append(conn, id, power, State::Done, told).await?;
+        Ok(json!({}))
+    })
+}
+
+fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let action = action(work)?;
+        let id = work.allocation_id()?;
+        // nothing was asked of the host: all is as it was
+        let (before, ..) = action.powers();
+        let seen = work
+            .outputs
+            .get("observe")
+            .and_then(|output| output["power"].as_str());
+        let power = seen.unwrap_or(before);
+        // a VM that was not stopped is at the boot it was at; one that was started without proof is at an unknown one
+        let same_boot = seen.is_none() || action == Action::Stop;
+        let allocation = allocations::get(conn, Scope::Platform, id)
+            .await
+            .map_err(ledger)?;
+        let boot_id = allocation.boot_id.filter(|_| same_boot);
+        let _ = power::settle(conn, work.fence(), id, power, boot_id)
+            .await
+            .map_err(ledger)?;
+        let told = told_of_failure(action, &work.failure().reason, power);
+        timeline::append(conn, id, power, State::Failed, &told).await?;
+        Ok(json!({}))
+    })
+}
+
+fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
+    let verb = action.as_str();
+    if reason == "GUEST_NO_LOGIN" && power == "running" {
+        return format!(
+            "The {verb} is not proven: the VM runs, but nobody could log in in the time its image is given."
+        );
+    }
+    let is = if power == "running" {
+        "The VM runs"
+    } else {
+        "The VM is off"
+    };
+    format!(
+        "The {verb} failed. {} {is}; it is kept and billed, and you can try again.",
+        explain(reason, None).message
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuaas_proto::gpuaas::agent::v1::PowerResult;
+
+    const BEFORE: Uuid = Uuid::from_u128(1);
+
+    #[test]
+    fn a_start_is_proven_by_another_boot_id() {
+        let judged = |action, boot_id: &str| {
+            let operation = HostOperation {
+                power_result: Some(PowerResult {
+                    boot_id: boot_id.to_owned(),
+                }),
+                ..HostOperation::default()
+            };
+            match proven(action, &operation, Some(BEFORE)) {
+                Ok(boot_id) => Ok(boot_id),
+                Err(StepError::Fail(failure)) => Err(failure.reason),
+                Err(other) => Err(format!("{other:?}")),
+            }
+        };
+        let now = Uuid::from_u128(2);
+        assert_eq!(judged(Action::Start, &now.to_string()), Ok(Some(now)));
+        assert_eq!(judged(Action::Reboot, &now.to_string()), Ok(Some(now)));
+        assert_eq!(judged(Action::Stop, ""), Ok(None));
+        let same = judged(Action::Reboot, &BEFORE.to_string());
+        assert_eq!(same, Err("HYPERVISOR_FAILED".to_owned()));
+        for boot_id in ["", "nonsense"] {
+            let none = judged(Action::Start, boot_id);
+            assert_eq!(none, Err("GUEST_NO_LOGIN".to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_the_host_shows_decides_the_power() {
+        for (domain, power) in [
+            (None, "stopped"),
+            (Some("shut off"), "stopped"),
+            (Some("running"), "running"),
+            (Some("paused"), "running"),
+        ] {
+            assert_eq!(power_of(domain), power, "{domain:?}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_does_not_answer_is_not_started_again_and_again() {
+        let failed = |reason| StepError::fail(reason, "m", FailureClass::Host);
+        let retried =
+            |reason, tried| matches!(again(failed(reason), tried), StepError::Retry { .. });
+        assert!(retried(ErrorReason::HypervisorFailed, 1));
+        assert!(!retried(ErrorReason::HypervisorFailed, ATTEMPTS));
+        assert!(!retried(ErrorReason::GuestNoLogin, 1));
+        assert!(!retried(ErrorReason::DiskUnsafe, 1));
+    }
+}

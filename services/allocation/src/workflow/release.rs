@@ -1,0 +1,257 @@
+//! From a login to an empty disk: the host stops and wipes, the control plane judges the proof, the slots are
+//! for sale again.
+//!
+//! Billing ended when the release was accepted. A host that does not answer is asked again until it does; a
+//! wipe that is not proven frees the user (the guest is gone) and keeps the slots out of sale until a repair.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_kit::time::proto_duration;
+use gpuaas_placement::model::{EvidenceKind, SlotEvidence};
+use gpuaas_placement::node_tasks::{self, TaskType};
+use gpuaas_placement::release;
+use gpuaas_placement::timeline::{self, State};
+use gpuaas_proto::gpuaas::agent::v1::{
+    FailureClass, HostOperation, LeasePurpose, OperationState, ReleaseRequest, WipeEvidence,
+};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::failure::StepError;
+use super::host::Host;
+use super::lease;
+use super::operation::{Order, drive, evidence, output};
+use super::subject::{self, Subject, ledger};
+use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+use crate::domain::wipe;
+use crate::store::workflow_rows;
+
+/// How often a release is asked of the host before the slots are given up to a repair.
+const ATTEMPTS: i64 = 3;
+/// Own steps around the host operation that a user sees.
+const AROUND: (u32, u32) = (1, 0);
+
+/// The workflow.
+pub static DEFINITION: Definition = Definition {
+    kind: "release",
+    bounded: false,
+    steps: &[
+        Step {
+            // an accepted release must end, however long the host is away
+            on_failure: OnFailure::Insist,
+            shown: lease::ASKING,
+            ..lease::acquire(lease::for_release, Duration::from_secs(60))
+        },
+        Step {
+            name: "release",
+            effect: Effect::Outside(release_vm),
+            records: "the host operation with its wipe evidence",
+            deadline: Duration::from_secs(30 * 60),
+            on_failure: OnFailure::Undo,
+            undo: Some(&Step {
+                name: "discard",
+                effect: Effect::Outside(super::discard::discard),
+                records: "the host operation",
+                deadline: Duration::from_secs(300),
+                // the user is free only when the guest is proven gone
+                on_failure: OnFailure::Insist,
+                undo: None,
+                shown: None,
+            }),
+            shown: None,
+        },
+        Step {
+            name: "complete_release",
+            effect: Effect::Ledger(complete_release),
+            records: "nothing; the ledger says released and the slots have their evidence",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        lease::RELEASE_LEASE,
+    ],
+    at_failure: &[Step {
+        name: "block_cleanup",
+        effect: Effect::Ledger(block_cleanup),
+        records: "nothing; the ledger says released and the slots cleanup_blocked",
+        deadline: Duration::from_secs(60),
+        on_failure: OnFailure::Insist,
+        undo: None,
+        shown: None,
+    }],
+};
+
+fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let (allocation, subject) = subject::of_allocation(work).await?;
+        let graceful = Duration::from_secs(work.deps.config.graceful_stop_seconds);
+        let request = ReleaseRequest {
+            operation_id: String::new(),
+            lease_id: String::new(),
+            allocation_id: allocation.id.to_string(),
+            graceful_timeout: Some(proto_duration(graceful)),
+            budget: Some(proto_duration(work.left)),
+        };
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let order = Order {
+            task_type: TaskType::VmRelease,
+            purpose: LeasePurpose::Release,
+            payload: json!({"graceful_seconds": graceful.as_secs(), "budget_seconds": work.left.as_secs()}),
+            start: &|host: &Host, operation_id, lease_id| {
+                let request = ReleaseRequest {
+                    operation_id,
+                    lease_id,
+                    ..request.clone()
+                };
+                let mut vms = host.vms.clone();
+                Box::pin(async move { vms.release(request).await })
+            },
+            around: AROUND,
+        };
+        let operation = drive(work, &host, &subject, &order).await?;
+        if operation.state() == OperationState::Failed {
+            let failed = StepError::of_operation(
+                "release",
+                operation.failure.as_ref().unwrap_or(&Default::default()),
+            );
+            let tried = workflow_rows::failed_tasks(
+                &work.deps.pool,
+                work.taken.id,
+                TaskType::VmRelease.as_str(),
+            )
+            .await?;
+            return Err(again(failed, tried));
+        }
+        Ok(
+            json!({"operation": output(&operation), "evidence": proven(work, &subject, &operation)?}),
+        )
+    })
+}
+
+/// A stop or an undefine that failed is asked for again; a wipe that proved nothing is not.
+fn again(failed: StepError, tried: i64) -> StepError {
+    match failed {
+        StepError::Fail(failure) if failure.reason != "WIPE_NOT_PROVEN" && tried < ATTEMPTS => {
+            StepError::Retry {
+                reason: failure.reason,
+                message: failure.message,
+            }
+        }
+        other => other,
+    }
+}
+
+/// The evidence of every slot, judged by the control plane (P2, C-10, C-11).
+///
+/// # Errors
+/// A slot is not proven empty.
+pub fn proven(
+    work: &Work,
+    subject: &Subject,
+    operation: &HostOperation,
+) -> Result<Vec<Value>, StepError> {
+    let thoroughness = work.deps.config.thoroughness();
+    let judged = |expected: &wipe::ExpectedWipe| -> Result<Value, StepError> {
+        let proof: &WipeEvidence = wipe::judge(expected, thoroughness, &operation.wipe_evidence)
+            .map_err(|why| {
+                let message = format!("slot {}: {why}", expected.slot_id);
+                StepError::fail(ErrorReason::WipeNotProven, message, FailureClass::Device)
+            })?;
+        Ok(json!({
+            "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,
+            "detail": evidence(proof),
+        }))
+    };
+    subject.expected_wipes().iter().map(judged).collect()
+}
+
+/// The evidence a step recorded, for the ledger.
+///
+/// # Errors
+/// The record is not as this program writes it.
+pub fn recorded(work: &Work, step: &str) -> Result<Vec<SlotEvidence>, StepError> {
+    let rows = work
+        .outputs
+        .get(step)
+        .and_then(|output| output.get("evidence"))
+        .and_then(Value::as_array);
+    let parse = |row: &Value| {
+        Some(SlotEvidence {
+            slot_id: row.get("slot_id")?.as_str()?.parse().ok()?,
+            generation: row.get("generation")?.as_i64()?,
+            kind: EvidenceKind::Wiped,
+            method: row.get("method")?.as_str()?.to_owned(),
+            detail: row.get("detail")?.clone(),
+        })
+    };
+    rows.and_then(|rows| rows.iter().map(parse).collect::<Option<Vec<_>>>())
+        .filter(|rows| !rows.is_empty())
+        .ok_or_else(|| {
+            StepError::fail(
+                ErrorReason::WipeNotProven,
+                "the step recorded no evidence",
+                FailureClass::Host,
+            )
+        })
+}
+
+fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let proofs = recorded(work, "release")?;
+        let id = work.allocation_id()?;
+        let _ = release::complete(conn, work.fence(), id, &proofs)
+            .await
+            .map_err(ledger)?;
+        node_tasks::abandon(conn, Some(id), None).await?;
+        timeline::append(
+            conn,
+            id,
+            "released",
+            State::Done,
+            "The disk is proven empty; the release is complete.",
+        )
+        .await?;
+        Ok(json!({}))
+    })
+}
+
+fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let detail = work.failure().told_of("release");
+        let id = work.allocation_id()?;
+        let _ = release::block(conn, work.fence(), id, &detail)
+            .await
+            .map_err(ledger)?;
+        node_tasks::abandon(conn, Some(id), None).await?;
+        timeline::end_running(conn, id, "Stopped.").await?;
+        let told = "The VM is gone and the release is complete. The slot is held until an operator has checked its disk.";
+        timeline::append(conn, id, "released", State::Done, told).await?;
+        Ok(json!({}))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wipe_that_proves_nothing_is_not_asked_for_again() {
+        let failed = |reason| StepError::fail(reason, "m", FailureClass::Host);
+        assert!(matches!(
+            again(failed(ErrorReason::HypervisorFailed), 1),
+            StepError::Retry { .. }
+        ));
+        assert!(matches!(
+            again(failed(ErrorReason::HypervisorFailed), 3),
+            StepError::Fail(_)
+        ));
+        assert!(matches!(
+            again(failed(ErrorReason::WipeNotProven), 1),
+            StepError::Fail(_)
+        ));
+    }
+}

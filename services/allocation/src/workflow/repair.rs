@@ -1,0 +1,167 @@
+//! Repair of a slot: what may be left of a VM is removed, the disk is wiped and proven empty, the slot is for
+//! sale again. The only way out of `cleanup_blocked` (CON-25).
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_kit::time::proto_duration;
+use gpuaas_placement::node_tasks::{self, TaskType};
+use gpuaas_placement::repair;
+use gpuaas_proto::gpuaas::agent::v1::{
+    FailureClass, LeasePurpose, OperationState, RepairSlotRequest,
+};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::failure::StepError;
+use super::host::Host;
+use super::lease;
+use super::operation::{Order, drive, output};
+use super::release::{proven, recorded};
+use super::subject::{self, Subject, ledger};
+use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+use crate::store::workflow_rows;
+
+/// The workflow.
+pub static DEFINITION: Definition = Definition {
+    kind: "repair",
+    bounded: true,
+    steps: &[
+        lease::acquire(acquire_lease, Duration::from_secs(120)),
+        Step {
+            name: "discard",
+            effect: Effect::Outside(super::discard::discard),
+            records: "the host operation",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        Step {
+            name: "repair_slot",
+            effect: Effect::Outside(repair_slot),
+            records: "the host operation with its wipe evidence",
+            deadline: Duration::from_secs(25 * 60),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        Step {
+            name: "complete_repair",
+            effect: Effect::Ledger(complete_repair),
+            records: "nothing; the ledger says available with evidence",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        lease::RELEASE_LEASE,
+    ],
+    at_failure: &[Step {
+        name: "fail_repair",
+        effect: Effect::Ledger(fail_repair),
+        records: "nothing; the ledger says cleanup_blocked",
+        deadline: Duration::from_secs(60),
+        on_failure: OnFailure::Insist,
+        undo: None,
+        shown: None,
+    }],
+};
+
+/// The slot under repair.
+///
+/// # Errors
+/// Those of the ledger.
+pub async fn subject(work: &Work) -> Result<Subject, StepError> {
+    let node_id = workflow_rows::node_of(&work.deps.pool, None, Some(work.slot_id()?)).await?;
+    let unknown = || {
+        StepError::fail(
+            ErrorReason::SlotNotFound,
+            "no such slot",
+            FailureClass::Host,
+        )
+    };
+    subject::of_slot(work, node_id.ok_or_else(unknown)?).await
+}
+
+fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let subject = subject(work).await?;
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        host.acquire(work, &subject, LeasePurpose::Repair).await?;
+        Ok(json!({"lease_id": work.lease()}))
+    })
+}
+
+fn repair_slot(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        let subject = subject(work).await?;
+        let request = RepairSlotRequest {
+            operation_id: String::new(),
+            lease_id: String::new(),
+            allocation_id: subject.allocation_id.to_string(),
+            budget: Some(proto_duration(work.left)),
+        };
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let order = Order {
+            task_type: TaskType::SlotRepair,
+            purpose: LeasePurpose::Repair,
+            payload: json!({"budget_seconds": work.left.as_secs()}),
+            start: &|host: &Host, operation_id, lease_id| {
+                let request = RepairSlotRequest {
+                    operation_id,
+                    lease_id,
+                    ..request.clone()
+                };
+                let mut vms = host.vms.clone();
+                Box::pin(async move { vms.repair_slot(request).await })
+            },
+            around: (0, 0),
+        };
+        let operation = drive(work, &host, &subject, &order).await?;
+        if operation.state() == OperationState::Failed {
+            return Err(StepError::of_operation(
+                "repair",
+                operation.failure.as_ref().unwrap_or(&Default::default()),
+            ));
+        }
+        Ok(
+            json!({"operation": output(&operation), "evidence": proven(work, &subject, &operation)?}),
+        )
+    })
+}
+
+fn complete_repair<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let proofs = recorded(work, "repair_slot")?;
+        let slot_id = work.slot_id()?;
+        let missing = || {
+            StepError::fail(
+                ErrorReason::WipeNotProven,
+                "no evidence of the slot",
+                FailureClass::Host,
+            )
+        };
+        let proof = proofs
+            .iter()
+            .find(|proof| proof.slot_id == slot_id)
+            .ok_or_else(missing)?;
+        let _ = repair::complete(conn, work.fence(), slot_id, proof)
+            .await
+            .map_err(ledger)?;
+        Ok(json!({}))
+    })
+}
+
+fn fail_repair<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let detail = work.failure().told_of("repair");
+        let _ = repair::fail(conn, work.fence(), work.slot_id()?, &detail)
+            .await
+            .map_err(ledger)?;
+        node_tasks::abandon(conn, work.taken.allocation_id, work.taken.slot_id).await?;
+        Ok(json!({}))
+    })
+}

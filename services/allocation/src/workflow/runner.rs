@@ -1,0 +1,144 @@
+//! Takes due workflows and keeps their leases while the engine runs them. Any number of runners may work on one
+//! database.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::engine::{self, Outcome};
+use super::table::Definition;
+use super::work::Deps;
+use crate::store::workflow_rows::{self, Lost, Taken};
+
+/// How often a run is taken up again after a database error before it is left.
+const DATABASE_TRIES: u32 = 5;
+
+/// Runs workflows until `shutdown`; then gives running ones back, so that another replica goes on at once.
+pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
+    let poll = Duration::from_secs_f64(deps.config.poll_seconds);
+    let waiter = deps.wake.subscribe(gpuaas_placement::workflows::TOPIC);
+    let places = Arc::new(Semaphore::new(deps.config.concurrency));
+    let running = TaskTracker::new();
+    while !shutdown.is_cancelled() {
+        let Some(Ok(place)) = shutdown
+            .run_until_cancelled(places.clone().acquire_owned())
+            .await
+        else {
+            break;
+        };
+        match workflow_rows::take(&deps.pool, &owner, deps.config.lease_seconds).await {
+            Ok(Some(taken)) => {
+                let (deps, shutdown) = (deps.clone(), shutdown.clone());
+                running.spawn(async move {
+                    one(&deps, taken, shutdown).await;
+                    drop(place);
+                });
+            }
+            Ok(None) => {
+                drop(place);
+                shutdown.run_until_cancelled(waiter.wait(poll)).await;
+            }
+            Err(error) => {
+                drop(place);
+                tracing::warn!("wait for the database to take work: {error}");
+                shutdown.run_until_cancelled(tokio::time::sleep(poll)).await;
+            }
+        }
+    }
+    running.close();
+    running.wait().await;
+}
+
+/// Runs one taken workflow under its heartbeat.
+async fn one(deps: &Arc<Deps>, taken: Taken, shutdown: CancellationToken) {
+    let Some(definition) = super::definition(&taken.kind) else {
+        tracing::error!(workflow = taken.kind, workflow_id = %taken.id, "skip a workflow of unknown kind");
+        return;
+    };
+    let began = Instant::now();
+    let ended = tokio::select! {
+        ended = persist(deps, definition, taken.clone()) => ended,
+        () = heartbeat(deps, &taken) => Ok(Outcome::Lost),
+        () = shutdown.cancelled() => give_back(deps, &taken).await,
+    };
+    let seconds = taken.age_seconds + began.elapsed().as_secs_f64();
+    match ended {
+        Ok(Outcome::Succeeded) => {
+            tracing::info!(workflow = taken.kind, workflow_id = %taken.id, "finish workflow");
+            deps.metrics.workflow_end(&taken.kind, "succeeded", seconds);
+        }
+        Ok(Outcome::TakenBack) => {
+            tracing::warn!(workflow = taken.kind, workflow_id = %taken.id, "finish workflow, taken back");
+            deps.metrics
+                .workflow_end(&taken.kind, "taken_back", seconds);
+        }
+        Ok(Outcome::GivenBack) => {}
+        Ok(Outcome::Lost) => {
+            tracing::info!(workflow = taken.kind, workflow_id = %taken.id, "leave lost workflow");
+        }
+        // the lease runs out by itself
+        Err(error) => {
+            tracing::warn!(workflow = taken.kind, workflow_id = %taken.id, "leave workflow: {error}");
+        }
+    }
+}
+
+/// Runs the engine, and again when the database went away meanwhile: the rows say where it was. After a few
+/// failures in a row the work is left to whoever takes it next.
+async fn persist(
+    deps: &Arc<Deps>,
+    definition: &'static Definition,
+    taken: Taken,
+) -> sqlx::Result<Outcome> {
+    let (id, epoch) = (taken.id, taken.lease_epoch);
+    let mut ended = engine::run(deps, definition, taken).await;
+    for _ in 0..DATABASE_TRIES {
+        let Err(error) = &ended else { break };
+        tracing::warn!(workflow = definition.kind, workflow_id = %id, "go on after a database error: {error}");
+        tokio::time::sleep(Duration::from_secs_f64(deps.config.poll_seconds)).await;
+        ended = match workflow_rows::reload(&deps.pool, id, epoch).await {
+            Ok(Some(taken)) => engine::run(deps, definition, taken).await,
+            Ok(None) => Ok(Outcome::Lost),
+            Err(error) => Err(error),
+        };
+    }
+    ended
+}
+
+/// Renews the lease; returns when it is lost, or could not be renewed for as long as it lasts.
+async fn heartbeat(deps: &Deps, taken: &Taken) {
+    let lease = Duration::from_secs_f64(deps.config.lease_seconds);
+    let mut renewed = Instant::now();
+    loop {
+        tokio::time::sleep(lease / 3).await;
+        match workflow_rows::renew(
+            &deps.pool,
+            taken.id,
+            taken.lease_epoch,
+            deps.config.lease_seconds,
+        )
+        .await
+        {
+            Ok(Ok(())) => renewed = Instant::now(),
+            Ok(Err(Lost)) => return,
+            Err(error) if renewed.elapsed() < lease => {
+                tracing::warn!(workflow_id = %taken.id, "retry renewal of the lease: {error}");
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+async fn give_back(deps: &Deps, taken: &Taken) -> sqlx::Result<Outcome> {
+    let given =
+        workflow_rows::give_back(&deps.pool, taken.id, taken.lease_epoch, 0.0, "", None).await?;
+    deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
+    Ok(if given.is_ok() {
+        Outcome::GivenBack
+    } else {
+        Outcome::Lost
+    })
+}

@@ -1,0 +1,177 @@
+//! What a workflow works on, as its host is told: slots with tokens and bindings, the VM's shape.
+
+use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
+use gpuaas_placement::{Scope, allocations, claims, slots};
+use gpuaas_proto::gpuaas::agent::v1::{FencingToken, SlotGrant, VmShape};
+use uuid::Uuid;
+
+use super::failure::StepError;
+use super::work::Work;
+use crate::domain::wipe::ExpectedWipe;
+
+/// Slots of one allocation on one node, under the token of this taking.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The allocation the host knows the slots by.
+    pub allocation_id: Uuid,
+    /// The node.
+    pub node_id: Uuid,
+    /// The slots, boot slot first (D-70).
+    pub grants: Vec<SlotGrant>,
+    /// The VM.
+    pub shape: VmShape,
+}
+
+impl Subject {
+    /// What a wipe of these slots must prove.
+    pub fn expected_wipes(&self) -> Vec<ExpectedWipe> {
+        let expected = |grant: &SlotGrant| {
+            let bindings = grant.bindings.clone().unwrap_or_default();
+            ExpectedWipe {
+                slot_id: grant.slot_id.clone(),
+                generation: grant
+                    .token
+                    .as_ref()
+                    .map_or(0, |token| token.slot_generation),
+                policy: bindings.destructive_wipe_policy,
+                disk_identity: bindings.nvme_device,
+                disk_bytes: bindings.nvme_bytes,
+            }
+        };
+        self.grants.iter().map(expected).collect()
+    }
+}
+
+/// Loads the allocation and what it still holds.
+///
+/// # Errors
+/// Those of the ledger; a failure when it holds nothing.
+pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepError> {
+    let id = work.allocation_id()?;
+    let mut conn = work.conn().await?;
+    let allocation = allocations::get(&mut conn, Scope::Platform, id)
+        .await
+        .map_err(ledger)?;
+    let mut held = claims::of_allocation(&mut conn, id).await.map_err(ledger)?;
+    held.retain(|claim| claim.state != ClaimState::Released && claim.slot_id.is_some());
+    let Some(first) = held.first() else {
+        return Err(gone("the allocation holds no slot"));
+    };
+    let (node_id, shape) = (first.node_id, shape(&first.snapshot.profile, held.len()));
+    let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
+    let grant = |claim: &Claim| SlotGrant {
+        slot_id: claim.slot_id.map(|id| id.to_string()).unwrap_or_default(),
+        slot_index: unsigned(claim.slot_index.unwrap_or_default()),
+        slot_class: claim
+            .slot_class
+            .map(|class| class.as_str().to_owned())
+            .unwrap_or_default(),
+        token: Some(token(work, cell_epoch, claim.slot_generation)),
+        bindings: Some(claim.snapshot.bindings.clone().into()),
+    };
+    let grants = held.iter().map(grant).collect();
+    Ok((
+        allocation,
+        Subject {
+            allocation_id: id,
+            node_id,
+            grants,
+            shape,
+        },
+    ))
+}
+
+/// Loads the slot under repair, with its own generation: higher than that of the claim it ends.
+///
+/// # Errors
+/// Those of the ledger.
+pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
+    let slot_id = work.slot_id()?;
+    let mut conn = work.conn().await?;
+    let slot = slots::get(&mut conn, node_id, slot_id)
+        .await
+        .map_err(ledger)?;
+    let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
+    // a slot that nothing holds is repaired under its own id: the host needs somebody to grant to
+    let allocation_id = work.taken.allocation_id.unwrap_or(slot_id);
+    let grant = SlotGrant {
+        slot_id: slot_id.to_string(),
+        slot_index: unsigned(slot.slot_index),
+        slot_class: slot.class.as_str().to_owned(),
+        token: Some(token(work, cell_epoch, slot.generation)),
+        bindings: Some(slot.bindings.into()),
+    };
+    let shape = VmShape {
+        vcpus: 1,
+        memory_mib: 256,
+        hugepages: false,
+    };
+    Ok(Subject {
+        allocation_id,
+        node_id,
+        grants: vec![grant],
+        shape,
+    })
+}
+
+/// Maps an error of the ledger: a stale fence means the work is another's.
+pub fn ledger(error: gpuaas_placement::Error) -> StepError {
+    match error {
+        gpuaas_placement::Error::StaleLease => StepError::Lost,
+        other => gpuaas_kit::Error::from(other).into(),
+    }
+}
+
+fn gone(message: &str) -> StepError {
+    StepError::fail(
+        gpuaas_proto::gpuaas::errors::v1::ErrorReason::StateConflict,
+        message,
+        gpuaas_proto::gpuaas::agent::v1::FailureClass::Host,
+    )
+}
+
+fn token(work: &Work, cell_epoch: i64, generation: i64) -> FencingToken {
+    FencingToken {
+        cell_epoch: cell_epoch.cast_unsigned(),
+        slot_generation: generation.cast_unsigned(),
+        workflow_epoch: work.taken.lease_epoch.cast_unsigned(),
+    }
+}
+
+/// The VM's shape: the profile once per slot (B-10).
+fn shape(profile: &Profile, slots: usize) -> VmShape {
+    let times = u32::try_from(slots).unwrap_or(u32::MAX);
+    VmShape {
+        vcpus: unsigned(profile.vcpus_per_gpu).saturating_mul(times),
+        memory_mib: unsigned(profile.memory_mib_per_gpu).saturating_mul(times),
+        hugepages: profile.hugepages,
+    }
+}
+
+/// A ledger number that its constraint keeps from being negative.
+fn unsigned(value: i32) -> u32 {
+    u32::try_from(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b_10_the_shape_is_the_profile_once_per_slot() {
+        let profile = Profile {
+            name: "p".into(),
+            vcpus_per_gpu: 24,
+            memory_mib_per_gpu: 65536,
+            hugepages: true,
+        };
+        assert_eq!(
+            shape(&profile, 4),
+            VmShape {
+                vcpus: 96,
+                memory_mib: 262_144,
+                hugepages: true
+            }
+        );
+    }
+}

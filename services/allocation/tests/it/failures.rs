@@ -1,0 +1,248 @@
+//! Every step and every host step failing in turn; what is left, and how it is repaired.
+
+use gpuaas_placement::model::{Health, SlotStatus};
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::agent::PROVISION;
+use crate::expect::{step_names, timeline};
+use crate::world::World;
+
+#[tokio::test]
+async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
+    for step in step_names("provision", false) {
+        let world = World::start().await;
+        world.overdue_at(step).await;
+        let runner = world.runner(World::config());
+        let id = world.reserve("web").await;
+        let survives = matches!(step, "report_image" | "release_lease");
+        world
+            .until_state(id, if survives { "active" } else { "failed" })
+            .await;
+        world.until_idle(id).await;
+        if survives {
+            assert_eq!(world.periods(id).await, (1, 1), "{step}");
+            runner.stop().await;
+            continue;
+        }
+        let failure = world.allocation(id).await.failure.expect("a reason").0;
+        assert_eq!(failure.reason, "DEADLINE_EXCEEDED", "{step}");
+        assert_eq!(failure.step, format!("provision.{step}"));
+        assert!(
+            !failure.message.is_empty() && !failure.advice.is_empty(),
+            "{step}"
+        );
+        assert_eq!(
+            world.periods(id).await,
+            (0, 0),
+            "g_10: {step} is not billed"
+        );
+        let slot = world.slot_of(id).await;
+        // the host keeps its hold until a repair proves the disk empty; before the first call it has none
+        let touched = !matches!(step, "begin");
+        if touched && !matches!(step, "acquire_lease") {
+            assert_eq!(
+                (slot.status, slot.health_state),
+                (SlotStatus::CleanupBlocked, Health::Failed),
+                "{step}"
+            );
+            world.host_is_clean(true, step);
+        } else {
+            assert_eq!(slot.status, SlotStatus::Available, "{step}");
+            assert!(
+                slot.clean_evidence
+                    .expect("evidence")
+                    .starts_with("untouched"),
+                "{step}"
+            );
+            world.host_is_clean(false, step);
+        }
+        runner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
+    for step in PROVISION {
+        let world = World::start().await;
+        let (reason, class) = match step {
+            "wait_login" => (ErrorReason::GuestNoLogin, FailureClass::Guest),
+            "wait_address" => (ErrorReason::GuestNoAddress, FailureClass::Guest),
+            "prove_disk" => (ErrorReason::DiskUnsafe, FailureClass::Device),
+            "verify_image" => (ErrorReason::ImagePullFailed, FailureClass::Host),
+            _ => (ErrorReason::HypervisorFailed, FailureClass::Host),
+        };
+        world
+            .agent
+            .script(|script| script.fail = Some(("provision", step, reason, class)));
+        let runner = world.runner(World::config());
+        let id = world.reserve("web").await;
+        world.until_state(id, "failed").await;
+        world.until_idle(id).await;
+        let failure = world.allocation(id).await.failure.expect("a reason").0;
+        assert_eq!(
+            failure.reason,
+            gpuaas_kit::error::reason_name(reason),
+            "{step}"
+        );
+        assert_eq!(failure.step, format!("provision.{step}"));
+        if step == "wait_login" {
+            assert!(
+                failure.message.contains("30 seconds"),
+                "c_05: {}",
+                failure.message
+            );
+            assert!(
+                failure.advice.contains("another image"),
+                "c_05: {}",
+                failure.advice
+            );
+        }
+        let slot = world.slot_of(id).await;
+        assert_eq!(
+            (slot.status, slot.health_state),
+            (SlotStatus::CleanupBlocked, Health::Failed),
+            "{step}"
+        );
+        assert!(
+            slot.health_detail.contains(&failure.reason),
+            "{step}: {}",
+            slot.health_detail
+        );
+        assert_eq!(world.periods(id).await, (0, 0), "g_10: {step}");
+        world.host_is_clean(true, step);
+        world.nothing_runs(id, step).await;
+        let entries = timeline(&world, id).await;
+        assert!(
+            entries.iter().all(|(_, _, state)| state != "running"),
+            "{step}: {entries:?}"
+        );
+        assert!(
+            entries
+                .iter()
+                .any(|(_, told, state)| *told == format!("provision.{step}") && state == "failed")
+        );
+
+        // con_25: a repair with fresh proof is the way back
+        world.agent.script(|script| script.fail = None);
+        world.repair(slot.id).await;
+        world.until_idle(slot.id).await;
+        let repaired = world.slot_of(id).await;
+        assert_eq!(
+            (repaired.status, repaired.health_state),
+            (SlotStatus::Available, Health::Healthy),
+            "{step}"
+        );
+        assert!(repaired.generation > slot.generation);
+        world.host_is_clean(false, step);
+        runner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn c_05_a_step_whose_time_is_over_gives_the_reason_of_its_last_attempt() {
+    let mut world = World::start().await;
+    world.overdue_at_second_attempt("acquire_lease").await;
+    world.host_gone().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    let turned = "SELECT coalesce(bool_or(direction = 'undo'), false) FROM workflows WHERE allocation_id = $1";
+    world.until("the workflow to turn round", turned, id).await;
+    world.host_up().await;
+    world.until_state(id, "failed").await;
+    let failure = world.allocation(id).await.failure.expect("a reason").0;
+    assert_eq!(failure.reason, "HOST_UNREACHABLE", "{}", failure.message);
+    assert_eq!(failure.step, "provision.acquire_lease");
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
+    let world = World::start().await;
+    world.agent.script(|script| script.no_login = true);
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "failed").await;
+    world.until_idle(id).await;
+    assert_eq!(
+        world
+            .allocation(id)
+            .await
+            .failure
+            .expect("a reason")
+            .0
+            .reason,
+        "GUEST_NO_LOGIN"
+    );
+    // the host called it a success and left the domain: it is discarded
+    world.host_is_clean(true, "discarded");
+    assert_eq!(world.periods(id).await, (0, 0));
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn c_07_a_refused_lease_frees_the_slot_unless_the_refusal_is_about_the_slot() {
+    for (reason, status) in [
+        (ErrorReason::HostNotReady, SlotStatus::Available),
+        (ErrorReason::DiskUnsafe, SlotStatus::CleanupBlocked),
+        (ErrorReason::LeaseHeld, SlotStatus::CleanupBlocked),
+    ] {
+        let world = World::start().await;
+        world
+            .agent
+            .script(|script| script.refuse_lease = Some(reason));
+        let runner = world.runner(World::config());
+        let id = world.reserve("web").await;
+        world.until_state(id, "failed").await;
+        world.until_idle(id).await;
+        assert_eq!(world.slot_of(id).await.status, status, "{reason:?}");
+        world.host_is_clean(false, "refused");
+        runner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
+    for lie in [true, false] {
+        let world = World::start().await;
+        let runner = world.runner(World::config());
+        let id = world.reserve("web").await;
+        world.until_state(id, "active").await;
+        world.until_idle(id).await;
+        world.agent.script(|script| {
+            script.short_wipe = lie;
+            let reason = ErrorReason::WipeNotProven;
+            script.fail =
+                (!lie).then_some(("release", "verify_wipe", reason, FailureClass::Device));
+        });
+        world.release(id).await;
+        world.until_state(id, "released").await;
+        world.until_idle(id).await;
+        let slot = world.slot_of(id).await;
+        assert_eq!(
+            (slot.status, slot.health_state),
+            (SlotStatus::CleanupBlocked, Health::Failed),
+            "lie: {lie}"
+        );
+        assert!(
+            slot.health_detail.contains("WIPE_NOT_PROVEN"),
+            "{}",
+            slot.health_detail
+        );
+        assert_eq!(world.periods(id).await, (1, 0));
+        // a repair that lies as well changes nothing
+        world.agent.script(|script| {
+            script.short_wipe = true;
+            script.fail = None;
+        });
+        world.repair(slot.id).await;
+        world.until_idle(slot.id).await;
+        assert_eq!(world.slot_of(id).await.status, SlotStatus::CleanupBlocked);
+        world.agent.script(|script| script.short_wipe = false);
+        world.repair(slot.id).await;
+        world.until_idle(slot.id).await;
+        assert_eq!(world.slot_of(id).await.status, SlotStatus::Available);
+        world.host_is_clean(false, "repaired");
+        runner.stop().await;
+    }
+}

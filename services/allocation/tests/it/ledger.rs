@@ -1,0 +1,119 @@
+//! The ledger a test begins with, filled through the scheduler's own library and role.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpuaas_kit::id::IdGen;
+use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, SlotClass};
+use gpuaas_placement::{catalog, nodes, reserve, slots};
+use jiff_sqlx::ToSqlx as _;
+use uuid::Uuid;
+
+use crate::world::{CELL, KEY, World, digest};
+
+impl World {
+    /// A region, a SKU with its price, a node with two slots.
+    pub async fn fill_ledger(&mut self) {
+        let mut conn = self.scheduler.acquire().await.expect("a connection");
+        catalog::put_region(&mut conn, "lab-1", true)
+            .await
+            .expect("a region");
+        let sku = catalog::Sku {
+            code: "lab-slice".into(),
+            display_name: "Lab slice".into(),
+            capacity_shape: Shape::GpuSlice,
+            slot_class: SlotClass::Lab,
+            allowed_gpu_counts: vec![1],
+            profile: Profile {
+                name: "lab".into(),
+                vcpus_per_gpu: 1,
+                memory_mib_per_gpu: 256,
+                hugepages: false,
+            },
+            price: None,
+        };
+        catalog::put_sku(&mut conn, &sku).await.expect("a SKU");
+        let price = Price {
+            version_id: Uuid::now_v7(),
+            currency: "EUR".into(),
+            nanos_per_gpu_hour: 3_600_000_000,
+        };
+        let now = jiff::Timestamp::now().to_sqlx();
+        catalog::put_price(&mut conn, "lab-slice", &price, now)
+            .await
+            .expect("a price");
+        let spec = nodes::NodeSpec {
+            id: self.node_id,
+            hostname: "lab-host".into(),
+            region_code: "lab-1".into(),
+            mode: "slice".into(),
+            agent_address: self.host_address.to_string(),
+            instance_id: self.instance_id,
+            schedulable: true,
+            not_schedulable_reason: String::new(),
+            hugepages_1g_free: 0,
+            max_vms: 0,
+            legal_groups: Vec::new(),
+            lab: true,
+            host_health: Health::Healthy,
+            new_instance: false,
+        };
+        nodes::put(&mut conn, &spec).await.expect("a node");
+        let definition = |index: i32| slots::Definition {
+            slot_index: index,
+            class: SlotClass::Lab,
+            bindings: Bindings {
+                nvme_device: format!("lab-disk:{}", Uuid::now_v7()),
+                storage_identity_kind: "lab_backing_file".into(),
+                nvme_bytes: 256 << 20,
+                management_mac: format!("52:54:00:00:00:{index:02x}"),
+                private_ip: format!("10.100.0.{}", 10 + index),
+                destructive_wipe_policy: "blkdiscard".into(),
+                ..Bindings::default()
+            },
+        };
+        let ids = IdGen::new(CELL);
+        let made = [definition(0), definition(1)];
+        let approved =
+            slots::approve(&mut conn, self.node_id, None, &made, "test", || ids.next()).await;
+        self.slot_ids = approved
+            .expect("slots")
+            .iter()
+            .map(|slot| slot.id)
+            .collect();
+    }
+
+    /// Reserves an allocation as the scheduler does.
+    pub async fn reserve(&self, name: &str) -> Uuid {
+        let request = reserve::Request {
+            principal: "user:test".into(),
+            idempotency_key: format!("key-{name}"),
+            request_hash: vec![0; 32],
+            project_id: self.project,
+            name: name.into(),
+            region_code: "lab-1".into(),
+            sku: "lab-slice".into(),
+            gpu_count: 1,
+            capacity_shape: None,
+            image: Image {
+                slug: "lab-mini".into(),
+                digest: digest(),
+                source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
+                driver_strategy: 1,
+                size_bytes: 1 << 20,
+                boot_timeout_seconds: 30,
+            },
+            ssh_public_keys: vec![KEY.into()],
+            labels: BTreeMap::new(),
+            request_id: format!("req-{name}"),
+            ..reserve::Request::default()
+        };
+        let policy = reserve::Policy {
+            default_quota_gpus: 64,
+            node_wait: Duration::from_secs(2),
+            ..reserve::Policy::DEFAULT
+        };
+        let reserved = reserve::reserve(&self.scheduler, IdGen::new(CELL), policy, &request).await;
+        reserved.expect("a reservation").allocation_id
+    }
+}

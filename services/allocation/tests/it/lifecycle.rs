@@ -1,0 +1,192 @@
+//! The good path, and what is kept of it.
+
+use gpuaas_placement::model::{Health, SlotStatus};
+
+use crate::agent::{PROVISION, RELEASE, State};
+use crate::expect::{assert_active, assert_released, timeline};
+use crate::world::World;
+
+#[tokio::test]
+async fn c_01_an_allocation_lives_from_reserved_to_released() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    assert_active(&world, id, "active").await;
+    assert_eq!(world.slot_of(id).await.health_state, Health::Healthy);
+    let told: Vec<String> = timeline(&world, id)
+        .await
+        .into_iter()
+        .map(|(_, step, _)| step)
+        .collect();
+    let mut wanted = vec!["reserve".to_owned(), "provision.acquire_lease".to_owned()];
+    wanted.extend(PROVISION.iter().map(|step| format!("provision.{step}")));
+    wanted.extend(["provision.activate".to_owned(), "active".to_owned()]);
+    // the hand-over is told when it is done, the state as soon as it is
+    wanted.sort();
+    let mut sorted = told.clone();
+    sorted.sort();
+    assert_eq!(sorted, wanted);
+
+    world.release(id).await;
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    assert_released(&world, id, "released").await;
+    let entries = timeline(&world, id).await;
+    assert!(
+        entries.iter().all(|(_, _, state)| state == "done"),
+        "{entries:?}"
+    );
+    assert!(
+        entries
+            .iter()
+            .enumerate()
+            .all(|(at, (sequence, ..))| *sequence == at as i64 + 1),
+        "{entries:?}"
+    );
+    for step in RELEASE {
+        assert!(
+            entries
+                .iter()
+                .any(|(_, told, _)| *told == format!("release.{step}")),
+            "{step}"
+        );
+    }
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn c_31_calls_to_the_host_are_kept_with_payload_and_output() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    let (kind, state, payload, output): (String, String, serde_json::Value, serde_json::Value) =
+        sqlx::query_as(
+            "SELECT type, state, payload, output FROM node_tasks WHERE allocation_id = $1",
+        )
+        .bind(id)
+        .fetch_one(&world.pool)
+        .await
+        .expect("one task");
+    assert_eq!(
+        (kind.as_str(), state.as_str()),
+        ("slice.vm_provision", "done")
+    );
+    assert_eq!(payload["driver_strategy"], "none");
+    assert!(
+        payload["image_path"]
+            .as_str()
+            .expect("text")
+            .starts_with("oci://")
+    );
+    let budget = payload["budget_seconds"].as_u64().expect("a number");
+    assert!(
+        (1190..=1200).contains(&budget),
+        "inc_22: the host gets twenty minutes, not {budget} s"
+    );
+    assert_eq!(output["provision_result"]["ssh_ready"], true);
+    assert!(
+        !payload.to_string().contains("ssh-ed25519"),
+        "keys are no part of the record"
+    );
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn inc_22_the_host_gets_no_more_than_what_is_left_of_the_window() {
+    let world = World::start().await;
+    let id = world.reserve("web").await;
+    sqlx::query("UPDATE placement.workflows SET deadline_at = clock_timestamp() + interval '100 seconds' WHERE allocation_id = $1")
+        .bind(id)
+        .execute(&world.owner)
+        .await
+        .expect("a shorter window");
+    let runner = world.runner(World::config());
+    world.until_state(id, "active").await;
+    let budget: i64 = sqlx::query_scalar(
+        "SELECT (payload ->> 'budget_seconds')::bigint FROM node_tasks WHERE allocation_id = $1",
+    )
+    .bind(id)
+    .fetch_one(&world.pool)
+    .await
+    .expect("one task");
+    assert!((80..=100).contains(&budget), "{budget}");
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn c_01_a_release_ends_a_running_provision() {
+    for step in ["verify_image", "clone", "wait_login"] {
+        let world = World::start().await;
+        world
+            .agent
+            .script(|script| script.stay = Some(("provision", step)));
+        let runner = world.runner(World::config());
+        let id = world.reserve("web").await;
+        let running = move |state: &State| {
+            let mut steps = state.operations.values().flat_map(|op| &op.steps);
+            steps.any(|s| {
+                s.name == step && s.state() == gpuaas_proto::gpuaas::agent::v1::StepState::Running
+            })
+        };
+        world.agent.until(step, running).await;
+        world.release(id).await;
+        world.until_state(id, "released").await;
+        world.until_idle(id).await;
+        assert_eq!(
+            world.slot_of(id).await.status,
+            SlotStatus::Available,
+            "{step}"
+        );
+        assert_eq!(
+            world.periods(id).await,
+            (0, 0),
+            "g_10: {step} was never active"
+        );
+        world.host_is_clean(false, step);
+        world.nothing_runs(id, step).await;
+        let entries = timeline(&world, id).await;
+        assert!(
+            entries.iter().all(|(_, _, state)| state != "running"),
+            "{step}: {entries:?}"
+        );
+        runner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn p6_epochs_only_grow_and_the_host_refuses_a_lower_one() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let provisioned = world
+        .agent
+        .state()
+        .fences
+        .values()
+        .next()
+        .copied()
+        .expect("a fence");
+    world.release(id).await;
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    let released = world
+        .agent
+        .state()
+        .fences
+        .values()
+        .next()
+        .copied()
+        .expect("a fence");
+    assert!(released > provisioned, "{released:?} {provisioned:?}");
+    assert_eq!(
+        (released.0, released.1),
+        (1, 1),
+        "cell epoch and generation of the claim"
+    );
+    runner.stop().await;
+}

@@ -1,0 +1,23 @@
+//! Tests of the allocation service: real PostgreSQL, real certificates, and a scripted host that speaks the
+//! agent's protocol.
+
+mod agent;
+mod api_admin;
+mod api_batch;
+mod api_create;
+mod api_read;
+mod catalog;
+mod crashes;
+mod expect;
+mod failures;
+mod faults;
+mod ledger;
+mod lifecycle;
+mod platform;
+mod power;
+mod reconcile;
+mod runners;
+mod sweep;
+mod terminal;
+mod watch;
+mod world;

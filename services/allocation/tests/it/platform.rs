@@ -1,0 +1,182 @@
+//! Scheduler and allocation as running services, called as the gateway calls them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use gpuaas_kit::client::GrpcChannel;
+use gpuaas_kit::identity::TokenMinter;
+use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_client::AllocationAdminServiceClient;
+use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;
+use tonic::Request;
+use uuid::Uuid;
+
+use crate::world::{KEY, World, answers};
+
+/// Scheduler and allocation as services, and the gateway's way to them.
+pub struct Platform {
+    pub world: World,
+    minter: TokenMinter,
+    pub users: AllocationServiceClient<GrpcChannel>,
+    pub admins: AllocationAdminServiceClient<GrpcChannel>,
+    _down: tokio_util::sync::DropGuard,
+}
+
+pub fn port() -> SocketAddr {
+    (
+        Ipv4Addr::LOCALHOST,
+        gpuaas_dev::ports::free().expect("a port"),
+    )
+        .into()
+}
+
+impl Platform {
+    pub async fn start() -> Self {
+        let mut world = World::start().await;
+        let (scheduler, allocation) = (port(), port());
+        world
+            .peers
+            .insert("scheduler".into(), format!("https://{scheduler}"));
+        world
+            .peers
+            .insert("allocation".into(), format!("https://{allocation}"));
+        let down = CancellationToken::new();
+        let context = world.context("scheduler", "scheduler", scheduler);
+        tokio::spawn(gpuaas_scheduler::run(
+            context,
+            gpuaas_scheduler::Config::default(),
+            down.clone(),
+        ));
+        let context = world.context("allocation", "allocation", allocation);
+        tokio::spawn(gpuaas_allocation::run(
+            context,
+            World::config(),
+            down.clone(),
+        ));
+        answers(scheduler).await;
+        answers(allocation).await;
+        let channel = world
+            .context("gateway", "gateway", port())
+            .peers
+            .channel("allocation")
+            .expect("a channel");
+        let key = world.authority.signing_key("token").expect("a key").private;
+        let pem = std::fs::read_to_string(key).expect("a file");
+        Self {
+            minter: TokenMinter::from_pem(&pem).expect("a minter"),
+            users: AllocationServiceClient::new(channel.clone()),
+            admins: AllocationAdminServiceClient::new(channel),
+            world,
+            _down: down.drop_guard(),
+        }
+    }
+
+    /// A request as the gateway sends it for a person.
+    pub fn as_person<T>(
+        &self,
+        message: T,
+        principal: &str,
+        project: Uuid,
+        admin: bool,
+        key: Option<&str>,
+    ) -> Request<T> {
+        let now = jiff::Timestamp::now().as_second();
+        let token = self
+            .minter
+            .mint("allocation", principal, &[project], admin, now)
+            .expect("a token");
+        let mut request = Request::new(message);
+        request.metadata_mut().insert(
+            "authorization",
+            format!("Bearer {token}").parse().expect("ascii"),
+        );
+        request
+            .metadata_mut()
+            .insert("x-request-id", "req-1".parse().expect("ascii"));
+        if let Some(key) = key {
+            request
+                .metadata_mut()
+                .insert("x-idempotency-key", key.parse().expect("ascii"));
+        }
+        request
+    }
+
+    pub fn user<T>(&self, message: T, key: Option<&str>) -> Request<T> {
+        self.as_person(message, "user:test", self.world.project, false, key)
+    }
+
+    pub fn admin<T>(&self, message: T, key: Option<&str>) -> Request<T> {
+        self.as_person(message, "user:root", Uuid::now_v7(), true, key)
+    }
+
+    pub async fn create(
+        &self,
+        request: pb::CreateAllocationRequest,
+        key: &str,
+    ) -> Result<pb::Allocation, Error> {
+        let answer = self
+            .users
+            .clone()
+            .create_allocation(self.user(request, Some(key)))
+            .await;
+        answer.map(tonic::Response::into_inner).map_err(Error::from)
+    }
+
+    pub async fn get(&self, id: &str) -> pb::Allocation {
+        let request = pb::GetAllocationRequest {
+            allocation_id: id.into(),
+        };
+        self.users
+            .clone()
+            .get_allocation(self.user(request, None))
+            .await
+            .expect("the allocation")
+            .into_inner()
+    }
+
+    pub async fn release(&self, id: &str, key: &str) -> Result<pb::Allocation, Error> {
+        let request = pb::ReleaseAllocationRequest {
+            allocation_id: id.into(),
+        };
+        let answer = self
+            .users
+            .clone()
+            .release_allocation(self.user(request, Some(key)))
+            .await;
+        answer.map(tonic::Response::into_inner).map_err(Error::from)
+    }
+
+    /// Rows that any effect would add to.
+    pub async fn rows(&self) -> Vec<i64> {
+        let mut counts = Vec::new();
+        for sql in [
+            "SELECT count(*) FROM placement.allocations",
+            "SELECT count(*) FROM placement.claims",
+            "SELECT count(*) FROM placement.workflows",
+            "SELECT count(*) FROM placement.outbox",
+            "SELECT count(*) FROM placement.idempotency",
+            "SELECT count(*) FROM placement.timeline",
+            "SELECT count(*) FROM placement.slots WHERE status = 'available'",
+        ] {
+            counts.push(
+                sqlx::query_scalar(sql)
+                    .fetch_one(&self.world.owner)
+                    .await
+                    .expect("a count"),
+            );
+        }
+        counts
+    }
+}
+
+pub fn good(name: &str) -> pb::CreateAllocationRequest {
+    pb::CreateAllocationRequest {
+        name: name.into(),
+        region_code: "lab-1".into(),
+        sku: "lab-slice".into(),
+        gpu_count: 1,
+        image: "lab-mini".into(),
+        ssh_public_keys: vec![KEY.into()],
+        ..pb::CreateAllocationRequest::default()
+    }
+}

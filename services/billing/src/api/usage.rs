@@ -1,0 +1,110 @@
+//! `UsageService`: what a project used and what it costs.
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::time::proto_time;
+use gpuaas_kit::{Error, id, page};
+use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService;
+use gpuaas_proto::gpuaas::billing::v1::{
+    ListUsageRequest, ListUsageResponse, UsageInterval, UsageTotal,
+};
+use jiff_sqlx::ToSqlx as _;
+use sqlx::Connection as _;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::Api;
+use crate::domain::money::{line_amount, money_of};
+use crate::store::usage::{self, Filter, Interval, Total};
+
+const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
+
+#[tonic::async_trait]
+impl UsageService for Api {
+    async fn list_usage(
+        &self,
+        request: Request<ListUsageRequest>,
+    ) -> Result<Response<ListUsageResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let project = caller.project(&request.project_id)?;
+        let allocation_id = match request.allocation_id.as_str() {
+            "" => None,
+            text => Some(id::parse("allocation_id", text)?),
+        };
+        let limit = page::page_size(request.page_size)?;
+        let project_text = project.id().to_string();
+        let allocation_text = allocation_id.map(|id| id.to_string()).unwrap_or_default();
+        let query = ["usage", project_text.as_str(), allocation_text.as_str()];
+        let before: Option<(jiff::Timestamp, Uuid)> = page::decode(&request.page_token, &query)?;
+
+        let filter = Filter {
+            project_id: project.id(),
+            allocation_id,
+        };
+        let mut connection = self.pool.acquire().await.map_err(Error::from)?;
+        // one snapshot and one "now" for the page and its totals
+        let mut tx = connection
+            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .await
+            .map_err(Error::from)?;
+        let mut rows = usage::list(
+            &mut *tx,
+            filter,
+            before.map(|(at, id)| (at.to_sqlx(), id)),
+            limit + 1,
+        )
+        .await
+        .map_err(Error::from)?;
+        let totals = usage::totals(&mut *tx, filter).await.map_err(Error::from)?;
+        tx.commit().await.map_err(Error::from)?;
+
+        let more = rows.len() as i64 > limit;
+        rows.truncate(usize::try_from(limit).map_err(Error::internal)?);
+        let next_page_token = match rows.last().filter(|_| more) {
+            Some(last) => page::encode(&(last.started_at.to_jiff(), last.id), &query),
+            None => String::new(),
+        };
+        Ok(Response::new(ListUsageResponse {
+            intervals: rows.iter().map(interval).collect::<Result<_, _>>()?,
+            next_page_token,
+            totals: totals.iter().map(total).collect::<Result<_, _>>()?,
+        }))
+    }
+}
+
+fn interval(row: &Interval) -> Result<UsageInterval, Error> {
+    let price = row.price();
+    let amount = line_amount(row.gpu_count(), row.microseconds, price.nanos)
+        .and_then(|nanos| money_of(&price.currency, nanos))
+        .ok_or_else(|| too_large("amount"))?;
+    Ok(UsageInterval {
+        id: row.id.to_string(),
+        allocation_id: row.allocation_id.to_string(),
+        project_id: row.project_id.to_string(),
+        sku: row.sku.clone(),
+        gpu_count: row.gpu_count(),
+        start_time: Some(proto_time(row.started_at.to_jiff())),
+        end_time: row.ended_at.map(|at| proto_time(at.to_jiff())),
+        microseconds: row.microseconds,
+        seconds: row.microseconds / MICROSECONDS_PER_SECOND,
+        price_version_id: row.price_version_id.to_string(),
+        price_per_gpu_hour: Some(price.to_money()),
+        amount: Some(amount),
+    })
+}
+
+fn total(row: &Total) -> Result<UsageTotal, Error> {
+    Ok(UsageTotal {
+        gpu_microseconds: row
+            .gpu_microseconds()
+            .ok_or_else(|| too_large("gpu_microseconds"))?,
+        amount: Some(
+            row.amount_nanos()
+                .and_then(|nanos| money_of(&row.currency(), nanos))
+                .ok_or_else(|| too_large("amount"))?,
+        ),
+    })
+}
+
+fn too_large(field: &'static str) -> Error {
+    Error::internal(format!("{field} does not fit its wire type"))
+}

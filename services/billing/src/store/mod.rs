@@ -1,0 +1,4 @@
+//! SQL of schema `billing`, run as the role `gpuaas_billing`.
+pub mod position;
+pub mod prices;
+pub mod usage;

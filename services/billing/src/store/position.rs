@@ -1,0 +1,40 @@
+//! Position in the ledger's event log; it moves in the transaction of the events' effects.
+use sqlx::{PgConnection, PgExecutor};
+
+/// Name of the one consumer of this schema.
+const CONSUMER: &str = "usage";
+
+/// Position up to which all effects are complete.
+///
+/// # Errors
+/// Database errors.
+pub async fn read(executor: impl PgExecutor<'_>) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT position FROM consumer_position WHERE consumer = $1")
+        .bind(CONSUMER)
+        .fetch_one(executor)
+        .await
+}
+
+/// The same, and keeps other replicas from moving it until the transaction ends.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock(conn: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT position FROM consumer_position WHERE consumer = $1 FOR UPDATE")
+        .bind(CONSUMER)
+        .fetch_one(conn)
+        .await
+}
+
+/// Moves it.
+///
+/// # Errors
+/// Database errors.
+pub async fn store(conn: &mut PgConnection, position: i64) -> sqlx::Result<()> {
+    sqlx::query("UPDATE consumer_position SET position = $2, updated_at = clock_timestamp() WHERE consumer = $1")
+        .bind(CONSUMER)
+        .bind(position)
+        .execute(conn)
+        .await?;
+    Ok(())
+}

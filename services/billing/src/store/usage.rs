@@ -1,0 +1,222 @@
+//! Usage intervals: opened and closed by ledger events, listed per project.
+use jiff_sqlx::{Timestamp, ToSqlx as _};
+use sqlx::{FromRow, PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use super::prices::price;
+use crate::domain::event::Start;
+use crate::domain::money::{Currency, Price};
+use crate::domain::reconcile::{Period, Periods};
+use crate::domain::usage::Recorded;
+
+/// What is on record about an allocation.
+///
+/// # Errors
+/// Database errors.
+pub async fn recorded(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Result<Recorded> {
+    let newest: Option<(Uuid, Timestamp, bool)> = sqlx::query_as(
+        "SELECT id, started_at, ended_at IS NULL FROM usage_intervals
+         WHERE allocation_id = $1 ORDER BY opened_position DESC LIMIT 1",
+    )
+    .bind(allocation_id)
+    .fetch_optional(conn)
+    .await?;
+    Ok(match newest {
+        None => Recorded::Nothing,
+        Some((interval_id, since, true)) => Recorded::Open {
+            interval_id,
+            since: since.to_jiff(),
+        },
+        Some(_) => Recorded::Closed,
+    })
+}
+
+/// Opens an interval.
+///
+/// # Errors
+/// Database errors, among them every constraint of the table.
+pub async fn open(
+    conn: &mut PgConnection,
+    id: Uuid,
+    start: &Start,
+    position: i64,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO usage_intervals
+             (id, allocation_id, project_id, sku, gpu_count, price_version_id, claims, started_at, opened_position)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    )
+    .bind(id)
+    .bind(start.allocation_id)
+    .bind(start.project_id)
+    .bind(&start.sku)
+    .bind(i32::try_from(start.gpu_count).expect("parsed to at most 1024"))
+    .bind(start.price_version_id)
+    .bind(&start.claims)
+    .bind(start.at.to_sqlx())
+    .bind(position)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Closes an interval.
+///
+/// # Errors
+/// Database errors, among them every constraint of the table.
+pub async fn close(
+    conn: &mut PgConnection,
+    id: Uuid,
+    at: jiff::Timestamp,
+    position: i64,
+) -> sqlx::Result<()> {
+    sqlx::query("UPDATE usage_intervals SET ended_at = $2, closed_position = $3 WHERE id = $1")
+        .bind(id)
+        .bind(at.to_sqlx())
+        .bind(position)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Which intervals to list.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter {
+    /// The project; lists are always scoped.
+    pub project_id: Uuid,
+    /// Only this allocation.
+    pub allocation_id: Option<Uuid>,
+}
+
+/// An interval with its price; open ones count up to the start of the transaction.
+#[derive(Debug, Clone, FromRow)]
+pub struct Interval {
+    /// Id.
+    pub id: Uuid,
+    /// The allocation.
+    pub allocation_id: Uuid,
+    /// The project.
+    pub project_id: Uuid,
+    /// SKU code.
+    pub sku: String,
+    gpu_count: i32,
+    /// The price version.
+    pub price_version_id: Uuid,
+    currency: String,
+    price_nanos: i64,
+    /// Start.
+    pub started_at: Timestamp,
+    /// End; absent while open.
+    pub ended_at: Option<Timestamp>,
+    /// Length so far.
+    pub microseconds: i64,
+}
+
+impl Interval {
+    /// The price.
+    pub fn price(&self) -> Price {
+        price(&self.currency, self.price_nanos)
+    }
+
+    /// GPUs held.
+    pub fn gpu_count(&self) -> u32 {
+        u32::try_from(self.gpu_count).expect("the table checks the count")
+    }
+}
+
+/// Intervals, newest first, at most `limit`; `before` is the last row of the page before.
+///
+/// # Errors
+/// Database errors.
+pub async fn list(
+    executor: impl PgExecutor<'_>,
+    filter: Filter,
+    before: Option<(Timestamp, Uuid)>,
+    limit: i64,
+) -> sqlx::Result<Vec<Interval>> {
+    sqlx::query_as(
+        "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
+                p.currency, p.price_nanos, u.started_at, u.ended_at,
+                interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds
+         FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
+         WHERE u.project_id = $1
+           AND ($2::uuid IS NULL OR u.allocation_id = $2)
+           AND ($3::timestamptz IS NULL OR (u.started_at, u.id) < ($3, $4))
+         ORDER BY u.started_at DESC, u.id DESC LIMIT $5",
+    )
+    .bind(filter.project_id)
+    .bind(filter.allocation_id)
+    .bind(before.map(|(at, _)| at))
+    .bind(before.map(|(_, id)| id))
+    .bind(limit)
+    .fetch_all(executor)
+    .await
+}
+
+/// Sums of one currency. Text, since a sum of 64-bit numbers needs more than 64 bits.
+#[derive(Debug, Clone, FromRow)]
+pub struct Total {
+    currency: String,
+    gpu_microseconds: String,
+    amount_nanos: String,
+}
+
+impl Total {
+    /// The currency.
+    pub fn currency(&self) -> Currency {
+        Currency::parse(&self.currency).expect("the table checks the currency code")
+    }
+
+    /// GPUs x microseconds; `None` beyond 64 bits.
+    pub fn gpu_microseconds(&self) -> Option<i64> {
+        self.gpu_microseconds.parse().ok()
+    }
+
+    /// Sum of the lines, each rounded once; `None` beyond 128 bits.
+    pub fn amount_nanos(&self) -> Option<i128> {
+        self.amount_nanos.parse().ok()
+    }
+}
+
+/// Sums over all matching intervals, by currency, as of the same instant as [`list`] in this transaction.
+///
+/// # Errors
+/// Database errors.
+pub async fn totals(executor: impl PgExecutor<'_>, filter: Filter) -> sqlx::Result<Vec<Total>> {
+    sqlx::query_as(
+        "SELECT currency,
+                sum(gpu_count::numeric * microseconds)::text AS gpu_microseconds,
+                sum(line_amount_nanos(gpu_count, microseconds, price_nanos))::text AS amount_nanos
+         FROM (SELECT p.currency, p.price_nanos, u.gpu_count,
+                      interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds
+               FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
+               WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)) lines
+         GROUP BY currency ORDER BY currency",
+    )
+    .bind(filter.project_id)
+    .bind(filter.allocation_id)
+    .fetch_all(executor)
+    .await
+}
+
+/// All billed periods that were opened by events after a position, by allocation.
+///
+/// # Errors
+/// Database errors.
+pub async fn periods(executor: impl PgExecutor<'_>, after_position: i64) -> sqlx::Result<Periods> {
+    let rows: Vec<(Uuid, Timestamp, Option<Timestamp>)> = sqlx::query_as(
+        "SELECT allocation_id, started_at, ended_at FROM usage_intervals WHERE opened_position > $1",
+    )
+    .bind(after_position)
+    .fetch_all(executor)
+    .await?;
+    let mut periods = Periods::new();
+    for (allocation_id, start, end) in rows {
+        let period = Period {
+            start: start.to_jiff(),
+            end: end.map(Timestamp::to_jiff),
+        };
+        periods.entry(allocation_id).or_default().push(period);
+    }
+    Ok(periods)
+}

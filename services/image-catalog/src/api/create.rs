@@ -1,0 +1,195 @@
+//! `CreateImage`: parse, check against registry and SKUs, write once.
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, audit};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, Image};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
+use tonic::Code;
+
+use super::source::tell;
+use super::{Api, parse_slug, to_proto};
+use crate::domain::image::{
+    DEFAULT_BOOT_TIMEOUT_SECONDS, DriverStrategy, MAX_BOOT_TIMEOUT_SECONDS, MAX_DISPLAY_NAME,
+    MAX_SKUS, Status,
+};
+use crate::domain::slug::Slug;
+use crate::registry::{RegistryError, Resolved};
+use crate::store::images::{self, NewImage};
+
+const METHOD: &str = "CreateImage";
+
+impl Api {
+    pub(super) async fn create(
+        &self,
+        caller: &Caller,
+        request: &CreateImageRequest,
+    ) -> Result<Image, Error> {
+        let scope = Scope {
+            principal: &caller.principal,
+            method: METHOD,
+            key: caller.idempotency_key()?,
+        };
+        let hash = idempotency::hash(request);
+        let mut image = self.parse(request)?;
+
+        let mut connection = self.pool.acquire().await?;
+        let seen = idempotency::lookup(&mut connection, scope, &hash).await?;
+        let existing = images::get(&mut *connection, image.slug.as_str()).await?;
+        drop(connection);
+        match (seen, existing) {
+            (Lookup::Replay { .. }, Some(existing)) => return Ok(to_proto(&existing)),
+            (Lookup::Fresh, Some(_)) => return Err(exists(&image.slug)),
+            (_, None) => {}
+        }
+        self.check_skus(&image.compatible_skus).await?;
+        image.resolved = self.resolve(&image).await?;
+
+        let mut tx = self.pool.begin().await?;
+        let Some(row) = images::insert(&mut tx, &image).await? else {
+            drop(tx);
+            return self.created_meanwhile(scope, &hash, &image.slug).await;
+        };
+        idempotency::record(&mut tx, scope, &hash, &row.slug).await?;
+        audit::record(
+            &mut tx,
+            audit::Entry {
+                principal: &caller.principal,
+                action: "image.create",
+                resource: "image",
+                resource_id: &row.slug,
+                request_id: &caller.request_id,
+                detail: serde_json::json!({
+                    "status": row.status().as_str(),
+                    "source_uri": row.source_uri,
+                    "digest": row.digest_sha256,
+                }),
+            },
+        )
+        .await?;
+        tx.commit().await?;
+        tracing::info!(
+            image_slug = row.slug,
+            status = row.status().as_str(),
+            source_uri = row.source_uri,
+            "create image"
+        );
+        Ok(to_proto(&row))
+    }
+
+    /// Another call created the slug while this one asked the registry: this very call sent twice, or another.
+    async fn created_meanwhile(
+        &self,
+        scope: Scope<'_>,
+        hash: &[u8],
+        slug: &Slug,
+    ) -> Result<Image, Error> {
+        let mut connection = self.pool.acquire().await?;
+        let seen = idempotency::lookup(&mut connection, scope, hash).await?;
+        drop(connection);
+        match seen {
+            Lookup::Replay { .. } => Ok(to_proto(&self.image(slug).await?)),
+            Lookup::Fresh => Err(exists(slug)),
+        }
+    }
+
+    /// A disabled image may be a placeholder for an artifact that is published later (E-07).
+    async fn resolve(&self, image: &NewImage) -> Result<Option<Resolved>, Error> {
+        match (self.published(&image.source).await, image.status) {
+            (Ok(resolved), _) => Ok(Some(resolved)),
+            (Err(RegistryError::Missing), Status::Disabled) => Ok(None),
+            (Err(error), _) => Err(tell(&image.source, error)),
+        }
+    }
+
+    fn parse(&self, request: &CreateImageRequest) -> Result<NewImage, Error> {
+        let slug = parse_slug("slug", &request.slug)?;
+        let display_name = match request.display_name.trim() {
+            "" => slug.to_string(),
+            name if name.chars().count() > MAX_DISPLAY_NAME || name.contains(char::is_control) => {
+                let rule = format!(
+                    "must be at most {MAX_DISPLAY_NAME} characters without control characters"
+                );
+                return Err(Error::invalid("display_name", rule));
+            }
+            name => name.to_owned(),
+        };
+        let driver_strategy =
+            DriverStrategy::from_wire(request.driver_strategy()).ok_or_else(|| {
+                Error::invalid(
+                    "driver_strategy",
+                    "must be one of none, cloud_init, preinstalled",
+                )
+            })?;
+        let boot_timeout_seconds = match request.boot_timeout_seconds {
+            0 => DEFAULT_BOOT_TIMEOUT_SECONDS,
+            seconds if seconds > MAX_BOOT_TIMEOUT_SECONDS => {
+                let rule = format!("must be at most {MAX_BOOT_TIMEOUT_SECONDS}");
+                return Err(Error::invalid("boot_timeout_seconds", rule));
+            }
+            seconds => seconds,
+        };
+        Ok(NewImage {
+            slug,
+            display_name,
+            status: if request.disabled {
+                Status::Disabled
+            } else {
+                Status::Active
+            },
+            driver_strategy,
+            source: self.parse_source(&request.source_uri)?,
+            resolved: None,
+            compatible_skus: parse_skus(&request.compatible_skus)?,
+            boot_timeout_seconds,
+        })
+    }
+
+    /// G-03: SKUs are data of the scheduler.
+    async fn check_skus(&self, skus: &[String]) -> Result<(), Error> {
+        let mut client = PlacementServiceClient::new(self.scheduler.clone());
+        for code in skus {
+            let request = GetSkuRequest { code: code.clone() };
+            match client.get_sku(request).await {
+                Ok(_) => {}
+                Err(status) if status.code() == Code::NotFound => {
+                    let message = format!("there is no SKU {code:?}");
+                    return Err(Error::new(Code::NotFound, ErrorReason::SkuUnknown, message)
+                        .field("compatible_skus", "must be codes of existing SKUs"));
+                }
+                Err(status) => return Err(status.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse_skus(skus: &[String]) -> Result<Vec<String>, Error> {
+    let field = "compatible_skus";
+    if skus.is_empty() {
+        return Err(Error::required(field));
+    }
+    let mut unique = skus.to_vec();
+    unique.sort();
+    unique.dedup();
+    if unique.len() != skus.len() {
+        return Err(Error::invalid(field, "must not repeat a SKU"));
+    }
+    if unique.len() > MAX_SKUS || unique.iter().any(String::is_empty) {
+        return Err(Error::invalid(
+            field,
+            format!("must be at most {MAX_SKUS} codes of SKUs"),
+        ));
+    }
+    Ok(unique)
+}
+
+fn exists(slug: &Slug) -> Error {
+    let message = format!(
+        "an image {slug:?} exists already; it was not changed",
+        slug = slug.as_str()
+    );
+    Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, message)
+        .field("slug", "must be new")
+}

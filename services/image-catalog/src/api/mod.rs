@@ -1,0 +1,107 @@
+//! One thin method per RPC: parse, ask the registry, call the store, map.
+mod admin;
+mod create;
+mod internal;
+mod source;
+mod user;
+
+use gpuaas_kit::Error;
+use gpuaas_kit::client::GrpcChannel;
+use gpuaas_kit::page;
+use gpuaas_kit::time::proto_time;
+use gpuaas_proto::gpuaas::common::v1::ResourceMetadata;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::images::v1::{Image, ListImagesRequest, ListImagesResponse};
+use sqlx::PgPool;
+use tonic::Code;
+
+use crate::domain::slug::{self, Slug};
+use crate::registry::Registry;
+use crate::store::images::{self, Filter};
+
+/// All services of the catalog.
+#[derive(Clone)]
+pub struct Api {
+    /// Database of this service.
+    pub pool: PgPool,
+    /// The service that knows SKUs.
+    pub scheduler: GrpcChannel,
+    /// Where images are published.
+    pub registry: Registry,
+    /// Registries that images may come from, "host" or "host:port".
+    pub allowed_registries: Vec<String>,
+    /// Whether the whole image is read and checked before it becomes active.
+    pub verify_on_create: bool,
+}
+
+impl Api {
+    async fn list(
+        &self,
+        request: &ListImagesRequest,
+        active_only: bool,
+    ) -> Result<ListImagesResponse, Error> {
+        let limit = page::page_size(request.page_size)?;
+        let query = [
+            if active_only { "images" } else { "all-images" },
+            request.sku.as_str(),
+        ];
+        let after: Option<String> = page::decode(&request.page_token, &query)?;
+        let filter = Filter {
+            active_only,
+            sku: Some(request.sku.as_str()).filter(|sku| !sku.is_empty()),
+        };
+        let mut rows = images::list(&self.pool, filter, after.as_deref(), limit + 1).await?;
+        let more = rows.len() as i64 > limit;
+        rows.truncate(usize::try_from(limit).map_err(Error::internal)?);
+        let next_page_token = match rows.last().filter(|_| more) {
+            Some(last) => page::encode(&last.slug, &query),
+            None => String::new(),
+        };
+        Ok(ListImagesResponse {
+            images: rows.iter().map(to_proto).collect(),
+            next_page_token,
+        })
+    }
+
+    async fn image(&self, slug: &Slug) -> Result<images::Image, Error> {
+        images::get(&self.pool, slug.as_str())
+            .await?
+            .ok_or_else(|| unknown(slug.as_str()))
+    }
+}
+
+fn parse_slug(field: &str, text: &str) -> Result<Slug, Error> {
+    if text.is_empty() {
+        return Err(Error::required(field));
+    }
+    Slug::parse(text).ok_or_else(|| Error::invalid(field, slug::RULE))
+}
+
+fn unknown(slug: &str) -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::ImageUnknown,
+        format!("there is no image {slug:?}"),
+    )
+    .field("slug", "must be the slug of an existing image")
+}
+
+fn to_proto(image: &images::Image) -> Image {
+    Image {
+        slug: image.slug.clone(),
+        display_name: image.display_name.clone(),
+        status: image.status().to_wire().into(),
+        driver_strategy: image.driver_strategy().to_wire().into(),
+        source_uri: image.source_uri.clone(),
+        digest: image.digest_sha256.clone().unwrap_or_default(),
+        size_bytes: image.size_bytes(),
+        compatible_skus: image.compatible_skus.clone(),
+        boot_timeout_seconds: image.boot_timeout_seconds(),
+        metadata: Some(ResourceMetadata {
+            create_time: Some(proto_time(image.created_at.to_jiff())),
+            update_time: Some(proto_time(image.updated_at.to_jiff())),
+            revision: image.revision,
+            labels: [].into(),
+        }),
+    }
+}

@@ -1,0 +1,227 @@
+//! What hosts say: enrolment and heartbeats.
+use gpuaas_kit::audit;
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::identity::Peer;
+use gpuaas_kit::time::{from_proto_time, proto_duration};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
+use gpuaas_proto::gpuaas::internal::inventory::v1::{
+    EnrolRequest, EnrolResponse, HeartbeatRequest, HeartbeatResponse, RenewByKeyRequest,
+    RenewRequest, RenewResponse, SlotFence,
+};
+use std::time::Duration;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::renewal::certificate;
+use super::{Hosts, at_most, bad, text};
+use crate::authority::{HostKey, Issued};
+use crate::domain::names::AgentAddress;
+use crate::domain::renewal::not_current;
+use crate::domain::token;
+use crate::store::enrolment::{self, NewInstance, TokenUse};
+use crate::store::ledger_sync::Kind;
+use crate::store::nodes::{self, Beat};
+use crate::workflow::ledger_sync::{push_now, want_node};
+
+const MAX_TEXT: usize = 128;
+pub(super) const MAX_CSR: usize = 16 * 1024;
+
+#[tonic::async_trait]
+impl HostService for Hosts {
+    async fn enrol(
+        &self,
+        request: Request<EnrolRequest>,
+    ) -> Result<Response<EnrolResponse>, Status> {
+        Ok(Response::new(self.take_in(request.into_inner()).await?))
+    }
+
+    async fn renew(
+        &self,
+        request: Request<RenewRequest>,
+    ) -> Result<Response<RenewResponse>, Status> {
+        let peer = Peer::of(&request)?;
+        Ok(Response::new(
+            self.renew_as(&peer, request.into_inner()).await?,
+        ))
+    }
+
+    async fn renew_by_key(
+        &self,
+        request: Request<RenewByKeyRequest>,
+    ) -> Result<Response<RenewResponse>, Status> {
+        Ok(Response::new(
+            self.renew_with_key(request.into_inner()).await?,
+        ))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<HeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        let peer = Peer::of(&request)?;
+        self.beat(&peer, request.into_inner()).await?;
+        Ok(Response::new(HeartbeatResponse {
+            next_interval: Some(proto_duration(self.interval())),
+        }))
+    }
+}
+
+impl Hosts {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.0.config.heartbeat_interval_seconds.into())
+    }
+
+    async fn take_in(&self, request: EnrolRequest) -> Result<EnrolResponse> {
+        text("token", &request.token, MAX_TEXT)?;
+        text("boot_id", &request.boot_id, MAX_TEXT)?;
+        text("machine_id", &request.machine_id, MAX_TEXT)?;
+        text("agent_version", &request.agent_version, MAX_TEXT)?;
+        at_most("host_profile", &request.host_profile, MAX_TEXT)?;
+        at_most("hypervisor", &request.hypervisor, MAX_TEXT)?;
+        text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
+        let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
+
+        let key = self.host_key(&request.csr_pem)?;
+        let digest = token::digest(&request.token);
+        let mut conn = self.0.pool.acquire().await?;
+        let known = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
+        drop(conn);
+        let (node_id, enrolled_before) = known.ok_or_else(bad_token)?;
+        // asked before the token is used up: a host whose journal may be lost must not start without its fences
+        let fences = if enrolled_before {
+            self.fences(node_id).await?
+        } else {
+            Vec::new()
+        };
+
+        let instance = NewInstance {
+            id: self.0.ids.next(),
+            boot_id: &request.boot_id,
+            machine_id: &request.machine_id,
+            agent_version: &request.agent_version,
+            agent_built_time: request.agent_built_time.as_ref().and_then(from_proto_time),
+            agent_address: address.as_str(),
+            host_profile: &request.host_profile,
+            lab: request.lab,
+            hypervisor: &request.hypervisor,
+        };
+        let (instance_id, issued) = self.store(node_id, &digest, &instance, &key).await?;
+        push_now(&self.0, Kind::Node, &node_id.to_string()).await;
+        Ok(EnrolResponse {
+            node_id: node_id.to_string(),
+            instance_id: instance_id.to_string(),
+            certificate_pem: issued.chain_pem,
+            ca_pem: self.0.trust_pem.clone(),
+            fences,
+            cell: self.0.cell.to_string(),
+            heartbeat_interval: Some(proto_duration(self.interval())),
+        })
+    }
+
+    /// Uses the token up for a new instance, or finds the one that it gave to the same key before.
+    async fn store(
+        &self,
+        node_id: Uuid,
+        digest: &[u8; 32],
+        instance: &NewInstance<'_>,
+        key: &HostKey,
+    ) -> Result<(Uuid, Issued)> {
+        let mut tx = self.0.pool.begin().await?;
+        let used = enrolment::use_token(&mut tx, digest, node_id, &key.digest())
+            .await?
+            .ok_or_else(bad_token)?;
+        let (instance_id, issued, detail) = match used {
+            TokenUse::Fresh { token_id, reimaged } => {
+                let issued = self.sign(node_id, instance.id, key)?;
+                let stored = certificate(&issued, key);
+                enrolment::insert_instance(&mut tx, token_id, node_id, instance, &stored).await?;
+                want_node(&mut tx, node_id, self.0.config.freshness(), reimaged).await?;
+                let detail = serde_json::json!({
+                    "instance_id": instance.id, "agent_version": instance.agent_version, "reimaged": reimaged,
+                });
+                (instance.id, issued, detail)
+            }
+            TokenUse::Again { instance_id } => {
+                let issued = self.recertify(&mut tx, node_id, instance_id, key).await?;
+                let detail = serde_json::json!({ "instance_id": instance_id, "again": true });
+                (instance_id, issued, detail)
+            }
+        };
+        let node = node_id.to_string();
+        let entry = audit::Entry {
+            principal: &format!("node:{node}"),
+            action: "host.enrol",
+            resource: "node",
+            resource_id: &node,
+            request_id: "",
+            detail,
+        };
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, %instance_id, how = ?used, "enrol host");
+        Ok((instance_id, issued))
+    }
+
+    /// The highest tokens ever issued for the node's slots, as far as their generations tell.
+    async fn fences(&self, node_id: Uuid) -> Result<Vec<SlotFence>> {
+        let known = match self.0.ledger_slots(node_id).await {
+            Ok(known) => known,
+            // a node that never reached the ledger has no slots
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let fence = |slot: gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot| SlotFence {
+            slot_id: slot.id,
+            cell_epoch: known.cell_epoch,
+            slot_generation: u64::try_from(slot.generation).unwrap_or_default(),
+            workflow_epoch: 0,
+        };
+        Ok(known.slots.into_iter().map(fence).collect())
+    }
+
+    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<()> {
+        let Peer::Host {
+            node_id,
+            instance_id,
+        } = peer
+        else {
+            return Err(not_current());
+        };
+        text("boot_id", &request.boot_id, MAX_TEXT)?;
+        text("agent_version", &request.agent_version, MAX_TEXT)?;
+        text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
+        let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
+        let readiness = request.readiness.as_ref();
+        let beat = Beat {
+            node_id: *node_id,
+            instance_id: *instance_id,
+            boot_id: &request.boot_id,
+            agent_version: &request.agent_version,
+            agent_address: address.as_str(),
+            readiness,
+            observed_time: readiness
+                .and_then(|report| report.observed_time.as_ref())
+                .and_then(from_proto_time),
+        };
+        let mut tx = self.0.pool.begin().await?;
+        if !nodes::heartbeat(&mut tx, beat).await? {
+            return Err(not_current());
+        }
+        let news = want_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
+        tx.commit().await?;
+        if news {
+            tracing::info!(%node_id, %instance_id, "note change of host");
+            self.0.push_due.notify_one();
+        }
+        Ok(())
+    }
+}
+
+fn bad_token() -> Error {
+    Error::new(
+        Code::Unauthenticated,
+        ErrorReason::EnrolmentTokenInvalid,
+        "The enrolment token is unknown, used or expired; create a new one.",
+    )
+}

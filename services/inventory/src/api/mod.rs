@@ -1,0 +1,126 @@
+//! One thin method per RPC: parse, call, map the error.
+mod hosts;
+mod nodes;
+mod regions;
+mod renewal;
+mod slots;
+pub(crate) mod wire;
+
+use gpuaas_kit::audit;
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::identity::Caller;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use prost::Message;
+use sqlx::PgConnection;
+use tonic::{Code, Request};
+
+use crate::domain::names::BadName;
+use crate::state::State;
+
+/// `RegionService` and `RegionAdminService`.
+#[derive(Debug, Clone)]
+pub(crate) struct Regions(pub(crate) State);
+
+/// `NodeAdminService`.
+#[derive(Debug, Clone)]
+pub(crate) struct Nodes(pub(crate) State);
+
+/// `HostService`.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts(pub(crate) State);
+
+/// One mutation by an administrator: who, under which key, and what of the request the key stands for.
+pub(crate) struct Mutation {
+    caller: Caller,
+    key: String,
+    method: &'static str,
+    hash: Vec<u8>,
+}
+
+impl Mutation {
+    fn of<T: Message>(request: &Request<T>, method: &'static str) -> Result<Self> {
+        let caller = Caller::of(request)?;
+        let key = caller.idempotency_key()?.to_owned();
+        Ok(Self {
+            caller,
+            key,
+            method,
+            hash: idempotency::hash(request.get_ref()),
+        })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            principal: &self.caller.principal,
+            method: self.method,
+            key: &self.key,
+        }
+    }
+
+    /// Resource of an earlier call with this key.
+    async fn earlier(&self, conn: &mut PgConnection) -> Result<Option<String>> {
+        match idempotency::lookup(conn, self.scope(), &self.hash).await? {
+            Lookup::Fresh => Ok(None),
+            Lookup::Replay { resource_id } => Ok(Some(resource_id)),
+        }
+    }
+
+    /// Records key and audit row. First of the transaction's writes, so that a second call with the key waits here.
+    async fn record(
+        &self,
+        conn: &mut PgConnection,
+        key_resource_id: &str,
+        action: &str,
+        (resource, resource_id): (&str, &str),
+        detail: serde_json::Value,
+    ) -> Result<()> {
+        idempotency::record(&mut *conn, self.scope(), &self.hash, key_resource_id).await?;
+        let entry = audit::Entry {
+            principal: &self.caller.principal,
+            action,
+            resource,
+            resource_id,
+            request_id: &self.caller.request_id,
+            detail,
+        };
+        audit::record(conn, entry).await
+    }
+}
+
+/// A name that breaks its rule, as the field's error.
+fn bad(field: &'static str) -> impl Fn(BadName) -> Error {
+    move |name| Error::invalid(field, name.0)
+}
+
+fn no_node(id: &uuid::Uuid) -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::NodeNotFound,
+        format!("There is no node {id}."),
+    )
+}
+
+/// What the database lost although another row points at it.
+fn gone(what: &str) -> Error {
+    Error::internal(format!("{what} of an earlier request is gone"))
+}
+
+/// Refuses texts that are missing or longer than `max` bytes.
+fn text(field: &'static str, value: &str, max: usize) -> Result<()> {
+    if value.is_empty() {
+        return Err(Error::required(field));
+    }
+    at_most(field, value, max)
+}
+
+/// Refuses texts longer than `max` bytes.
+fn at_most(field: &'static str, value: &str, max: usize) -> Result<()> {
+    if value.len() > max {
+        return Err(Error::invalid(
+            field,
+            format!("must have at most {max} bytes"),
+        ));
+    }
+    Ok(())
+}

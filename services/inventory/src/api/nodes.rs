@@ -1,0 +1,325 @@
+//! Node administration: registering, enrolment tokens, the read model, topology discovery.
+use futures::{StreamExt as _, TryStreamExt as _};
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::{id, page, trace, watch};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminService;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Mutation, Nodes, bad, gone, no_node, wire};
+use crate::domain::names::{Hostname, NodeMode, RegionCode};
+use crate::domain::token::{self, ENTROPY_BYTES, Token};
+use crate::store::nodes::{self, NewNode, NodeRow};
+use crate::store::{enrolment, regions, tasks};
+
+/// Nodes of a page that the ledger is asked about at the same time.
+const LEDGER_CALLS: usize = 8;
+
+#[tonic::async_trait]
+impl NodeAdminService for Nodes {
+    type WatchNodesStream = watch::Stream<api::WatchNodesResponse>;
+
+    async fn watch_nodes(
+        &self,
+        request: Request<api::WatchNodesRequest>,
+    ) -> Result<Response<Self::WatchNodesStream>, Status> {
+        Ok(Response::new(self.0.watch_nodes(request.get_ref()).await?))
+    }
+
+    async fn create_node(
+        &self,
+        request: Request<api::CreateNodeRequest>,
+    ) -> Result<Response<api::Node>, Status> {
+        let id = self.create(&request).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<api::ListNodesRequest>,
+    ) -> Result<Response<api::ListNodesResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn get_node(
+        &self,
+        request: Request<api::GetNodeRequest>,
+    ) -> Result<Response<api::Node>, Status> {
+        Ok(Response::new(
+            self.get(id::parse("node_id", &request.get_ref().node_id)?)
+                .await?,
+        ))
+    }
+
+    async fn create_enrolment_token(
+        &self,
+        request: Request<api::CreateEnrolmentTokenRequest>,
+    ) -> Result<Response<api::EnrolmentToken>, Status> {
+        Ok(Response::new(self.make_token(&request).await?))
+    }
+
+    async fn discover_topology(
+        &self,
+        request: Request<api::DiscoverTopologyRequest>,
+    ) -> Result<Response<api::TopologyDiscovery>, Status> {
+        Ok(Response::new(self.discover(&request).await?))
+    }
+
+    async fn get_topology_discovery(
+        &self,
+        request: Request<api::GetTopologyDiscoveryRequest>,
+    ) -> Result<Response<api::TopologyDiscovery>, Status> {
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        Ok(Response::new(self.latest_discovery(node_id).await?))
+    }
+
+    async fn list_resource_slots(
+        &self,
+        request: Request<api::ListResourceSlotsRequest>,
+    ) -> Result<Response<api::ListResourceSlotsResponse>, Status> {
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        self.row(node_id).await?;
+        let slots = self
+            .0
+            .ledger_slots(node_id)
+            .await?
+            .slots
+            .into_iter()
+            .map(wire::slot)
+            .collect();
+        Ok(Response::new(api::ListResourceSlotsResponse { slots }))
+    }
+
+    async fn approve_resource_slots(
+        &self,
+        request: Request<api::ApproveResourceSlotsRequest>,
+    ) -> Result<Response<api::ListResourceSlotsResponse>, Status> {
+        Ok(Response::new(self.approve(&request).await?))
+    }
+
+    async fn disable_resource_slot(
+        &self,
+        request: Request<api::DisableResourceSlotRequest>,
+    ) -> Result<Response<api::ResourceSlot>, Status> {
+        Ok(Response::new(self.disable(&request).await?))
+    }
+
+    async fn enable_resource_slot(
+        &self,
+        request: Request<api::EnableResourceSlotRequest>,
+    ) -> Result<Response<api::ResourceSlot>, Status> {
+        Ok(Response::new(self.enable(&request).await?))
+    }
+}
+
+impl Nodes {
+    async fn create(&self, request: &Request<api::CreateNodeRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "CreateNode")?;
+        let node = request.get_ref();
+        for (field, value) in [
+            ("hostname", &node.hostname),
+            ("region_code", &node.region_code),
+            ("mode", &node.mode),
+        ] {
+            if value.is_empty() {
+                return Err(Error::required(field));
+            }
+        }
+        let hostname = Hostname::parse(&node.hostname).map_err(bad("hostname"))?;
+        let region = RegionCode::parse(&node.region_code).map_err(bad("region_code"))?;
+        let mode = NodeMode::parse(&node.mode).map_err(bad("mode"))?;
+        let max_vms_per_node = i32::try_from(node.max_vms_per_node)
+            .map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
+        let node_id = self.0.ids.next();
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            return earlier.parse().map_err(Error::internal);
+        }
+        let key = node_id.to_string();
+        let detail = serde_json::json!({ "hostname": hostname.as_str(), "region": region.as_str(), "mode": mode.as_str() });
+        mutation
+            .record(&mut tx, &key, "node.create", ("node", &key), detail)
+            .await?;
+        if regions::find(&mut tx, region.as_str()).await?.is_none() {
+            return Err(Error::new(
+                Code::NotFound,
+                ErrorReason::RegionUnknown,
+                format!("There is no region {}.", region.as_str()),
+            )
+            .field("region_code", "must be the code of a region"));
+        }
+        let new = NewNode {
+            id: node_id,
+            hostname: &hostname,
+            region: &region,
+            mode,
+            max_vms_per_node,
+        };
+        if !nodes::insert(&mut tx, &new).await? {
+            return Err(Error::new(
+                Code::AlreadyExists,
+                ErrorReason::AlreadyExists,
+                format!("A node named {} exists already.", hostname.as_str()),
+            )
+            .field("hostname", "must be unique"));
+        }
+        tx.commit().await?;
+        tracing::info!(%node_id, hostname = hostname.as_str(), "create node");
+        Ok(node_id)
+    }
+
+    /// The row of a node that exists.
+    pub(super) async fn row(&self, node_id: Uuid) -> Result<NodeRow> {
+        let mut conn = self.0.pool.acquire().await?;
+        nodes::find(&mut conn, node_id, self.0.config.freshness())
+            .await?
+            .ok_or_else(|| no_node(&node_id))
+    }
+
+    async fn get(&self, node_id: Uuid) -> Result<api::Node> {
+        self.with_slots(self.row(node_id).await?).await
+    }
+
+    async fn list(&self, request: api::ListNodesRequest) -> Result<api::ListNodesResponse> {
+        let size = page::page_size(request.page_size)?;
+        let after: Option<String> = page::decode(&request.page_token, &["nodes"])?;
+        let after = after.unwrap_or_default();
+        let mut rows =
+            nodes::list(&self.0.pool, &after, size + 1, self.0.config.freshness()).await?;
+        let more = rows.len() as i64 > size;
+        rows.truncate(size as usize);
+        let next_page_token = match rows.last() {
+            Some(last) if more => page::encode(&last.hostname, &["nodes"]),
+            _ => String::new(),
+        };
+        let nodes = futures::stream::iter(rows)
+            .map(|row| self.with_slots(row))
+            .buffered(LEDGER_CALLS)
+            .try_collect()
+            .await?;
+        Ok(api::ListNodesResponse {
+            nodes,
+            next_page_token,
+        })
+    }
+
+    /// A node must be seen also while the ledger does not answer.
+    async fn with_slots(&self, row: NodeRow) -> Result<api::Node> {
+        let slots = match self.0.ledger_slots(row.id).await {
+            Ok(answer) => Some(answer.slots),
+            // no host has enrolled yet
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => Some(Vec::new()),
+            Err(error) => {
+                tracing::warn!(node_id = %row.id, "show node without slots: {}", error.chain());
+                None
+            }
+        };
+        wire::node(row, slots.as_deref())
+    }
+
+    async fn make_token(
+        &self,
+        request: &Request<api::CreateEnrolmentTokenRequest>,
+    ) -> Result<api::EnrolmentToken> {
+        let mutation = Mutation::of(request, "CreateEnrolmentToken")?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            let token_id: Uuid = earlier.parse().map_err(Error::internal)?;
+            let found = enrolment::find_token(&mut tx, token_id).await?;
+            let (node_id, expire_time) = found.ok_or_else(|| gone("the token"))?;
+            // the digest cannot be turned back: a secret is shown once
+            return Ok(api::EnrolmentToken {
+                node_id: node_id.to_string(),
+                token: String::new(),
+                expire_time: Some(wire::time(expire_time)),
+            });
+        }
+        let mut entropy = [0; ENTROPY_BYTES];
+        getrandom::fill(&mut entropy).map_err(Error::internal)?;
+        let token = Token::from_entropy(entropy);
+        let token_id = self.0.ids.next();
+        if !nodes::lock(&mut tx, node_id).await? {
+            return Err(no_node(&node_id));
+        }
+        let (key, node) = (token_id.to_string(), node_id.to_string());
+        let detail = serde_json::json!({ "token_id": key });
+        mutation
+            .record(&mut tx, &key, "node.enrol", ("node", &node), detail)
+            .await?;
+        let digest = token::digest(token.reveal());
+        let life = self.0.config.enrolment_token_seconds;
+        let expire_time =
+            enrolment::insert_token(&mut tx, token_id, node_id, &digest, life).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, %token_id, "create enrolment token");
+        Ok(api::EnrolmentToken {
+            node_id: node,
+            token: token.reveal().to_owned(),
+            expire_time: Some(wire::time(expire_time)),
+        })
+    }
+
+    async fn discover(
+        &self,
+        request: &Request<api::DiscoverTopologyRequest>,
+    ) -> Result<api::TopologyDiscovery> {
+        let mutation = Mutation::of(request, "DiscoverTopology")?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let max_age = self.0.config.discovery_max_age_seconds;
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            let task_id: Uuid = earlier.parse().map_err(Error::internal)?;
+            let task = tasks::find(&mut tx, task_id, max_age).await?;
+            return wire::discovery(task.ok_or_else(|| gone("the discovery"))?);
+        }
+        let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
+            .await?
+            .ok_or_else(|| no_node(&node_id))?;
+        if node.instance_id.is_none() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::HostNotReady,
+                "No agent has enrolled for this node; create an enrolment token and start the agent with it.",
+            ));
+        }
+        let traceparent = trace::current_traceparent();
+        let task_id =
+            tasks::queue_discovery(&mut tx, self.0.ids.next(), node_id, &traceparent).await?;
+        let (key, detail) = (
+            task_id.to_string(),
+            serde_json::json!({ "task_id": task_id }),
+        );
+        mutation
+            .record(
+                &mut tx,
+                &key,
+                "node.discover",
+                ("node", &node_id.to_string()),
+                detail,
+            )
+            .await?;
+        let task = tasks::find(&mut tx, task_id, max_age).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, %task_id, "queue topology discovery");
+        self.0.task_due.notify_one();
+        wire::discovery(task.ok_or_else(|| gone("the discovery"))?)
+    }
+
+    async fn latest_discovery(&self, node_id: Uuid) -> Result<api::TopologyDiscovery> {
+        self.row(node_id).await?;
+        let mut conn = self.0.pool.acquire().await?;
+        let task =
+            tasks::latest_discovery(&mut conn, node_id, self.0.config.discovery_max_age_seconds)
+                .await?;
+        wire::discovery(task.ok_or_else(|| {
+            Error::new(
+                Code::NotFound,
+                ErrorReason::DiscoveryNotFound,
+                "The topology of this node has not been discovered yet; start a discovery.",
+            )
+        })?)
+    }
+}

@@ -1,0 +1,122 @@
+//! Regions: listed to everyone, disabled ones too, changed by administrators.
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::page;
+use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminService;
+use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
+use gpuaas_proto::gpuaas::inventory::v1::{
+    ListRegionsRequest, ListRegionsResponse, PutRegionRequest, Region,
+};
+use tonic::{Request, Response, Status};
+
+use super::{Mutation, Regions, at_most, bad, gone, text};
+use crate::domain::names::RegionCode;
+use crate::store::ledger_sync::Kind;
+use crate::store::regions::{self, RegionRow};
+use crate::workflow::ledger_sync::{push_now, want_region};
+
+const MAX_TEXT: usize = 200;
+
+#[tonic::async_trait]
+impl RegionService for Regions {
+    async fn list_regions(
+        &self,
+        request: Request<ListRegionsRequest>,
+    ) -> Result<Response<ListRegionsResponse>, Status> {
+        let request = request.into_inner();
+        let size = page::page_size(request.page_size)?;
+        let after: Option<String> = page::decode(&request.page_token, &["regions"])?;
+        let mut rows = regions::list(&self.0.pool, after.as_deref().unwrap_or_default(), size + 1)
+            .await
+            .map_err(Error::from)?;
+        let more = rows.len() as i64 > size;
+        rows.truncate(size as usize);
+        let next_page_token = match rows.last() {
+            Some(last) if more => page::encode(&last.code, &["regions"]),
+            _ => String::new(),
+        };
+        let regions = rows.into_iter().map(to_wire).collect();
+        Ok(Response::new(ListRegionsResponse {
+            regions,
+            next_page_token,
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl RegionAdminService for Regions {
+    async fn put_region(
+        &self,
+        request: Request<PutRegionRequest>,
+    ) -> Result<Response<Region>, Status> {
+        Ok(Response::new(to_wire(self.put(&request).await?)))
+    }
+}
+
+impl Regions {
+    async fn put(&self, request: &Request<PutRegionRequest>) -> Result<RegionRow> {
+        let mutation = Mutation::of(request, "PutRegion")?;
+        let region = parse(request.get_ref())?;
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(code) = mutation.earlier(&mut tx).await? {
+            return regions::find(&mut tx, &code)
+                .await?
+                .ok_or_else(|| gone("the region"));
+        }
+        let detail = serde_json::json!({ "enabled": region.enabled });
+        mutation
+            .record(
+                &mut tx,
+                &region.code,
+                "region.put",
+                ("region", &region.code),
+                detail,
+            )
+            .await?;
+        regions::put(&mut tx, &region).await?;
+        let news = want_region(&mut tx, &region).await?;
+        tx.commit().await?;
+        if news {
+            push_now(&self.0, Kind::Region, &region.code).await;
+        }
+        tracing::info!(region = region.code, enabled = region.enabled, "put region");
+        Ok(region)
+    }
+}
+
+fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
+    let region = request
+        .region
+        .as_ref()
+        .ok_or_else(|| Error::required("region"))?;
+    if region.code.is_empty() {
+        return Err(Error::required("region.code"));
+    }
+    let code = RegionCode::parse(&region.code).map_err(bad("region.code"))?;
+    text("region.display_name", &region.display_name, MAX_TEXT)?;
+    at_most(
+        "region.unavailable_reason",
+        &region.unavailable_reason,
+        MAX_TEXT,
+    )?;
+    if region.enabled && !region.unavailable_reason.is_empty() {
+        return Err(Error::invalid(
+            "region.unavailable_reason",
+            "An enabled region has none.",
+        ));
+    }
+    Ok(RegionRow {
+        code: code.as_str().to_owned(),
+        display_name: region.display_name.clone(),
+        enabled: region.enabled,
+        unavailable_reason: region.unavailable_reason.clone(),
+    })
+}
+
+fn to_wire(row: RegionRow) -> Region {
+    Region {
+        code: row.code,
+        display_name: row.display_name,
+        enabled: row.enabled,
+        unavailable_reason: row.unavailable_reason,
+    }
+}

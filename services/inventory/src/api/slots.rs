@@ -1,0 +1,379 @@
+//! Approving, disabling and enabling slots. The slots live in the ledger; here is the operator's decision.
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::id;
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use super::{Mutation, Nodes, at_most, gone, no_node, wire};
+use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
+use crate::domain::names::NodeMode;
+use crate::store::approvals::{self, NewApproval};
+use crate::store::ledger_sync::{self, Kind};
+use crate::store::tasks::TaskRow;
+use crate::store::{nodes, tasks};
+use crate::workflow::ledger_sync::push_now;
+
+const MAX_REASON: usize = 200;
+
+impl Nodes {
+    pub(super) async fn approve(
+        &self,
+        request: &Request<api::ApproveResourceSlotsRequest>,
+    ) -> Result<api::ListResourceSlotsResponse> {
+        let mutation = Mutation::of(request, "ApproveResourceSlots")?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let discovery_id = id::parse("discovery_id", &request.get_ref().discovery_id)?;
+        let mut conn = self.0.pool.acquire().await?;
+        if let Some(earlier) = mutation.earlier(&mut conn).await? {
+            let approval_id: Uuid = earlier.parse().map_err(Error::internal)?;
+            let approved = approvals::slot_ids(&mut conn, approval_id).await?;
+            drop(conn);
+            return self
+                .approved_slots(node_id, &approved.ok_or_else(|| gone("the approval"))?)
+                .await;
+        }
+        let max_age = self.0.config.discovery_max_age_seconds;
+        let node = nodes::find(&mut conn, node_id, self.0.config.freshness())
+            .await?
+            .ok_or_else(|| no_node(&node_id))?;
+        let discovery = tasks::find(&mut conn, discovery_id, max_age).await?;
+        let discovery = discovery
+            .filter(|found| found.node_id == node_id)
+            .ok_or_else(|| {
+                Error::new(
+                    Code::NotFound,
+                    ErrorReason::DiscoveryNotFound,
+                    format!("This node has no discovery {discovery_id}."),
+                )
+            })?;
+        let latest = tasks::latest_discovery(&mut conn, node_id, max_age).await?;
+        drop(conn);
+
+        let found = wire::report_of(&discovery)?.unwrap_or_default();
+        let candidates: Vec<Candidate> = found
+            .candidates
+            .into_iter()
+            .map(|candidate| Candidate {
+                slot_index: candidate.slot_index,
+                slot_class: candidate.slot_class,
+                bindings: candidate.bindings.unwrap_or_default(),
+                blockers: candidate.blockers,
+            })
+            .collect();
+        self.ledger_knows(node_id).await?;
+        let slots: Vec<ExistingSlot> = self
+            .0
+            .ledger_slots(node_id)
+            .await?
+            .slots
+            .into_iter()
+            .filter(|slot| slot.status() != SlotStatus::Retired)
+            .map(|slot| ExistingSlot {
+                slot_index: slot.slot_index,
+                bindings: slot.bindings.unwrap_or_default(),
+            })
+            .collect();
+        let report = node.report()?;
+        let readiness = node.readiness(report.as_ref());
+        let chosen = approval::decide(Review {
+            slice_mode: node.mode == NodeMode::Slice.as_str(),
+            lab: node.lab.unwrap_or_default(),
+            host_blockers: &readiness.blockers,
+            stale: stale(&discovery, latest.map(|latest| latest.id), node.instance_id),
+            discovery_blockers: &found.blockers,
+            candidates: &candidates,
+            slots: &slots,
+            wanted: &request.get_ref().slot_indexes,
+        })
+        .map_err(refused)?;
+        let approved = self.ledger_approves(&mutation, &discovery, &chosen).await?;
+        self.record_approval(&mutation, &discovery, &approved)
+            .await?;
+        Ok(api::ListResourceSlotsResponse {
+            slots: approved.into_iter().map(wire::slot).collect(),
+        })
+    }
+
+    /// A node is pushed before anything of it is approved.
+    async fn ledger_knows(&self, node_id: Uuid) -> Result<()> {
+        let key = node_id.to_string();
+        if !ledger_sync::is_confirmed(&self.0.pool, Kind::Node, &key).await? {
+            push_now(&self.0, Kind::Node, &key).await;
+        }
+        Ok(())
+    }
+
+    /// The ledger takes all of them or none, and the same key twice as once.
+    async fn ledger_approves(
+        &self,
+        mutation: &Mutation,
+        discovery: &TaskRow,
+        chosen: &[&Candidate],
+    ) -> Result<Vec<ledger::LedgerSlot>> {
+        let seen_at = discovery
+            .end_time
+            .map(|at| at.to_jiff().to_string())
+            .unwrap_or_default();
+        let evidence = format!(
+            "discovery {} of host instance {} at {seen_at}: disks raw, not mounted, not in use, without signatures",
+            discovery.id,
+            discovery.instance_id.unwrap_or_default(),
+        );
+        let definition = |candidate: &&Candidate| ledger::SlotDefinition {
+            slot_index: candidate.slot_index,
+            slot_class: candidate.slot_class.clone(),
+            bindings: Some(candidate.bindings.clone()),
+        };
+        let request = ledger::ApproveSlotsRequest {
+            node_id: discovery.node_id.to_string(),
+            slots: chosen.iter().map(definition).collect(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            evidence,
+            idempotency_key: mutation.key.clone(),
+            instance_id: discovery.instance_id.unwrap_or_default().to_string(),
+        };
+        let answer = self.0.ledger()?.approve_slots(request).await?.into_inner();
+        let approved = |slot: &ledger::LedgerSlot| {
+            chosen
+                .iter()
+                .any(|chosen| chosen.slot_index == slot.slot_index)
+        };
+        Ok(answer.slots.into_iter().filter(approved).collect())
+    }
+
+    async fn record_approval(
+        &self,
+        mutation: &Mutation,
+        discovery: &TaskRow,
+        approved: &[ledger::LedgerSlot],
+    ) -> Result<()> {
+        let approval_id = self.0.ids.next();
+        let slot_ids = approved
+            .iter()
+            .map(|slot| slot.id.parse())
+            .collect::<Result<Vec<Uuid>, _>>()
+            .map_err(Error::internal)?;
+        let slot_indexes = approved
+            .iter()
+            .map(|slot| i32::try_from(slot.slot_index))
+            .collect::<Result<Vec<i32>, _>>()
+            .map_err(Error::internal)?;
+        let detail = serde_json::json!({
+            "discovery_id": discovery.id, "slot_indexes": slot_indexes, "slot_ids": slot_ids,
+        });
+        let (key, node) = (approval_id.to_string(), discovery.node_id.to_string());
+        let mut tx = self.0.pool.begin().await?;
+        mutation
+            .record(&mut tx, &key, "slot.approve", ("node", &node), detail)
+            .await?;
+        let approval = NewApproval {
+            id: approval_id,
+            node_id: discovery.node_id,
+            discovery_id: discovery.id,
+            slot_indexes: &slot_indexes,
+            slot_ids: &slot_ids,
+            principal: &mutation.caller.principal,
+        };
+        approvals::insert(&mut tx, &approval).await?;
+        tx.commit().await?;
+        tracing::info!(node_id = node, discovery_id = %discovery.id, slots = ?slot_indexes, "approve slots");
+        Ok(())
+    }
+
+    async fn approved_slots(
+        &self,
+        node_id: Uuid,
+        approved: &[Uuid],
+    ) -> Result<api::ListResourceSlotsResponse> {
+        let slots = self.0.ledger_slots(node_id).await?.slots;
+        let known = |slot: &ledger::LedgerSlot| {
+            slot.id.parse().is_ok_and(|id: Uuid| approved.contains(&id))
+        };
+        Ok(api::ListResourceSlotsResponse {
+            slots: slots.into_iter().filter(known).map(wire::slot).collect(),
+        })
+    }
+
+    pub(super) async fn disable(
+        &self,
+        request: &Request<api::DisableResourceSlotRequest>,
+    ) -> Result<api::ResourceSlot> {
+        let mutation = Mutation::of(request, "DisableResourceSlot")?;
+        let asked = request.get_ref();
+        at_most("reason", &asked.reason, MAX_REASON)?;
+        self.set_disabled(
+            &mutation,
+            &asked.node_id,
+            &asked.slot_id,
+            Some(&asked.reason),
+        )
+        .await
+    }
+
+    pub(super) async fn enable(
+        &self,
+        request: &Request<api::EnableResourceSlotRequest>,
+    ) -> Result<api::ResourceSlot> {
+        let mutation = Mutation::of(request, "EnableResourceSlot")?;
+        let asked = request.get_ref();
+        self.set_disabled(&mutation, &asked.node_id, &asked.slot_id, None)
+            .await
+    }
+
+    /// Disables with a reason, enables without one.
+    async fn set_disabled(
+        &self,
+        mutation: &Mutation,
+        node_id: &str,
+        slot_id: &str,
+        reason: Option<&str>,
+    ) -> Result<api::ResourceSlot> {
+        let node_id = id::parse("node_id", node_id)?;
+        let slot_id = id::parse("slot_id", slot_id)?.to_string();
+        self.row(node_id).await?;
+        let no_slot = || {
+            Error::new(
+                Code::NotFound,
+                ErrorReason::SlotNotFound,
+                format!("This node has no slot {slot_id}."),
+            )
+        };
+        let mut conn = self.0.pool.acquire().await?;
+        let earlier = mutation.earlier(&mut conn).await?;
+        drop(conn);
+        if earlier.is_some() {
+            return self
+                .0
+                .ledger_slot(node_id, &slot_id)
+                .await?
+                .map(wire::slot)
+                .ok_or_else(no_slot);
+        }
+        let request = ledger::SetSlotAdminStateRequest {
+            node_id: node_id.to_string(),
+            slot_id: slot_id.clone(),
+            disabled: reason.is_some(),
+            reason: reason.unwrap_or_default().to_owned(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            idempotency_key: mutation.key.clone(),
+        };
+        let slot = self
+            .0
+            .ledger()?
+            .set_slot_admin_state(request)
+            .await?
+            .into_inner();
+        let action = if reason.is_some() {
+            "slot.disable"
+        } else {
+            "slot.enable"
+        };
+        let detail = serde_json::json!({ "node_id": node_id, "reason": reason });
+        let mut tx = self.0.pool.begin().await?;
+        mutation
+            .record(&mut tx, &slot_id, action, ("slot", &slot_id), detail)
+            .await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, slot_id, action, "set intent of slot");
+        Ok(wire::slot(slot))
+    }
+}
+
+/// Why a discovery no longer says how the host is.
+fn stale(
+    discovery: &TaskRow,
+    latest: Option<Uuid>,
+    instance: Option<Uuid>,
+) -> Option<&'static str> {
+    match discovery.state.as_str() {
+        "completed" => {}
+        "failed" => return Some("The discovery has failed; start another one."),
+        _ => return Some("The discovery has not completed yet; wait for it."),
+    }
+    if latest != Some(discovery.id) {
+        return Some("There is a newer discovery; review that one.");
+    }
+    if instance != discovery.instance_id {
+        return Some("The host was reimaged after the discovery; start another one.");
+    }
+    (!discovery.fresh).then_some("The discovery is too old; start another one.")
+}
+
+fn refused(refusal: Refusal) -> Error {
+    let precondition =
+        |reason, message: String| Error::new(Code::FailedPrecondition, reason, message);
+    match refusal {
+        Refusal::NothingChosen => Error::required("slot_indexes"),
+        Refusal::ChosenTwice(index) => {
+            Error::invalid("slot_indexes", format!("names {index} twice"))
+        }
+        Refusal::NoCandidate(index) => Error::invalid(
+            "slot_indexes",
+            format!("the discovery has no candidate {index}"),
+        ),
+        Refusal::NotSliceMode => precondition(
+            ErrorReason::StateConflict,
+            "This node is not in slice mode; its devices are not sold in slices.".to_owned(),
+        ),
+        Refusal::Stale(why) => precondition(ErrorReason::DiscoveryStale, why.to_owned()),
+        Refusal::HostNotReady(blockers) => precondition(
+            ErrorReason::HostNotReady,
+            format!(
+                "The host is not ready: {}. Repair it and discover again.",
+                blockers.join(", ")
+            ),
+        )
+        .meta("blockers", blockers.join(",")),
+        Refusal::Blocked {
+            slot_index,
+            blockers,
+        } => precondition(
+            ErrorReason::CandidateBlocked,
+            format!(
+                "Candidate {slot_index} cannot be used: {}.",
+                blockers.join(", ")
+            ),
+        )
+        .meta("slot_index", slot_index.to_string())
+        .meta("blockers", blockers.join(",")),
+        Refusal::Incomplete {
+            slot_index,
+            violations,
+        } => {
+            let fields: Vec<&str> = violations.iter().map(|violation| violation.field).collect();
+            let error = precondition(
+                ErrorReason::CandidateIncomplete,
+                format!(
+                    "Candidate {slot_index} is incomplete: {}.",
+                    fields.join(", ")
+                ),
+            )
+            .meta("slot_index", slot_index.to_string());
+            violations.iter().fold(error, |error, violation| {
+                error.field(
+                    format!("candidates[{slot_index}].{}", violation.field),
+                    violation.rule,
+                )
+            })
+        }
+        Refusal::Shared {
+            slot_index,
+            other,
+            field,
+        } => precondition(
+            ErrorReason::CandidateBlocked,
+            format!("Candidate {slot_index} and slot {other} share the same {field}."),
+        )
+        .meta("slot_index", slot_index.to_string())
+        .field(
+            format!("candidates[{slot_index}].{field}"),
+            format!("must differ from that of slot {other}"),
+        ),
+    }
+}

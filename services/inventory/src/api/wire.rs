@@ -1,0 +1,163 @@
+//! Rows as messages of the contract.
+use std::collections::BTreeMap;
+
+use gpuaas_kit::error::{Error, Result};
+use gpuaas_kit::time::proto_time;
+use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
+use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use jiff_sqlx::Timestamp;
+use prost::Message as _;
+
+use crate::store::nodes::NodeRow;
+use crate::store::tasks::TaskRow;
+
+pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
+    proto_time(at.to_jiff())
+}
+
+/// A node with its slots as the ledger counts them; without an answer of the ledger the counts are absent and the
+/// evidence says so.
+pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::Node> {
+    let report = row.report()?;
+    let readiness = row.readiness(report.as_ref());
+    let state = match row.state.as_str() {
+        "pending" => api::NodeState::Pending,
+        "enrolled" => api::NodeState::Enrolled,
+        _ => api::NodeState::Lost,
+    };
+    let instance = row.instance_id.map(|id| api::HostInstance {
+        id: id.to_string(),
+        boot_id: row.boot_id.unwrap_or_default(),
+        agent_version: row.agent_version.unwrap_or_default(),
+        agent_built_time: row.agent_built_time.map(time),
+        agent_address: row.agent_address.unwrap_or_default(),
+        enrol_time: row.enrol_time.map(time),
+    });
+    let mut evidence = report.map(|report| report.evidence).unwrap_or_default();
+    if slots.is_none() {
+        evidence.push(Evidence {
+            check: "ledger".to_owned(),
+            status: EvidenceStatus::Warn.into(),
+            detail: "The scheduler does not answer: slot counts are unknown.".to_owned(),
+            remediation: "See that the scheduler runs.".to_owned(),
+            observed_at: None,
+        });
+    }
+    let counts = slots
+        .unwrap_or_default()
+        .iter()
+        .fold(BTreeMap::new(), |mut counts, slot| {
+            *counts.entry(status_name(slot.status())).or_default() += 1;
+            counts
+        });
+    Ok(api::Node {
+        id: row.id.to_string(),
+        config: Some(api::NodeConfig {
+            hostname: row.hostname,
+            region_code: row.region_code,
+            mode: row.mode,
+            max_vms_per_node: u32::try_from(row.max_vms_per_node).unwrap_or_default(),
+        }),
+        status: Some(api::NodeStatus {
+            state: state.into(),
+            instance,
+            last_heartbeat_time: row.last_heartbeat_time.map(time),
+            schedulable: readiness.schedulable(),
+            blockers: readiness.blockers,
+            evidence,
+            hypervisor: row.hypervisor.unwrap_or_default(),
+            lab: row.lab.unwrap_or_default(),
+            host_profile: row.host_profile.unwrap_or_default(),
+            slots: counts,
+        }),
+        metadata: Some(ResourceMetadata {
+            create_time: Some(time(row.create_time)),
+            update_time: Some(time(row.update_time)),
+            revision: row.revision,
+            labels: BTreeMap::new(),
+        }),
+    })
+}
+
+/// A slot status as the JSON API spells it.
+fn status_name(status: SlotStatus) -> String {
+    status
+        .as_str_name()
+        .trim_start_matches("SLOT_STATUS_")
+        .to_lowercase()
+}
+
+/// What a task's host reported, if it completed.
+pub(super) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
+    let decode = |bytes: &Vec<u8>| TopologyReport::decode(bytes.as_slice());
+    task.output
+        .as_ref()
+        .map(decode)
+        .transpose()
+        .map_err(Error::internal)
+}
+
+/// A discovery as an operator reads it.
+pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
+    let report = report_of(&task)?;
+    let state = match task.state.as_str() {
+        "queued" => api::DiscoveryState::Queued,
+        "running" => api::DiscoveryState::Running,
+        "completed" => api::DiscoveryState::Completed,
+        _ => api::DiscoveryState::Failed,
+    };
+    let summary = report.as_ref().map(|report| api::CandidateSummary {
+        gpu_devices: report.gpu_devices,
+        fabric_devices: report.fabric_devices,
+        nvme_devices: report.nvme_devices,
+        mounted_nvme_devices: report.mounted_nvme_devices,
+        candidate_slots: u32::try_from(report.candidates.len()).unwrap_or(u32::MAX),
+        blockers: report.blockers.clone(),
+        reboot_required: report.reboot_required,
+        hugepages_1g_free: report.hugepages_1g_free,
+    });
+    let (candidates, evidence) = report
+        .map(|report| (report.candidates, report.evidence))
+        .unwrap_or_default();
+    let candidate =
+        |candidate: gpuaas_proto::gpuaas::agent::v1::CandidateSlot| api::SlotCandidate {
+            slot_index: candidate.slot_index,
+            slot_class: candidate.slot_class,
+            bindings: candidate.bindings,
+            blockers: candidate.blockers,
+        };
+    Ok(api::TopologyDiscovery {
+        id: task.id.to_string(),
+        node_id: task.node_id.to_string(),
+        task_type: task.task_type,
+        state: state.into(),
+        error: task.error,
+        candidate_summary: summary,
+        candidates: candidates.into_iter().map(candidate).collect(),
+        evidence,
+        create_time: Some(time(task.create_time)),
+        end_time: task.end_time.map(time),
+    })
+}
+
+/// A slot as the ledger has it, for operators.
+pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
+    api::ResourceSlot {
+        id: slot.id,
+        node_id: slot.node_id,
+        slot_index: slot.slot_index,
+        slot_class: slot.slot_class,
+        status: slot.status,
+        health_state: slot.health_state,
+        health_detail: slot.health_detail,
+        disabled: slot.disabled,
+        generation: slot.generation,
+        bindings: slot.bindings,
+        allocation_id: slot.allocation_id,
+        update_time: slot.update_time,
+        clean_evidence: slot.clean_evidence,
+        clean_generation: slot.clean_generation,
+    }
+}

@@ -1,0 +1,95 @@
+//! Settings of inventory, section `[inventory]`.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Settings of inventory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Certificate of the authority that issues host certificates, in PEM.
+    pub host_ca_cert_file: PathBuf,
+    /// Its key in PKCS#8 PEM, mode 0600.
+    pub host_ca_key_file: PathBuf,
+    /// Life of a host certificate in days.
+    pub host_certificate_days: u32,
+    /// How long after its expiry a host may renew its certificate by proof of its key, in days.
+    pub host_certificate_grace_days: u32,
+    /// Life of an enrolment token in seconds.
+    pub enrolment_token_seconds: u32,
+    /// How often a host shall report, in seconds.
+    pub heartbeat_interval_seconds: u32,
+    /// Silence after which a host is lost, in seconds.
+    pub heartbeat_timeout_seconds: u32,
+    /// Age at which a readiness report stops to count, in seconds (INC-04).
+    pub evidence_max_age_seconds: u32,
+    /// Age at which a discovery can no longer be approved from, in seconds.
+    pub discovery_max_age_seconds: u32,
+    /// Longest time one look at a host may take, in seconds.
+    pub discovery_timeout_seconds: u32,
+    /// How often the background work looks for something to do, in milliseconds.
+    pub poll_interval_milliseconds: u64,
+    /// How often hosts and slots are looked at while somebody watches them, in milliseconds.
+    pub watch_interval_milliseconds: u64,
+    /// Silence after which a watch stream says that it is alive, in milliseconds.
+    pub watch_heartbeat_milliseconds: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            host_ca_cert_file: PathBuf::new(),
+            host_ca_key_file: PathBuf::new(),
+            host_certificate_days: 90,
+            host_certificate_grace_days: 30,
+            enrolment_token_seconds: 3600,
+            heartbeat_interval_seconds: 10,
+            heartbeat_timeout_seconds: 35,
+            evidence_max_age_seconds: 120,
+            discovery_max_age_seconds: 3600,
+            discovery_timeout_seconds: 60,
+            poll_interval_milliseconds: 2000,
+            watch_interval_milliseconds: 1000,
+            watch_heartbeat_milliseconds: 15_000,
+        }
+    }
+}
+
+impl Config {
+    /// How long hosts and their evidence count as current.
+    #[must_use]
+    pub fn freshness(&self) -> Freshness {
+        Freshness {
+            heartbeat_seconds: f64::from(self.heartbeat_timeout_seconds),
+            evidence_seconds: f64::from(self.evidence_max_age_seconds),
+        }
+    }
+
+    /// How often the background work looks for something to do.
+    #[must_use]
+    pub fn poll_interval(&self) -> Duration {
+        Duration::from_millis(self.poll_interval_milliseconds)
+    }
+
+    /// How often hosts and slots are looked at while somebody watches them.
+    #[must_use]
+    pub fn watch_interval(&self) -> Duration {
+        Duration::from_millis(self.watch_interval_milliseconds.max(10))
+    }
+
+    /// Silence after which a watch stream says that it is alive.
+    #[must_use]
+    pub fn watch_heartbeat(&self) -> Duration {
+        Duration::from_millis(self.watch_heartbeat_milliseconds.max(50))
+    }
+}
+
+/// How long hosts and their evidence count as current. Ages are compared in SQL only.
+#[derive(Clone, Copy, Debug)]
+pub struct Freshness {
+    /// Silence after which a host is lost, in seconds.
+    pub heartbeat_seconds: f64,
+    /// Age at which a readiness report stops to count, in seconds.
+    pub evidence_seconds: f64,
+}

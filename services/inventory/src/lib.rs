@@ -1,0 +1,99 @@
+//! Inventory: regions, nodes, what hosts report, and which slots an operator approved.
+//!
+//! It owns schema `inventory`. Callers: the gateway (regions, node administration) and agents (enrolment,
+//! heartbeats). It calls the scheduler, which keeps the ledger's rows of regions, nodes and slots, and agents, to look
+//! at their topology. It never reads another context's tables.
+//!
+//! | promise | how |
+//! |---|---|
+//! | a host that is not known to be fit now is not sold from (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; silence and age end it |
+//! | an earlier image of a machine counts for nothing (A-09) | its certificate names its instance; only the node's current instance is heard |
+//! | nothing a host proposes is sold before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
+//! | the ledger learns of every change | what it shall know is stored with the change and pushed until confirmed |
+//! | every privileged action is on record (P10) | audit row in the transaction of the effect |
+mod api;
+mod authority;
+mod config;
+pub mod domain;
+mod state;
+mod store;
+mod watch;
+mod workflow;
+
+use std::future::Future;
+
+use anyhow::Context as _;
+use gpuaas_kit::server::Server;
+use gpuaas_kit::watch::Streams;
+use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostServiceServer;
+use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminServiceServer;
+use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminServiceServer;
+use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionServiceServer;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+pub use config::{Config, Freshness};
+
+use authority::HostAuthority;
+use state::{Shared, State};
+
+/// Serves and works until `shutdown`.
+///
+/// # Errors
+/// Unusable settings, files or addresses; a background task that panicked.
+pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let state = State::new(Shared {
+        pool: ctx.database()?,
+        peers: ctx.peers.clone(),
+        ids: ctx.ids,
+        cell: ctx.settings.cell,
+        authority: HostAuthority::load(ctx.settings.cell, &config)?,
+        trust_pem: gpuaas_kit::config::read("tls.ca_file", &ctx.settings.tls.ca_file)?,
+        config,
+        push_due: Notify::new(),
+        task_due: Notify::new(),
+        watching: watch::Watching::new(Streams::new(&ctx.meter, shutdown.clone())),
+    });
+    let mut parts = JoinSet::new();
+    let background = shutdown.child_token();
+    let spawn = |parts: &mut JoinSet<()>,
+                 part: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+        parts.spawn(part);
+    };
+    spawn(
+        &mut parts,
+        Box::pin(workflow::ledger_sync::run(
+            state.clone(),
+            background.clone(),
+        )),
+    );
+    spawn(
+        &mut parts,
+        Box::pin(workflow::silence::run(state.clone(), background.clone())),
+    );
+    spawn(
+        &mut parts,
+        Box::pin(watch::run(state.clone(), background.clone())),
+    );
+    for _ in 0..workflow::discovery::WORKERS {
+        spawn(
+            &mut parts,
+            Box::pin(workflow::discovery::run(state.clone(), background.clone())),
+        );
+    }
+    let server = Server::new(&ctx)
+        .add(RegionServiceServer::new(api::Regions(state.clone())))
+        .add(RegionAdminServiceServer::new(api::Regions(state.clone())))
+        .add(NodeAdminServiceServer::new(api::Nodes(state.clone())))
+        .add(HostServiceServer::new(api::Hosts(state)))
+        .run(shutdown);
+    let served = tokio::select! {
+        served = server => served,
+        // they end at shutdown only; one that ends before has panicked
+        Some(Err(panicked)) = parts.join_next() => Err(panicked).context("background task"),
+    };
+    background.cancel();
+    while parts.join_next().await.is_some() {}
+    served
+}

@@ -1,0 +1,167 @@
+//! What the ledger shall know, kept until it has confirmed it.
+//!
+//! The row holds the whole wanted message, written in the transaction of the change. A version that grows with every
+//! change tells what is still to be pushed; only the newest state matters, so an older message is never queued.
+use sqlx::{FromRow, PgConnection, PgPool};
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `PutRegionRequest`, by code.
+    Region,
+    /// `PutNodeRequest`, by id.
+    Node,
+}
+
+impl Kind {
+    /// Name in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Region => "region",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// Wants the ledger to know this. Returns whether that is news.
+///
+/// With `new_instance` the ledger is told of a reimage until it has confirmed the version this makes.
+///
+/// # Errors
+/// Database errors.
+pub async fn want(
+    conn: &mut PgConnection,
+    kind: Kind,
+    key: &str,
+    message: &[u8],
+    new_instance: bool,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "INSERT INTO ledger_sync AS s (kind, key, wanted, new_instance_version)
+         VALUES ($1, $2, $3, CASE WHEN $4 THEN 1 ELSE 0 END)
+         ON CONFLICT (kind, key) DO UPDATE SET
+             wanted = EXCLUDED.wanted,
+             version = s.version + 1,
+             new_instance_version = CASE WHEN $4 THEN s.version + 1 ELSE s.new_instance_version END,
+             not_before = clock_timestamp(),
+             attempts = 0
+         WHERE s.wanted IS DISTINCT FROM EXCLUDED.wanted OR $4",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .bind(message)
+    .bind(new_instance)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// A push that this process does until its lease ends.
+#[derive(Debug, Clone, FromRow)]
+pub struct ClaimedPush {
+    /// `region` or `node`.
+    pub kind: String,
+    /// Code or id.
+    pub key: String,
+    /// Encoded message.
+    pub wanted: Vec<u8>,
+    /// Version of the message.
+    pub version: i64,
+    /// The ledger has not confirmed the reimage yet.
+    pub new_instance: bool,
+    /// This claim.
+    pub lease_epoch: i64,
+    /// How often it was tried since the last success, this time included.
+    pub attempts: i32,
+}
+
+/// Takes the next push that is due, regions before nodes; or this very one, due or not.
+///
+/// # Errors
+/// Database errors.
+pub async fn claim(
+    pool: &PgPool,
+    only: Option<(Kind, &str)>,
+    lease_seconds: u32,
+) -> sqlx::Result<Option<ClaimedPush>> {
+    sqlx::query_as(
+        "UPDATE ledger_sync s SET lease_epoch = s.lease_epoch + 1, attempts = s.attempts + 1,
+             lease_until = clock_timestamp() + make_interval(secs => $3)
+         FROM (SELECT kind, key FROM ledger_sync
+               WHERE pushed_version < version AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                 AND CASE WHEN $1::text IS NULL THEN not_before <= clock_timestamp()
+                          ELSE kind = $1 AND key = $2 END
+               ORDER BY kind DESC, not_before LIMIT 1 FOR UPDATE SKIP LOCKED) due
+         WHERE s.kind = due.kind AND s.key = due.key
+         RETURNING s.kind, s.key, s.wanted, s.version, s.new_instance_version > s.pushed_version AS new_instance,
+             s.lease_epoch, s.attempts",
+    )
+    .bind(only.map(|(kind, _)| kind.as_str()))
+    .bind(only.map(|(_, key)| key))
+    .bind(f64::from(lease_seconds))
+    .fetch_optional(pool)
+    .await
+}
+
+/// Notes that the ledger has confirmed a version.
+///
+/// # Errors
+/// Database errors.
+pub async fn confirm(pool: &PgPool, push: &ClaimedPush) -> sqlx::Result<()> {
+    let done = sqlx::query(
+        "UPDATE ledger_sync SET pushed_version = greatest(pushed_version, $4), lease_until = NULL, attempts = 0,
+             not_before = clock_timestamp()
+         WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+    )
+    .bind(&push.kind)
+    .bind(&push.key)
+    .bind(push.lease_epoch)
+    .bind(push.version)
+    .execute(pool)
+    .await?;
+    if done.rows_affected() == 0 {
+        // The lease ended meanwhile: this message may have arrived after a newer one. The newest is sent again.
+        sqlx::query(
+            "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp() WHERE kind = $1 AND key = $2",
+        )
+        .bind(&push.kind)
+        .bind(&push.key)
+        .execute(pool)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Gives a push back, to be tried after so many seconds.
+///
+/// # Errors
+/// Database errors.
+pub async fn postpone(pool: &PgPool, push: &ClaimedPush, delay_seconds: f64) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE ledger_sync SET lease_until = NULL, not_before = clock_timestamp() + make_interval(secs => $4)
+         WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+    )
+    .bind(&push.kind)
+    .bind(&push.key)
+    .bind(push.lease_epoch)
+    .bind(delay_seconds)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Whether the ledger has confirmed the newest state of this.
+///
+/// # Errors
+/// Database errors.
+pub async fn is_confirmed(pool: &PgPool, kind: Kind, key: &str) -> sqlx::Result<bool> {
+    let confirmed: Option<bool> = sqlx::query_scalar(
+        "SELECT pushed_version = version FROM ledger_sync WHERE kind = $1 AND key = $2",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .fetch_optional(pool)
+    .await?;
+    Ok(confirmed.unwrap_or(false))
+}

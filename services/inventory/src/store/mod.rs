@@ -1,0 +1,8 @@
+//! The SQL of schema `inventory`. Statements that must commit together take a connection in a transaction.
+pub mod approvals;
+pub mod enrolment;
+pub mod ledger_sync;
+pub mod nodes;
+pub mod regions;
+pub mod tasks;
+pub mod watched;

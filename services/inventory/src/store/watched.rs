@@ -1,0 +1,87 @@
+//! Positions of what watchers see: which hosts and slots differ from how they were last seen.
+use std::collections::HashMap;
+
+use sqlx::{FromRow, PgPool};
+use uuid::Uuid;
+
+/// What is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "lowercase")]
+pub enum Kind {
+    /// A host.
+    Node,
+    /// A slot.
+    Slot,
+}
+
+/// How something is seen now.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Uuid,
+    /// SHA-256 of what a watcher is shown of it.
+    pub digest: [u8; 32],
+}
+
+/// Where something stands in the order of differences.
+#[derive(Debug, Clone, FromRow)]
+pub struct Standing {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Uuid,
+    digest: Vec<u8>,
+    /// Of the last difference.
+    pub position: i64,
+    /// Of the first sight.
+    pub first_position: i64,
+}
+
+/// Gives every difference its position and returns where everything stands, with the highest position.
+///
+/// # Errors
+/// Database errors.
+pub async fn settle(pool: &PgPool, seen: &[Seen]) -> sqlx::Result<(Vec<Standing>, i64)> {
+    let mut tx = pool.begin().await?;
+    let mut head: i64 = sqlx::query_scalar("SELECT position FROM watch_head FOR UPDATE")
+        .fetch_one(&mut *tx)
+        .await?;
+    let known: Vec<Standing> =
+        sqlx::query_as("SELECT kind, id, digest, position, first_position FROM watched")
+            .fetch_all(&mut *tx)
+            .await?;
+    let mut standing: HashMap<(Kind, Uuid), Standing> = known
+        .into_iter()
+        .map(|row| ((row.kind, row.id), row))
+        .collect();
+    let before = head;
+    for seen in seen {
+        let known = standing.get(&(seen.kind, seen.id));
+        if known.is_some_and(|known| known.digest == seen.digest) {
+            continue;
+        }
+        head += 1;
+        let row: Standing = sqlx::query_as(
+            "INSERT INTO watched (kind, id, digest, position, first_position) VALUES ($1, $2, $3, $4, $4)
+             ON CONFLICT (kind, id) DO UPDATE SET digest = excluded.digest, position = excluded.position
+             RETURNING kind, id, digest, position, first_position",
+        )
+        .bind(seen.kind)
+        .bind(seen.id)
+        .bind(&seen.digest[..])
+        .bind(head)
+        .fetch_one(&mut *tx)
+        .await?;
+        standing.insert((row.kind, row.id), row);
+    }
+    if head > before {
+        sqlx::query("UPDATE watch_head SET position = $1")
+            .bind(head)
+            .execute(&mut *tx)
+            .await?;
+    }
+    tx.commit().await?;
+    Ok((standing.into_values().collect(), head))
+}

@@ -1,0 +1,140 @@
+//! One stream: everything after its position, then what changes.
+use gpuaas_kit::watch::{Sink, Stop, Stream, token};
+use gpuaas_kit::{Error, Result};
+use gpuaas_proto::gpuaas::common::v1::{ChangeKind, SlotStatus, WatchHeartbeat, WatchSynced};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use gpuaas_proto::gpuaas::inventory::v1::watch_nodes_response::Event;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::observe::{Item, Picture, View};
+use crate::state::State;
+
+const QUERY: [&str; 1] = ["nodes"];
+
+struct Follower {
+    sink: Sink<api::WatchNodesResponse>,
+    pictures: watch::Receiver<Arc<Picture>>,
+    heartbeat: Duration,
+    /// When the reader was last sent something. Looks that found nothing come more often than signs of life.
+    spoke: Instant,
+    /// Everything up to here has been sent.
+    position: i64,
+}
+
+impl State {
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// A token that is refused, or the hosts could not be looked at.
+    pub(crate) async fn watch_nodes(
+        &self,
+        request: &api::WatchNodesRequest,
+    ) -> Result<Stream<api::WatchNodesResponse>> {
+        let resumed: Option<i64> = token::decode(&request.resume_token, &QUERY)?;
+        let pictures = self.watching.fresh().await.ok_or_else(not_seen)?;
+        // positions are kept for ever; one that was never given out is of another database, before a restore
+        let last = pictures.borrow().position;
+        if resumed.is_some_and(|position| position < 0 || position > last) {
+            return Err(token::expired());
+        }
+        let heartbeat = self.config.watch_heartbeat();
+        Ok(self.watching.streams.open("WatchNodes", move |sink| {
+            let follower = Follower {
+                sink,
+                pictures,
+                heartbeat,
+                spoke: Instant::now(),
+                position: resumed.unwrap_or(0),
+            };
+            follower.run(resumed.is_none())
+        }))
+    }
+}
+
+fn not_seen() -> Error {
+    Error::new(
+        Code::Unavailable,
+        ErrorReason::DependencyUnavailable,
+        "The hosts cannot be looked at right now. Try again in a moment.",
+    )
+}
+
+impl Follower {
+    async fn run(mut self, from_the_start: bool) -> Result<(), Stop> {
+        self.catch_up(from_the_start).await?;
+        self.send(Event::Synced(WatchSynced {})).await?;
+        loop {
+            let silent = tokio::time::sleep_until(self.spoke + self.heartbeat);
+            tokio::select! {
+                changed = self.pictures.changed() => match changed {
+                    Ok(()) => self.catch_up(false).await?,
+                    // the sender lives as long as the service
+                    Err(_) => return Ok(()),
+                },
+                () = silent => self.send(Event::Heartbeat(WatchHeartbeat {})).await?,
+            }
+        }
+    }
+
+    /// Sends what stands after the position; the picture that is shown now, however many were missed.
+    async fn catch_up(&mut self, from_the_start: bool) -> Result<(), Stop> {
+        let picture = self.pictures.borrow_and_update().clone();
+        for (position, item) in picture.items.range(self.position + 1..) {
+            let is_new = item.first_position > self.position;
+            let event = change(item, is_new);
+            let token = if from_the_start {
+                // a reader that leaves now has not seen all
+                String::new()
+            } else {
+                token::encode(&(*position).min(picture.position), &QUERY)
+            };
+            self.sink.send(message(event, token)).await?;
+            self.spoke = Instant::now();
+        }
+        self.position = self.position.max(picture.position);
+        Ok(())
+    }
+
+    async fn send(&mut self, event: Event) -> Result<(), Stop> {
+        let token = token::encode(&self.position, &QUERY);
+        self.sink.send(message(event, token)).await?;
+        self.spoke = Instant::now();
+        Ok(())
+    }
+}
+
+fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
+    api::WatchNodesResponse {
+        event: Some(event),
+        resume_token,
+    }
+}
+
+fn change(item: &Item, is_new: bool) -> Event {
+    let known = if is_new {
+        ChangeKind::Added
+    } else {
+        ChangeKind::Modified
+    };
+    match &item.view {
+        View::Node(node) => Event::Node(api::NodeChange {
+            kind: known.into(),
+            node: Some(node.clone()),
+        }),
+        View::Slot(slot) => {
+            let kind = match slot.status() {
+                SlotStatus::Retired => ChangeKind::Ended,
+                _ => known,
+            };
+            Event::Slot(api::SlotChange {
+                kind: kind.into(),
+                slot: Some(slot.clone()),
+            })
+        }
+    }
+}

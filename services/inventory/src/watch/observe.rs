@@ -1,0 +1,199 @@
+//! The observer: reads all hosts and slots, gives differences their positions, and shows the picture to the streams.
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use gpuaas_kit::{CancellationToken, Result, id};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::api::wire;
+use crate::state::State;
+use crate::store::nodes::{self, NodeRow};
+use crate::store::watched::{self, Kind, Seen};
+
+/// Hosts read in one go.
+const PAGE: i64 = 200;
+/// Hosts that the ledger is asked about at the same time.
+const LEDGER_CALLS: usize = 8;
+
+/// What a watcher is shown of one thing.
+#[derive(Debug, Clone)]
+pub(super) enum View {
+    Node(api::Node),
+    Slot(api::ResourceSlot),
+}
+
+/// One thing with its place in the order.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) first_position: i64,
+    pub(super) view: View,
+}
+
+/// All there is at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Picture {
+    /// By position.
+    pub(super) items: BTreeMap<i64, Item>,
+    /// Everything up to here is among the items.
+    pub(super) position: i64,
+    /// Which call for a look it answers.
+    pub(super) answers: u64,
+}
+
+/// Looks while anybody watches, until `shutdown`.
+pub(crate) async fn run(state: State, shutdown: CancellationToken) {
+    let watching = &state.watching;
+    let mut slots = HashMap::new();
+    while !shutdown.is_cancelled() {
+        if watching.picture.receiver_count() > 0 {
+            let answers = watching.asked.load(Ordering::SeqCst);
+            match look(&state, &mut slots, answers).await {
+                Ok(picture) => {
+                    watching.picture.send_replace(Arc::new(picture));
+                }
+                Err(error) => tracing::warn!("look at hosts later: {}", error.chain()),
+            }
+        } else {
+            slots.clear();
+        }
+        let pause = tokio::time::timeout(state.config.watch_interval(), watching.look.notified());
+        shutdown.run_until_cancelled(pause).await;
+    }
+}
+
+/// Slots of each host, as the ledger last told them: one whose ledger does not answer is shown as it was.
+type Slots = HashMap<Uuid, Vec<api::ResourceSlot>>;
+
+async fn look(state: &State, slots: &mut Slots, answers: u64) -> Result<Picture> {
+    let mut rows: Vec<NodeRow> = Vec::new();
+    loop {
+        let after = rows.last().map(|row| row.hostname.clone());
+        let after = after.unwrap_or_default();
+        let page = nodes::list(&state.pool, &after, PAGE, state.config.freshness()).await?;
+        let is_last = (page.len() as i64) < PAGE;
+        rows.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let seen: Vec<(api::Node, Option<Vec<api::ResourceSlot>>)> = futures::stream::iter(rows)
+        .map(|row| one(state, row))
+        .buffered(LEDGER_CALLS)
+        .try_collect()
+        .await?;
+    let mut views: HashMap<(Kind, Uuid), View> = HashMap::new();
+    for (node, told) in seen {
+        let node_id = id::parse("node_id", &node.id)?;
+        if let Some(told) = told {
+            slots.insert(node_id, told);
+        }
+        for slot in slots.get(&node_id).into_iter().flatten() {
+            let slot_id = id::parse("slot_id", &slot.id)?;
+            views.insert((Kind::Slot, slot_id), View::Slot(slot.clone()));
+        }
+        views.insert((Kind::Node, node_id), View::Node(node));
+    }
+    arrange(state, views, answers).await
+}
+
+async fn one(state: &State, row: NodeRow) -> Result<(api::Node, Option<Vec<api::ResourceSlot>>)> {
+    let told = match state.ledger_slots(row.id).await {
+        Ok(answer) => Some(answer.slots),
+        // no host has enrolled yet
+        Err(error) if error.reason() == ErrorReason::NodeNotFound => Some(Vec::new()),
+        Err(error) => {
+            tracing::warn!(node_id = %row.id, "watch node without slots: {}", error.chain());
+            None
+        }
+    };
+    let node = wire::node(row, told.as_deref())?;
+    let slots = told.map(|slots| slots.into_iter().map(wire::slot).collect());
+    Ok((node, slots))
+}
+
+async fn arrange(
+    state: &State,
+    mut views: HashMap<(Kind, Uuid), View>,
+    answers: u64,
+) -> Result<Picture> {
+    let seen: Vec<Seen> = views
+        .iter()
+        .map(|((kind, id), view)| Seen {
+            kind: *kind,
+            id: *id,
+            digest: digest(view),
+        })
+        .collect();
+    let (standings, head) = watched::settle(&state.pool, &seen).await?;
+    let mut picture = Picture {
+        items: BTreeMap::new(),
+        position: head,
+        answers,
+    };
+    for standing in standings {
+        match views.remove(&(standing.kind, standing.id)) {
+            Some(view) => {
+                let item = Item {
+                    first_position: standing.first_position,
+                    view,
+                };
+                picture.items.insert(standing.position, item);
+            }
+            // another replica saw it before this one: nobody may go past it unseen
+            None => picture.position = picture.position.min(standing.position - 1),
+        }
+    }
+    Ok(picture)
+}
+
+/// A digest of what makes a difference to a watcher: not when a host gave a sign of life, nor when and how much of
+/// something its checks found.
+fn digest(view: &View) -> [u8; 32] {
+    let bytes = match view {
+        View::Slot(slot) => slot.encode_to_vec(),
+        View::Node(node) => {
+            let mut node = node.clone();
+            if let Some(status) = &mut node.status {
+                status.last_heartbeat_time = None;
+                for evidence in &mut status.evidence {
+                    evidence.observed_at = None;
+                    evidence.detail.clear();
+                }
+            }
+            if let Some(metadata) = &mut node.metadata {
+                metadata.update_time = None;
+                metadata.revision = 0;
+            }
+            node.encode_to_vec()
+        }
+    };
+    Sha256::digest(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_life_alone_is_no_difference() {
+        let node = |state: api::NodeState, seconds: i64| {
+            View::Node(api::Node {
+                status: Some(api::NodeStatus {
+                    state: state.into(),
+                    last_heartbeat_time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            })
+        };
+        let enrolled = digest(&node(api::NodeState::Enrolled, 1));
+        assert_eq!(enrolled, digest(&node(api::NodeState::Enrolled, 2)));
+        assert_ne!(enrolled, digest(&node(api::NodeState::Lost, 1)));
+    }
+}

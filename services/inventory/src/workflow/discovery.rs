@@ -1,0 +1,199 @@
+//! Looks at hosts: takes queued tasks `slice.topology_discover`, asks the agent, stores what it reports (A-56..A-58).
+//!
+//! A worker that dies leaves a lease that ends; another one begins the look again. Looking changes nothing on a host.
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gpuaas_kit::error::Error;
+use gpuaas_kit::{CancellationToken, Result, trace};
+use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
+use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
+use prost::Message;
+use tracing::Instrument as _;
+
+use super::ledger_sync::want_node;
+use super::rest;
+use crate::state::State;
+use crate::store::nodes;
+use crate::store::tasks::{self, ClaimedTask, Ending};
+
+/// Hosts that one process looks at at the same time.
+pub(crate) const WORKERS: usize = 4;
+const MAX_ATTEMPTS: i32 = 3;
+/// Pause after the first failed attempt in seconds, doubled with every further one.
+const FIRST_PAUSE_SECONDS: u32 = 1;
+/// What a lease is longer than the look, in seconds.
+const LEASE_MARGIN_SECONDS: u32 = 15;
+/// How long a look may go on after the process was told to stop.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// No host has more slots; a longer list is a fault of the agent.
+const MAX_CANDIDATES: usize = 64;
+
+/// Works until `shutdown`. A look that does not end soon after it is left to its lease: another replica begins again.
+pub(crate) async fn run(state: State, shutdown: CancellationToken) {
+    let lease = state.config.discovery_timeout_seconds + LEASE_MARGIN_SECONDS;
+    while !shutdown.is_cancelled() {
+        match tasks::claim(&state.pool, lease).await {
+            Ok(Some(task)) => {
+                let span = tracing::info_span!("discover_topology", task_id = %task.id, node_id = %task.node_id);
+                trace::set_parent(&span, &task.traceparent);
+                tokio::select! {
+                    biased;
+                    () = work(&state, &task).instrument(span) => continue,
+                    () = given_up(&shutdown) => break,
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("cannot look for tasks: {error}"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = rest(&state.task_due, state.config.poll_interval()) => {}
+        }
+    }
+}
+
+async fn given_up(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    tokio::time::sleep(SHUTDOWN_GRACE).await;
+}
+
+async fn work(state: &State, task: &ClaimedTask) {
+    let report = if task.attempts > MAX_ATTEMPTS {
+        Err(Failure::Final(
+            "The look was begun several times and never ended; start it again.".to_owned(),
+        ))
+    } else {
+        look(state, task).await
+    };
+    let pause = FIRST_PAUSE_SECONDS << (task.attempts - 1).clamp(0, 8);
+    let encoded = report.as_ref().map(Message::encode_to_vec);
+    let ending = match (&encoded, task.attempts < MAX_ATTEMPTS) {
+        (Ok(bytes), _) => Ending::Completed(bytes),
+        (Err(Failure::Transient(_)), true) => Ending::Retry(pause),
+        (Err(Failure::Transient(why) | Failure::Final(why)), _) => Ending::Failed(why),
+    };
+    match store(state, task, ending).await {
+        Ok(true) => match &report {
+            Ok(report) => tracing::info!(
+                candidates = report.candidates.len(),
+                "store topology of host"
+            ),
+            Err(failure) => tracing::warn!(
+                attempts = task.attempts,
+                "cannot look at host: {}",
+                failure.text()
+            ),
+        },
+        Ok(false) => tracing::warn!("drop a look at a host: another worker has taken it over"),
+        Err(error) => tracing::warn!("cannot store a look at a host: {error}"),
+    }
+}
+
+enum Failure {
+    Transient(String),
+    Final(String),
+}
+
+impl Failure {
+    fn text(&self) -> &str {
+        match self {
+            Self::Transient(text) | Self::Final(text) => text,
+        }
+    }
+}
+
+async fn look(state: &State, task: &ClaimedTask) -> Result<TopologyReport, Failure> {
+    let limit = Duration::from_secs(state.config.discovery_timeout_seconds.into());
+    let asked = async {
+        let channel =
+            state
+                .peers
+                .host_channel(&task.agent_address, &task.node_id, &task.instance_id)?;
+        let report = TopologyClient::new(channel)
+            .discover(DiscoverRequest {})
+            .await?;
+        Ok::<_, Error>(report.into_inner())
+    };
+    let report = match tokio::time::timeout(limit, asked).await {
+        Ok(Ok(report)) => report,
+        Ok(Err(error)) if error.is_transient() => {
+            return Err(Failure::Transient(format!(
+                "The host does not answer: {}.",
+                error.message()
+            )));
+        }
+        Ok(Err(error)) => {
+            return Err(Failure::Final(format!(
+                "The host refused: {}.",
+                error.message()
+            )));
+        }
+        Err(_elapsed) => {
+            return Err(Failure::Transient(
+                "The host did not answer in time.".to_owned(),
+            ));
+        }
+    };
+    match fault(&report) {
+        None => Ok(report),
+        Some(why) => Err(Failure::Final(why)),
+    }
+}
+
+/// Why a report cannot be used, if so.
+fn fault(report: &TopologyReport) -> Option<String> {
+    if report.candidates.len() > MAX_CANDIDATES {
+        return Some(format!(
+            "The host proposes more than {MAX_CANDIDATES} slots."
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    report
+        .candidates
+        .iter()
+        .find(|candidate| !seen.insert(candidate.slot_index))
+        .map(|candidate| {
+            format!(
+                "The host proposes slot index {} twice.",
+                candidate.slot_index
+            )
+        })
+}
+
+async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::Result<bool> {
+    let mut tx = state.pool.begin().await?;
+    nodes::lock(&mut tx, task.node_id).await?;
+    let stored = tasks::finish(&mut tx, task, ending).await?;
+    // the host's legal GPU groups come with its topology
+    let news = stored && want_node(&mut tx, task.node_id, state.config.freshness(), false).await?;
+    tx.commit().await?;
+    if news {
+        state.push_due.notify_one();
+    }
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuaas_proto::gpuaas::agent::v1::CandidateSlot;
+
+    fn report(indexes: impl IntoIterator<Item = u32>) -> TopologyReport {
+        let candidates = indexes.into_iter().map(|slot_index| CandidateSlot {
+            slot_index,
+            ..Default::default()
+        });
+        TopologyReport {
+            candidates: candidates.collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_report_is_not_stored() {
+        assert_eq!(fault(&report(0..8)), None);
+        assert!(fault(&report([0, 1, 0])).is_some_and(|why| why.contains("index 0")));
+        assert!(fault(&report(0..65)).is_some());
+    }
+}

@@ -1,0 +1,206 @@
+//! Tells the ledger of regions and nodes: what it shall know is computed and stored with every change, pushed after
+//! the commit, and pushed again until the ledger has confirmed it.
+use std::time::Duration;
+
+use gpuaas_kit::{CancellationToken, Error, Result};
+use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
+use gpuaas_proto::gpuaas::common::v1::HealthState;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{GpuGroup, PutNodeRequest, PutRegionRequest};
+use prost::Message as _;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::rest;
+use crate::config::Freshness;
+use crate::domain::readiness::HostHealth;
+use crate::state::State;
+use crate::store::ledger_sync::{self, ClaimedPush, Kind};
+use crate::store::regions::RegionRow;
+use crate::store::{nodes, tasks};
+
+/// A push that takes longer is given up; its lease outlives it.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
+const LEASE_SECONDS: u32 = 20;
+/// Longest pause between two attempts, in seconds.
+const MAX_BACKOFF_SECONDS: f64 = 30.0;
+
+/// Wants the ledger to know a node as it is now. The node's row is locked by the caller. Returns whether that is
+/// news; the caller rings the bell after the commit.
+///
+/// # Errors
+/// Database errors.
+pub(crate) async fn want_node(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    freshness: Freshness,
+    reimaged: bool,
+) -> sqlx::Result<bool> {
+    let Some(node) = nodes::find(&mut *conn, node_id, freshness).await? else {
+        return Ok(false);
+    };
+    // nothing can be placed on a node before a host has enrolled for it: the ledger need not know it
+    let Some(instance_id) = node.instance_id else {
+        return Ok(false);
+    };
+    let report = node.report()?;
+    let readiness = node.readiness(report.as_ref());
+    let topology = tasks::current_topology(&mut *conn, node_id)
+        .await?
+        .map(|bytes| TopologyReport::decode(bytes.as_slice()))
+        .transpose()
+        .map_err(|error| sqlx::Error::Decode(error.into()))?;
+    let health = match readiness.health {
+        HostHealth::Healthy => HealthState::Healthy,
+        HostHealth::Unknown => HealthState::Unknown,
+        HostHealth::Degraded => HealthState::Degraded,
+    };
+    let message = PutNodeRequest {
+        node_id: node_id.to_string(),
+        hostname: node.hostname,
+        region_code: node.region_code,
+        mode: node.mode,
+        agent_address: node.agent_address.unwrap_or_default(),
+        instance_id: instance_id.to_string(),
+        schedulable: readiness.schedulable(),
+        not_schedulable_reason: readiness.blockers.join(", "),
+        hugepages_1g_free: report.map_or(0, |report| report.hugepages_1g_free),
+        max_vms_per_node: u32::try_from(node.max_vms_per_node).unwrap_or_default(),
+        legal_groups: topology
+            .unwrap_or_default()
+            .legal_groups
+            .into_iter()
+            .map(|group| GpuGroup {
+                module_ids: group.module_ids,
+            })
+            .collect(),
+        lab: node.lab.unwrap_or_default(),
+        host_health: health.into(),
+        // said at the time of the push, for as long as the ledger has not confirmed it
+        new_instance: false,
+    };
+    nodes::set_schedulable(&mut *conn, node_id, readiness.schedulable()).await?;
+    ledger_sync::want(
+        conn,
+        Kind::Node,
+        &message.node_id,
+        &message.encode_to_vec(),
+        reimaged,
+    )
+    .await
+}
+
+/// Wants the ledger to know a region.
+///
+/// # Errors
+/// Database errors.
+pub(crate) async fn want_region(conn: &mut PgConnection, region: &RegionRow) -> sqlx::Result<bool> {
+    let message = PutRegionRequest {
+        code: region.code.clone(),
+        enabled: region.enabled,
+    };
+    ledger_sync::want(
+        conn,
+        Kind::Region,
+        &message.code,
+        &message.encode_to_vec(),
+        false,
+    )
+    .await
+}
+
+/// Pushes this now, if nobody else is at it. A failure is not the caller's: the background goes on with it.
+pub(crate) async fn push_now(state: &State, kind: Kind, key: &str) {
+    match ledger_sync::claim(&state.pool, Some((kind, key)), LEASE_SECONDS).await {
+        Ok(Some(push)) => push_claimed(state, &push).await,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(
+            kind = kind.as_str(),
+            key,
+            "cannot take a push to the ledger: {error}"
+        ),
+    }
+    state.push_due.notify_one();
+}
+
+/// Pushes what is due until `shutdown`.
+pub(crate) async fn run(state: State, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        match ledger_sync::claim(&state.pool, None, LEASE_SECONDS).await {
+            Ok(Some(push)) => {
+                push_claimed(&state, &push).await;
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("cannot look for pushes to the ledger: {error}"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = rest(&state.push_due, state.config.poll_interval()) => {}
+        }
+    }
+}
+
+async fn push_claimed(state: &State, push: &ClaimedPush) {
+    let (kind, key, version) = (push.kind.as_str(), push.key.as_str(), push.version);
+    let pushed = match tokio::time::timeout(PUSH_TIMEOUT, send(state, push)).await {
+        Ok(pushed) => pushed,
+        Err(elapsed) => Err(Error::unavailable("the ledger", elapsed)),
+    };
+    let noted = match pushed {
+        Ok(()) => {
+            tracing::debug!(kind, key, version, "push to the ledger");
+            ledger_sync::confirm(&state.pool, push).await
+        }
+        Err(error) => {
+            tracing::warn!(
+                kind,
+                key,
+                version,
+                attempts = push.attempts,
+                "cannot push to the ledger: {}",
+                error.chain()
+            );
+            ledger_sync::postpone(&state.pool, push, backoff_seconds(push.attempts)).await
+        }
+    };
+    if let Err(error) = noted {
+        tracing::warn!(
+            kind,
+            key,
+            version,
+            "cannot note the outcome of a push: {error}"
+        );
+    }
+}
+
+async fn send(state: &State, push: &ClaimedPush) -> Result<()> {
+    let mut ledger = state.ledger()?;
+    if push.kind == Kind::Region.as_str() {
+        let message = PutRegionRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+        ledger.put_region(message).await?;
+    } else {
+        let mut message =
+            PutNodeRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+        message.new_instance = push.new_instance;
+        ledger.put_node(message).await?;
+    }
+    Ok(())
+}
+
+/// 1 s after the first failure, doubled with every further one.
+fn backoff_seconds(attempts: i32) -> f64 {
+    f64::from(attempts.clamp(1, 10) - 1)
+        .exp2()
+        .min(MAX_BACKOFF_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let pauses: Vec<f64> = [1, 2, 3, 6, 1000].map(backoff_seconds).to_vec();
+        assert_eq!(pauses, [1.0, 2.0, 4.0, 30.0, 30.0]);
+    }
+}

@@ -1,0 +1,492 @@
+//! From candidates to slots: all or none, complete, unshared, by a ready host's latest look.
+use gpuaas_kit::Error;
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use tonic::Code;
+
+use crate::discovery::{discover, ended};
+use crate::host::{Host, good};
+use crate::world::{World, refused, until};
+
+struct Ready {
+    world: World,
+    host: Host,
+}
+
+impl Ready {
+    /// A ready lab host whose topology was discovered after `change`.
+    async fn start(
+        change: impl FnOnce(&mut gpuaas_proto::gpuaas::agent::v1::TopologyReport),
+    ) -> (Self, String) {
+        let world = World::start().await;
+        let node = world.create_node("n1").await;
+        let host = Host::enrol(&world, &node.id).await;
+        host.beat().await;
+        change(&mut host.topology.lock().expect("not poisoned"));
+        let ready = Self { world, host };
+        let discovery = ready.look("d1").await;
+        (ready, discovery)
+    }
+
+    async fn look(&self, key: &str) -> String {
+        discover(&self.world, self.host.node_id(), key).await;
+        ended(&self.world, self.host.node_id()).await.id
+    }
+
+    fn request(&self, discovery_id: &str, indexes: &[u32]) -> api::ApproveResourceSlotsRequest {
+        api::ApproveResourceSlotsRequest {
+            node_id: self.host.node_id().into(),
+            discovery_id: discovery_id.into(),
+            slot_indexes: indexes.into(),
+        }
+    }
+
+    async fn approve(
+        &self,
+        key: &str,
+        discovery_id: &str,
+        indexes: &[u32],
+    ) -> Result<Vec<api::ResourceSlot>, Error> {
+        let request = self.world.admin(key, self.request(discovery_id, indexes));
+        Ok(self
+            .world
+            .nodes()
+            .approve_resource_slots(request)
+            .await?
+            .into_inner()
+            .slots)
+    }
+
+    async fn slots(&self) -> Vec<api::ResourceSlot> {
+        let list = api::ListResourceSlotsRequest {
+            node_id: self.host.node_id().into(),
+        };
+        self.world
+            .nodes()
+            .list_resource_slots(self.world.admin("", list))
+            .await
+            .expect("list")
+            .into_inner()
+            .slots
+    }
+
+    /// Nothing was approved and nothing was recorded.
+    async fn assert_nothing(&self) {
+        assert!(self.slots().await.is_empty());
+        assert!(
+            !self
+                .world
+                .audited()
+                .await
+                .contains(&"slot.approve".to_owned())
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_116_candidates_become_slots_once_and_are_on_record() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let approved = ready
+        .approve("a1", &discovery, &[1, 0])
+        .await
+        .expect("approved");
+    assert_eq!(
+        approved
+            .iter()
+            .map(|slot| slot.slot_index)
+            .collect::<Vec<_>>(),
+        [0, 1]
+    );
+    for slot in &approved {
+        assert_eq!(
+            (slot.status(), slot.slot_class.as_str()),
+            (SlotStatus::Available, "lab")
+        );
+        assert!(
+            slot.clean_evidence.contains(&discovery),
+            "{}",
+            slot.clean_evidence
+        );
+    }
+    let again = ready
+        .approve("a1", &discovery, &[1, 0])
+        .await
+        .expect("replayed");
+    assert_eq!(again, approved);
+    let other = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("another request under the key");
+    assert_eq!(other.reason(), ErrorReason::IdempotencyKeyReused);
+    let audited = ready.world.audited().await;
+    assert_eq!(
+        audited
+            .iter()
+            .filter(|action| *action == "slot.approve")
+            .count(),
+        1
+    );
+    let status = ready.world.status(ready.host.node_id()).await;
+    assert_eq!(
+        status.slots.into_iter().collect::<Vec<_>>(),
+        [("available".to_owned(), 2)]
+    );
+}
+
+#[tokio::test]
+async fn a_118_an_incomplete_candidate_approves_nothing_and_names_field_and_rule() {
+    let (ready, discovery) = Ready::start(|topology| {
+        topology.candidates[1]
+            .bindings
+            .as_mut()
+            .expect("bindings")
+            .management_mac
+            .clear();
+    })
+    .await;
+    let error = ready
+        .approve("a1", &discovery, &[0, 1])
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::FailedPrecondition, ErrorReason::CandidateIncomplete)
+    );
+    assert_eq!(error.fields()[0].0, "candidates[1].management_mac");
+    assert!(
+        error.fields()[0].1.contains("MAC"),
+        "{}",
+        error.fields()[0].1
+    );
+    ready.assert_nothing().await;
+    ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect("a refusal uses no key up");
+}
+
+#[tokio::test]
+async fn a_119_a_candidate_with_a_mounted_partition_is_refused() {
+    let (ready, discovery) = Ready::start(|topology| {
+        topology.candidates[0].blockers = vec!["disk_partition_mounted".into()];
+    })
+    .await;
+    let error = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::FailedPrecondition, ErrorReason::CandidateBlocked)
+    );
+    assert_eq!(error.metadata()["blockers"], "disk_partition_mounted");
+    ready.assert_nothing().await;
+}
+
+#[tokio::test]
+async fn a_122_a_whole_gpu_slot_without_its_function_is_refused() {
+    // a host that calls itself lab cannot sell GPUs, so this one says it is none
+    let (ready, _) = Ready::start(|_| {}).await;
+    let real = ReadinessReport {
+        lab: false,
+        ..good()
+    };
+    ready.host.heartbeat(real).await.expect("taken");
+    {
+        let mut topology = ready.host.topology.lock().expect("not poisoned");
+        let candidate = &mut topology.candidates[0];
+        candidate.slot_class = "h200_sxm".into();
+        let bindings = candidate.bindings.as_mut().expect("bindings");
+        bindings.gpu_pci_address = "0000:1b:00.0".into();
+        bindings.nvme_device = "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331".into();
+        bindings.storage_identity_kind = "nvme_wwn_by_id".into();
+        bindings.fabric_claim_mode = "per_slot_vf".into();
+    }
+    let discovery = ready.look("d2").await;
+    let error = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("refused");
+    assert_eq!(error.reason(), ErrorReason::CandidateIncomplete);
+    assert_eq!(
+        error
+            .fields()
+            .iter()
+            .map(|f| f.0.as_str())
+            .collect::<Vec<_>>(),
+        ["candidates[0].fabric_vf_pci_address"]
+    );
+    ready.assert_nothing().await;
+}
+
+#[tokio::test]
+async fn a_125_candidates_that_share_a_device_are_refused_beside_each_other_and_beside_slots() {
+    let (ready, discovery) = Ready::start(|topology| {
+        let mac = topology.candidates[0]
+            .bindings
+            .as_ref()
+            .expect("bindings")
+            .management_mac
+            .clone();
+        topology.candidates[1]
+            .bindings
+            .as_mut()
+            .expect("bindings")
+            .management_mac = mac;
+    })
+    .await;
+    let both = ready
+        .approve("a1", &discovery, &[0, 1])
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (both.reason(), both.fields()[0].0.as_str()),
+        (
+            ErrorReason::CandidateBlocked,
+            "candidates[1].management_mac"
+        )
+    );
+    ready.assert_nothing().await;
+    ready
+        .approve("a2", &discovery, &[0])
+        .await
+        .expect("one alone shares nothing");
+    let beside = ready
+        .approve("a3", &discovery, &[1])
+        .await
+        .expect_err("refused");
+    assert_eq!(beside.reason(), ErrorReason::CandidateBlocked);
+    assert_eq!(ready.slots().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_128_a_host_that_is_not_ready_now_gets_no_slots() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let broken = ReadinessReport {
+        blockers: vec!["libvirt".into()],
+        ..good()
+    };
+    ready.host.heartbeat(broken).await.expect("taken");
+    let error = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::FailedPrecondition, ErrorReason::HostNotReady)
+    );
+    assert_eq!(error.metadata()["blockers"], "libvirt");
+    ready.assert_nothing().await;
+}
+
+#[tokio::test]
+async fn a_72_blockers_of_the_discovery_block_its_candidates() {
+    let (ready, discovery) = Ready::start(|topology| topology.blockers = vec!["nat".into()]).await;
+    let error = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (error.reason(), error.metadata()["blockers"].as_str()),
+        (ErrorReason::HostNotReady, "nat")
+    );
+    ready.assert_nothing().await;
+}
+
+#[tokio::test]
+async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_from() {
+    let (mut ready, first) = Ready::start(|_| {}).await;
+    let second = ready.look("d2").await;
+    let stale = ready
+        .approve("a1", &first, &[0])
+        .await
+        .expect_err("superseded");
+    assert_eq!(
+        (stale.code(), stale.reason()),
+        (Code::FailedPrecondition, ErrorReason::DiscoveryStale)
+    );
+    let node_id = ready.host.node_id().to_owned();
+    ready.host = Host::enrol(&ready.world, &node_id).await;
+    ready.host.beat().await;
+    let reimaged = ready
+        .approve("a2", &second, &[0])
+        .await
+        .expect_err("of an earlier instance");
+    assert_eq!(reimaged.reason(), ErrorReason::DiscoveryStale);
+    let third = ready.look("d3").await;
+    ready.approve("a3", &third, &[0]).await.expect("approved");
+}
+
+#[tokio::test]
+async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() {
+    let (mut ready, discovery) = Ready::start(|_| {}).await;
+    ready
+        .approve("a1", &discovery, &[0, 1])
+        .await
+        .expect("approved");
+    let node_id = ready.host.node_id().to_owned();
+    ready.host = Host::enrol(&ready.world, &node_id).await;
+    let fences = &ready.host.enrolled.fences;
+    assert_eq!(
+        fences.len(),
+        2,
+        "a host that lost its journal learns what was issued"
+    );
+    assert!(
+        fences
+            .iter()
+            .all(|fence| fence.cell_epoch > 0 && fence.slot_generation == 0)
+    );
+    until("the ledger distrusts the slots", || async {
+        let slots = ready.slots().await;
+        slots
+            .iter()
+            .all(|slot| (slot.status(), slot.generation) == (SlotStatus::Disabled, 1))
+    })
+    .await;
+    ready.host.beat().await;
+    let discovery = ready.look("d2").await;
+    let again = ready
+        .approve("a2", &discovery, &[0])
+        .await
+        .expect("approved again");
+    assert_eq!(
+        (again[0].status(), again[0].clean_generation),
+        (SlotStatus::Available, 1)
+    );
+    assert_eq!(ready.slots().await[1].status(), SlotStatus::Disabled);
+}
+
+#[tokio::test]
+async fn a_discovery_that_is_too_old_cannot_be_approved_from() {
+    let world = World::start_with(|config| config.discovery_max_age_seconds = 0).await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    let ready = Ready { world, host };
+    let discovery = ready.look("d1").await;
+    let error = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect_err("refused");
+    assert_eq!(error.reason(), ErrorReason::DiscoveryStale);
+}
+
+#[tokio::test]
+async fn bad_approvals_are_refused_and_change_nothing() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let other = ready.world.create_node("n2").await;
+    let unknown = uuid::Uuid::now_v7().to_string();
+    let cases: [(&str, &[u32], Code, ErrorReason); 5] = [
+        (
+            &discovery,
+            &[],
+            Code::InvalidArgument,
+            ErrorReason::FieldRequired,
+        ),
+        (
+            &discovery,
+            &[0, 0],
+            Code::InvalidArgument,
+            ErrorReason::FieldInvalid,
+        ),
+        (
+            &discovery,
+            &[9],
+            Code::InvalidArgument,
+            ErrorReason::FieldInvalid,
+        ),
+        ("x", &[0], Code::InvalidArgument, ErrorReason::FieldInvalid),
+        (
+            &unknown,
+            &[0],
+            Code::NotFound,
+            ErrorReason::DiscoveryNotFound,
+        ),
+    ];
+    for (number, (id, indexes, code, reason)) in cases.into_iter().enumerate() {
+        let error = ready
+            .approve(&format!("a{number}"), id, indexes)
+            .await
+            .expect_err("refused");
+        assert_eq!(
+            (error.code(), error.reason()),
+            (code, reason),
+            "case {number}"
+        );
+    }
+    let foreign = api::ApproveResourceSlotsRequest {
+        node_id: other.id,
+        ..ready.request(&discovery, &[0])
+    };
+    let error = refused(
+        ready
+            .world
+            .nodes()
+            .approve_resource_slots(ready.world.admin("f", foreign))
+            .await,
+    );
+    assert_eq!(error.reason(), ErrorReason::DiscoveryNotFound);
+    let keyless = ready.world.admin("", ready.request(&discovery, &[0]));
+    let error = refused(ready.world.nodes().approve_resource_slots(keyless).await);
+    assert_eq!(error.reason(), ErrorReason::IdempotencyKeyMissing);
+    ready.assert_nothing().await;
+}
+
+#[tokio::test]
+async fn a_116_a_slot_is_disabled_and_enabled_on_record() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let slot = ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect("approved")
+        .remove(0);
+    let disable = |key: &'static str, slot_id: &str| {
+        let request = api::DisableResourceSlotRequest {
+            node_id: ready.host.node_id().into(),
+            slot_id: slot_id.into(),
+            reason: "swap of the disk".into(),
+        };
+        let request = ready.world.admin(key, request);
+        let mut client = ready.world.nodes();
+        async move { client.disable_resource_slot(request).await }
+    };
+    let disabled = disable("x1", &slot.id)
+        .await
+        .expect("disabled")
+        .into_inner();
+    assert_eq!(
+        (disabled.disabled, disabled.status()),
+        (true, SlotStatus::Disabled)
+    );
+    assert!(
+        disable("x1", &slot.id)
+            .await
+            .expect("replayed")
+            .into_inner()
+            .disabled
+    );
+    let unknown = refused(disable("x2", &uuid::Uuid::now_v7().to_string()).await);
+    assert_eq!(
+        (unknown.code(), unknown.reason()),
+        (Code::NotFound, ErrorReason::SlotNotFound)
+    );
+    let enable = api::EnableResourceSlotRequest {
+        node_id: ready.host.node_id().into(),
+        slot_id: slot.id,
+    };
+    let enabled = ready
+        .world
+        .nodes()
+        .enable_resource_slot(ready.world.admin("x3", enable))
+        .await
+        .expect("enabled");
+    assert_eq!(enabled.into_inner().status(), SlotStatus::Available);
+    let audited = ready.world.audited().await;
+    assert_eq!(
+        audited[audited.len() - 2..],
+        ["slot.disable", "slot.enable"]
+    );
+}

@@ -1,0 +1,237 @@
+//! Topology discovery: queued, looked at by a worker, read back.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1::{self as api, DiscoveryState};
+use tonic::Code;
+
+use crate::host::{Host, lab_topology};
+use crate::world::{World, refused, until};
+
+pub(crate) async fn discover(world: &World, node_id: &str, key: &str) -> api::TopologyDiscovery {
+    let request = api::DiscoverTopologyRequest {
+        node_id: node_id.into(),
+    };
+    world
+        .nodes()
+        .discover_topology(world.admin(key, request))
+        .await
+        .expect("queued")
+        .into_inner()
+}
+
+pub(crate) async fn latest(world: &World, node_id: &str) -> api::TopologyDiscovery {
+    let request = api::GetTopologyDiscoveryRequest {
+        node_id: node_id.into(),
+    };
+    world
+        .nodes()
+        .get_topology_discovery(world.admin("", request))
+        .await
+        .expect("there")
+        .into_inner()
+}
+
+pub(crate) async fn ended(world: &World, node_id: &str) -> api::TopologyDiscovery {
+    until("the discovery ends", || async {
+        matches!(
+            latest(world, node_id).await.state(),
+            DiscoveryState::Completed | DiscoveryState::Failed
+        )
+    })
+    .await;
+    latest(world, node_id).await
+}
+
+#[tokio::test]
+async fn a_56_discovery_is_queued_and_a_57_the_latest_is_read_back() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let _host = Host::enrol(&world, &node.id).await;
+    let queued = discover(&world, &node.id, "d1").await;
+    assert_eq!(
+        (queued.state(), queued.task_type.as_str()),
+        (DiscoveryState::Queued, "slice.topology_discover")
+    );
+    let done = ended(&world, &node.id).await;
+    assert_eq!(
+        (done.id.as_str(), done.state()),
+        (queued.id.as_str(), DiscoveryState::Completed)
+    );
+    let summary = done.candidate_summary.expect("summary");
+    assert_eq!((summary.candidate_slots, summary.nvme_devices), (2, 2));
+    assert_eq!(done.candidates.len(), 2);
+    let replayed = discover(&world, &node.id, "d1").await;
+    assert_eq!(
+        (replayed.id.clone(), replayed.state()),
+        (queued.id, DiscoveryState::Completed)
+    );
+}
+
+#[tokio::test]
+async fn a_57_before_any_discovery_there_is_none() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let get = api::GetTopologyDiscoveryRequest {
+        node_id: node.id.clone(),
+    };
+    let none = refused(
+        world
+            .nodes()
+            .get_topology_discovery(world.admin("", get))
+            .await,
+    );
+    assert_eq!(
+        (none.code(), none.reason()),
+        (Code::NotFound, ErrorReason::DiscoveryNotFound)
+    );
+    let ask = api::DiscoverTopologyRequest { node_id: node.id };
+    let early = refused(
+        world
+            .nodes()
+            .discover_topology(world.admin("d1", ask))
+            .await,
+    );
+    assert_eq!(
+        (early.code(), early.reason()),
+        (Code::FailedPrecondition, ErrorReason::HostNotReady)
+    );
+}
+
+#[tokio::test]
+async fn a_58_what_a_host_proposes_is_no_slot() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    discover(&world, &node.id, "d1").await;
+    assert_eq!(ended(&world, &node.id).await.candidates.len(), 2);
+    let list = api::ListResourceSlotsRequest {
+        node_id: node.id.clone(),
+    };
+    let slots = world
+        .nodes()
+        .list_resource_slots(world.admin("", list))
+        .await
+        .expect("list")
+        .into_inner()
+        .slots;
+    assert!(slots.is_empty());
+    assert!(world.status(&node.id).await.slots.is_empty());
+}
+
+#[tokio::test]
+async fn a_look_that_cannot_be_had_fails_with_its_reason() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.topology.lock().expect("not poisoned").candidates[1].slot_index = 0;
+    discover(&world, &node.id, "d1").await;
+    let failed = ended(&world, &node.id).await;
+    assert_eq!(failed.state(), DiscoveryState::Failed);
+    assert!(failed.error.contains("index 0 twice"), "{}", failed.error);
+    assert!(failed.candidates.is_empty());
+    drop(host);
+    discover(&world, &node.id, "d2").await;
+    let failed = ended(&world, &node.id).await;
+    assert_eq!(failed.state(), DiscoveryState::Failed);
+    assert!(failed.error.contains("does not answer"), "{}", failed.error);
+}
+
+#[tokio::test]
+async fn a_look_whose_worker_died_is_begun_again() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    let _host = Host::enrol(&world, &node.id).await;
+    world.stop().await;
+    // what a worker leaves that was killed while it looked
+    let task = uuid::Uuid::now_v7();
+    let owner = world.owner().await;
+    sqlx::query(
+        "INSERT INTO inventory.node_tasks (id, node_id, task_type, state, traceparent, attempts, lease_epoch, lease_until)
+         VALUES ($1, $2::uuid, 'slice.topology_discover', 'running', '', 1, 1, clock_timestamp())",
+    )
+    .bind(task)
+    .bind(&node.id)
+    .execute(&owner)
+    .await
+    .expect("insert");
+    world.start_again();
+    until("answers", || async {
+        world
+            .nodes()
+            .get_node(world.admin(
+                "",
+                api::GetNodeRequest {
+                    node_id: node.id.clone(),
+                },
+            ))
+            .await
+            .is_ok()
+    })
+    .await;
+    let done = ended(&world, &node.id).await;
+    assert_eq!(
+        (done.id.clone(), done.state()),
+        (task.to_string(), DiscoveryState::Completed)
+    );
+    let (epoch, attempts): (i64, i32) =
+        sqlx::query_as("SELECT lease_epoch, attempts FROM inventory.node_tasks WHERE id = $1")
+            .bind(task)
+            .fetch_one(&owner)
+            .await
+            .expect("row");
+    assert_eq!((epoch, attempts), (2, 2));
+}
+
+#[tokio::test]
+async fn inc_04_a_second_request_while_one_waits_joins_it_and_a_later_one_looks_again() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let first = discover(&world, &node.id, "d1").await;
+    ended(&world, &node.id).await;
+    *host.topology.lock().expect("not poisoned") =
+        gpuaas_proto::gpuaas::agent::v1::TopologyReport {
+            blockers: vec!["nat".into()],
+            ..lab_topology()
+        };
+    let second = discover(&world, &node.id, "d2").await;
+    assert_ne!(first.id, second.id);
+    let done = ended(&world, &node.id).await;
+    assert_eq!(done.candidate_summary.expect("summary").blockers, ["nat"]);
+}
+
+#[tokio::test]
+async fn a_worker_that_comes_late_changes_nothing() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let (let_go, held) = tokio::sync::oneshot::channel();
+    *host.hold.lock().expect("not poisoned") = Some(held);
+    discover(&world, &node.id, "d1").await;
+    until("the first look has begun", || async {
+        host.hold.lock().expect("not poisoned").is_none()
+    })
+    .await;
+    // its lease ends while the host thinks, and another worker sees another topology
+    host.topology
+        .lock()
+        .expect("not poisoned")
+        .candidates
+        .truncate(1);
+    sqlx::query("UPDATE inventory.node_tasks SET lease_until = clock_timestamp()")
+        .execute(&world.owner().await)
+        .await
+        .expect("update");
+    assert_eq!(ended(&world, &node.id).await.candidates.len(), 1);
+    drop(let_go);
+    // stopping waits for work that has begun
+    world.restart().await;
+    until("answers", || async {
+        let get = api::GetNodeRequest {
+            node_id: node.id.clone(),
+        };
+        world.nodes().get_node(world.admin("", get)).await.is_ok()
+    })
+    .await;
+    assert_eq!(latest(&world, &node.id).await.candidates.len(), 1);
+}

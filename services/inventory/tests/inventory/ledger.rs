@@ -1,0 +1,86 @@
+//! The real scheduler beside the inventory under test, and what its ledger holds.
+use std::path::PathBuf;
+
+use gpuaas_dev::ca::{Authority, Identity};
+use gpuaas_dev::postgres::TestDb;
+use gpuaas_kit::config::DatabaseSettings;
+use gpuaas_kit::{CancellationToken, Context};
+use sqlx::{FromRow, PgPool};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::world;
+
+/// The ledger's row of a node.
+#[derive(Debug, Clone, FromRow)]
+pub(crate) struct Told {
+    pub(crate) agent_address: String,
+    pub(crate) instance_id: Uuid,
+    pub(crate) schedulable: bool,
+    pub(crate) not_schedulable_reason: String,
+    pub(crate) host_health: String,
+    pub(crate) lab: bool,
+}
+
+pub(crate) struct Ledger {
+    pub(crate) port: u16,
+    pool: PgPool,
+    database: DatabaseSettings,
+    identity: Identity,
+    authority: PathBuf,
+    running: Option<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+}
+
+impl Ledger {
+    pub(crate) async fn start(ca: &Authority, db: &TestDb) -> Self {
+        let mut ledger = Self {
+            port: gpuaas_dev::ports::free().expect("port"),
+            pool: db.owner_pool().await,
+            database: world::database(db, "gpuaas_scheduler"),
+            identity: ca.service("scheduler", &[]).expect("identity"),
+            authority: ca.authority().certificate,
+            running: None,
+        };
+        ledger.up();
+        ledger
+    }
+
+    pub(crate) fn up(&mut self) {
+        let mut settings = world::settings(&self.identity, &self.authority, self.port);
+        settings.database = Some(self.database.clone());
+        let ctx = Context::new("scheduler", settings).expect("context");
+        let stop = CancellationToken::new();
+        let running = gpuaas_scheduler::run(ctx, gpuaas_scheduler::Config::default(), stop.clone());
+        self.running = Some((stop, tokio::spawn(running)));
+    }
+
+    pub(crate) async fn down(&mut self) {
+        if let Some((stop, ended)) = self.running.take() {
+            stop.cancel();
+            ended.await.expect("no panic").expect("ended well");
+        }
+    }
+
+    pub(crate) async fn region_enabled(&self, code: &str) -> Option<bool> {
+        sqlx::query_scalar("SELECT enabled FROM placement.regions WHERE code = $1")
+            .bind(code)
+            .fetch_optional(&self.pool)
+            .await
+            .expect("regions")
+    }
+
+    pub(crate) async fn node(&self, id: &str) -> Option<Told> {
+        sqlx::query_as(
+            "SELECT agent_address, instance_id, schedulable, not_schedulable_reason, host_health::text, lab
+             FROM placement.nodes WHERE id = $1::uuid",
+        )
+        .bind(id)
+        .fetch_optional(&self.pool)
+        .await
+        .expect("nodes")
+    }
+
+    pub(crate) async fn schedulable(&self, id: &str) -> bool {
+        self.node(id).await.is_some_and(|node| node.schedulable)
+    }
+}

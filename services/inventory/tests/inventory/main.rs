@@ -1,0 +1,11 @@
+//! Inventory as its callers see it: real PostgreSQL, real mutual TLS, hosts that speak the agent's protocol.
+mod approval;
+mod discovery;
+mod enrolment;
+mod host;
+mod ledger;
+mod nodes;
+mod readiness;
+mod renewal;
+mod watch;
+mod world;

@@ -1,0 +1,324 @@
+//! Regions, nodes, tokens: bad input, idempotency, pages, audit.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1::{self as api, Region};
+use tonic::Code;
+
+use crate::world::{REGION, World, refused, until};
+
+fn region(code: &str, enabled: bool, reason: &str) -> api::PutRegionRequest {
+    let region = Region {
+        code: code.into(),
+        display_name: format!("Region {code}"),
+        enabled,
+        unavailable_reason: reason.into(),
+    };
+    api::PutRegionRequest {
+        region: Some(region),
+    }
+}
+
+fn node(hostname: &str, region_code: &str, mode: &str) -> api::CreateNodeRequest {
+    api::CreateNodeRequest {
+        hostname: hostname.into(),
+        region_code: region_code.into(),
+        mode: mode.into(),
+        max_vms_per_node: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_54_disabled_regions_are_listed_with_their_reason_page_by_page() {
+    let world = World::start().await;
+    let future = region("region-next", false, "opens in spring");
+    world
+        .region_admin()
+        .put_region(world.admin("k1", future))
+        .await
+        .expect("put");
+    until("the ledger knows both", || async {
+        let known = (
+            world.ledger.region_enabled("region-next").await,
+            world.ledger.region_enabled(REGION).await,
+        );
+        known == (Some(false), Some(true))
+    })
+    .await;
+    let list = |token: String| api::ListRegionsRequest {
+        page_size: 1,
+        page_token: token,
+    };
+    let ask = |request| world.request("user:alice", false, "", request);
+    let first = world
+        .regions()
+        .list_regions(ask(list(String::new())))
+        .await
+        .expect("page")
+        .into_inner();
+    assert_eq!(
+        (first.regions.len(), first.regions[0].code.as_str()),
+        (1, REGION)
+    );
+    let second = world
+        .regions()
+        .list_regions(ask(list(first.next_page_token)))
+        .await
+        .expect("page")
+        .into_inner();
+    assert_eq!(second.next_page_token, "");
+    let shown = &second.regions[0];
+    assert_eq!(
+        (shown.enabled, shown.unavailable_reason.as_str()),
+        (false, "opens in spring")
+    );
+    let negative = api::ListRegionsRequest {
+        page_size: -1,
+        page_token: String::new(),
+    };
+    let error = refused(world.regions().list_regions(ask(negative)).await);
+    assert_eq!(error.fields()[0].0, "page_size");
+}
+
+#[tokio::test]
+async fn bad_regions_are_refused_and_change_nothing() {
+    let world = World::start().await;
+    let cases = [
+        (api::PutRegionRequest { region: None }, "region"),
+        (region("", true, ""), "region.code"),
+        (region("Not_A_Label", true, ""), "region.code"),
+        (region("fine", true, "why"), "region.unavailable_reason"),
+        (
+            region("fine", false, &"x".repeat(201)),
+            "region.unavailable_reason",
+        ),
+    ];
+    for (number, (request, field)) in cases.into_iter().enumerate() {
+        let error = refused(
+            world
+                .region_admin()
+                .put_region(world.admin(&format!("k{number}"), request))
+                .await,
+        );
+        assert_eq!(
+            (error.code(), error.fields()[0].0.as_str()),
+            (Code::InvalidArgument, field)
+        );
+    }
+    let error = refused(
+        world
+            .region_admin()
+            .put_region(world.admin("", region("fine", true, "")))
+            .await,
+    );
+    assert_eq!(error.reason(), ErrorReason::IdempotencyKeyMissing);
+    assert_eq!(
+        world.audited().await,
+        ["region.put"],
+        "only the one of the start"
+    );
+}
+
+#[tokio::test]
+async fn users_may_not_administer() {
+    let world = World::start().await;
+    let request = world.request("user:alice", false, "k", node("n1", REGION, "slice"));
+    let error = refused(world.nodes().create_node(request).await);
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::PermissionDenied, ErrorReason::PermissionDenied)
+    );
+}
+
+#[tokio::test]
+async fn a_01_nodes_get_ids_and_are_listed_by_name() {
+    let world = World::start().await;
+    for name in ["n2", "n1", "n3"] {
+        world.create_node(name).await;
+    }
+    let page = |token: String| {
+        world.admin(
+            "",
+            api::ListNodesRequest {
+                page_size: 2,
+                page_token: token,
+            },
+        )
+    };
+    let first = world
+        .nodes()
+        .list_nodes(page(String::new()))
+        .await
+        .expect("page")
+        .into_inner();
+    let second = world
+        .nodes()
+        .list_nodes(page(first.next_page_token))
+        .await
+        .expect("page")
+        .into_inner();
+    let all: Vec<api::Node> = first.nodes.into_iter().chain(second.nodes).collect();
+    let names: Vec<String> = all
+        .iter()
+        .filter_map(|node| node.config.clone())
+        .map(|config| config.hostname)
+        .collect();
+    assert_eq!(
+        (names, second.next_page_token.as_str()),
+        (vec!["n1".into(), "n2".into(), "n3".into()], "")
+    );
+    for node in all {
+        let id: uuid::Uuid = node.id.parse().expect("UUID");
+        assert_eq!(id.get_version_num(), 7);
+        let status = node.status.expect("status");
+        assert_eq!(
+            (status.state(), status.schedulable),
+            (api::NodeState::Pending, false)
+        );
+        assert_eq!(status.blockers, ["not_enrolled"]);
+    }
+}
+
+#[tokio::test]
+async fn bad_nodes_are_refused_and_change_nothing() {
+    let world = World::start().await;
+    let cases = [
+        (
+            node("", REGION, "slice"),
+            Code::InvalidArgument,
+            ErrorReason::FieldRequired,
+            "hostname",
+        ),
+        (
+            node("UPPER", REGION, "slice"),
+            Code::InvalidArgument,
+            ErrorReason::FieldInvalid,
+            "hostname",
+        ),
+        (
+            node("n1", "", "slice"),
+            Code::InvalidArgument,
+            ErrorReason::FieldRequired,
+            "region_code",
+        ),
+        (
+            node("n1", "nowhere", "slice"),
+            Code::NotFound,
+            ErrorReason::RegionUnknown,
+            "region_code",
+        ),
+        (
+            node("n1", REGION, ""),
+            Code::InvalidArgument,
+            ErrorReason::FieldRequired,
+            "mode",
+        ),
+        (
+            node("n1", REGION, "vm"),
+            Code::InvalidArgument,
+            ErrorReason::FieldInvalid,
+            "mode",
+        ),
+    ];
+    for (number, (request, code, reason, field)) in cases.into_iter().enumerate() {
+        let error = refused(
+            world
+                .nodes()
+                .create_node(world.admin(&format!("k{number}"), request))
+                .await,
+        );
+        assert_eq!(
+            (error.code(), error.reason(), error.fields()[0].0.as_str()),
+            (code, reason, field)
+        );
+    }
+    let error = refused(
+        world
+            .nodes()
+            .get_node(world.admin(
+                "",
+                api::GetNodeRequest {
+                    node_id: "x".into(),
+                },
+            ))
+            .await,
+    );
+    assert_eq!(error.fields()[0].0, "node_id");
+    let unknown = api::GetNodeRequest {
+        node_id: uuid::Uuid::now_v7().to_string(),
+    };
+    assert_eq!(
+        refused(world.nodes().get_node(world.admin("", unknown)).await).reason(),
+        ErrorReason::NodeNotFound
+    );
+    let kept: i64 = sqlx::query_scalar("SELECT (SELECT count(*) FROM inventory.nodes) + (SELECT count(*) FROM inventory.idempotency)")
+        .fetch_one(&world.owner().await)
+        .await
+        .expect("counts");
+    assert_eq!(kept, 1, "the key of the region alone");
+}
+
+#[tokio::test]
+async fn one_key_makes_one_node_and_one_name_belongs_to_one() {
+    let world = World::start().await;
+    let first = world.create_node("n1").await;
+    assert_eq!(
+        world.create_node("n1").await.id,
+        first.id,
+        "the same key and request"
+    );
+    let other = refused(
+        world
+            .nodes()
+            .create_node(world.admin("n1", node("n2", REGION, "slice")))
+            .await,
+    );
+    assert_eq!(
+        (other.code(), other.reason()),
+        (Code::AlreadyExists, ErrorReason::IdempotencyKeyReused)
+    );
+    let taken = refused(
+        world
+            .nodes()
+            .create_node(world.admin("k2", node("n1", REGION, "slice")))
+            .await,
+    );
+    assert_eq!(
+        (taken.code(), taken.reason()),
+        (Code::AlreadyExists, ErrorReason::AlreadyExists)
+    );
+    assert_eq!(taken.fields()[0].0, "hostname");
+    assert_eq!(world.audited().await, ["region.put", "node.create"]);
+}
+
+#[tokio::test]
+async fn a_node_is_shown_while_the_ledger_does_not_answer() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    world.ledger.down().await;
+    let status = world.status(&node.id).await;
+    assert!(
+        status
+            .evidence
+            .iter()
+            .any(|evidence| evidence.check == "ledger"),
+        "{:?}",
+        status.evidence
+    );
+}
+
+#[tokio::test]
+async fn a_request_sent_three_times_at_once_makes_one_node() {
+    let world = World::start().await;
+    let send = || async {
+        loop {
+            let request = world.admin("k", node("n1", REGION, "slice"));
+            match world.nodes().create_node(request).await {
+                Ok(created) => return created.into_inner().id,
+                // another one of the three is at it
+                Err(busy) => assert_eq!(busy.code(), Code::Aborted, "{busy}"),
+            }
+        }
+    };
+    let (one, two, three) = tokio::join!(send(), send(), send());
+    assert_eq!((&one, &one), (&two, &three));
+    assert_eq!(world.audited().await, ["region.put", "node.create"]);
+}

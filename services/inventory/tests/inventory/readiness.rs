@@ -1,0 +1,200 @@
+//! Readiness follows the current evidence and nothing else.
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+use gpuaas_proto::gpuaas::inventory::v1::NodeState;
+
+use crate::host::{Host, evidence, good, seconds_ago};
+use crate::world::{World, refused, until};
+
+#[tokio::test]
+async fn a_11_a_node_is_schedulable_when_enrolled_and_proven() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    assert!(!world.status(&node.id).await.schedulable);
+    let answer = host.heartbeat(good()).await.expect("taken").into_inner();
+    assert_eq!(
+        answer.next_interval.map(|interval| interval.seconds),
+        Some(10)
+    );
+    let status = world.status(&node.id).await;
+    assert!(status.schedulable && status.blockers.is_empty());
+    assert_eq!(
+        (
+            status.hypervisor.as_str(),
+            status.host_profile.as_str(),
+            status.lab
+        ),
+        ("qemu", "lab", true)
+    );
+    until("the ledger knows", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    assert_eq!(
+        world.ledger.node(&node.id).await.expect("node").host_health,
+        "healthy"
+    );
+}
+
+#[tokio::test]
+async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    let broken = ReadinessReport {
+        evidence: vec![
+            evidence("nat", EvidenceStatus::Fail),
+            evidence("tmfifo", EvidenceStatus::Warn),
+        ],
+        ..good()
+    };
+    host.heartbeat(broken).await.expect("taken");
+    let status = world.status(&node.id).await;
+    assert_eq!(
+        (status.state(), status.blockers),
+        (NodeState::Enrolled, vec!["nat".to_owned()])
+    );
+    until("the ledger knows", || async {
+        !world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    let told = world.ledger.node(&node.id).await.expect("node");
+    assert_eq!(
+        (
+            told.not_schedulable_reason.as_str(),
+            told.host_health.as_str()
+        ),
+        ("nat", "degraded")
+    );
+    host.beat().await;
+    until("ready again", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn inc_04_evidence_that_ages_ends_readiness_although_heartbeats_go_on() {
+    let world = World::start_with(|config| config.evidence_max_age_seconds = 2).await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let seen = ReadinessReport {
+        observed_time: Some(seconds_ago(0)),
+        ..good()
+    };
+    host.heartbeat(seen.clone()).await.expect("taken");
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    until("the ledger stops to trust the same old look", || async {
+        host.heartbeat(seen.clone()).await.expect("taken");
+        !world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    let status = world.status(&node.id).await;
+    assert_eq!(
+        (status.state(), status.blockers),
+        (NodeState::Enrolled, vec!["evidence_stale".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn inc_04_a_clock_that_is_ahead_does_not_make_evidence_live_longer() {
+    let world = World::start_with(|config| config.evidence_max_age_seconds = 2).await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.heartbeat(ReadinessReport {
+        observed_time: Some(seconds_ago(-86_400)),
+        ..good()
+    })
+    .await
+    .expect("taken");
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    until("aged", || async {
+        !world.ledger.schedulable(&node.id).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_that_falls_silent_is_lost_and_comes_back() {
+    let mut world = World::start_with(|config| config.heartbeat_timeout_seconds = 2).await;
+    world.run_replica();
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    until("lost", || async {
+        world.status(&node.id).await.state() == NodeState::Lost
+    })
+    .await;
+    until("the ledger knows", || async {
+        !world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    assert_eq!(world.status(&node.id).await.blockers, ["host_lost"]);
+    assert_eq!(
+        world.ledger.node(&node.id).await.expect("node").host_health,
+        "unknown"
+    );
+    host.beat().await;
+    assert_eq!(world.status(&node.id).await.state(), NodeState::Enrolled);
+    until("ready again", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_during_an_outage_of_the_ledger_arrives_after_it() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    world.ledger.down().await;
+    let broken = ReadinessReport {
+        blockers: vec!["kvm".into()],
+        ..good()
+    };
+    host.heartbeat(broken)
+        .await
+        .expect("heartbeats do not need the ledger");
+    assert!(
+        world.ledger.schedulable(&node.id).await,
+        "it does not know yet"
+    );
+    world.ledger.up();
+    until("it knows", || async {
+        !world.ledger.schedulable(&node.id).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_without_an_address_is_refused() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let mut host = Host::enrol(&world, &node.id).await;
+    host.address = "nowhere".into();
+    assert_eq!(
+        refused(host.heartbeat(good()).await).fields()[0].0,
+        "agent_address"
+    );
+}

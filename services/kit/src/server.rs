@@ -1,0 +1,193 @@
+//! The one gRPC server builder: mutual TLS, access rules, tracing, metrics, health, reflection, limits,
+//! graceful shutdown.
+mod auth;
+mod metrics;
+mod observe;
+mod tls;
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::FutureExt as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::server::NamedService;
+use tonic::service::{Routes, RoutesBuilder};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::config::DatabaseSettings;
+use crate::{Context, db, idempotency};
+
+pub use metrics::serve as serve_metrics;
+pub use tls::ServerTls;
+
+/// Time between two sweeps of old idempotency keys.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// Longest time between two signs of life of a connection.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Streams one connection may carry: a terminal is a stream, and all terminals of a host share a connection.
+const STREAMS: u32 = 4096;
+/// Bytes in flight to one stream that its reader has not taken. The connection's window is as good as unlimited, so
+/// that a stream nobody reads holds up itself and no other.
+const STREAM_WINDOW: u32 = 64 << 10;
+/// See [`STREAM_WINDOW`].
+const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// Collects services and serves them.
+pub struct Server {
+    context: Context,
+    routes: RoutesBuilder,
+    health: HealthReporter,
+    names: Vec<&'static str>,
+}
+
+impl Server {
+    /// A server with health and reflection (v1 and v1alpha).
+    ///
+    /// # Panics
+    /// Never: the embedded descriptors decode.
+    pub fn new(context: &Context) -> Self {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let mut routes = Routes::builder();
+        routes.add_service(health_service);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(gpuaas_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        routes.add_service(
+            reflection()
+                .build_v1()
+                .expect("embedded descriptors decode"),
+        );
+        routes.add_service(
+            reflection()
+                .build_v1alpha()
+                .expect("embedded descriptors decode"),
+        );
+        Self {
+            context: context.clone(),
+            routes,
+            health,
+            names: Vec::new(),
+        }
+    }
+
+    /// Adds a service.
+    #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "reads as what it does")]
+    pub fn add<S>(mut self, service: S) -> Self
+    where
+        S: tower::Service<http::Request<tonic::body::Body>, Error = std::convert::Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Response: axum::response::IntoResponse,
+        S::Future: Send + 'static,
+    {
+        self.names.push(S::NAME);
+        self.routes.add_service(service);
+        self
+    }
+
+    /// Health of the added services, for those that want to be "not serving" for a while.
+    pub fn health(&self) -> HealthReporter {
+        self.health.clone()
+    }
+
+    /// Serves on all configured addresses until `shutdown`, then lets running requests end within the grace time.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let settings = &self.context.settings.server;
+        let routes = self.routes.routes();
+        let mut running = tokio::task::JoinSet::new();
+        for address in &settings.listen {
+            let listener = TcpListener::bind(address)
+                .await
+                .with_context(|| format!("cannot listen on {address}"))?;
+            let stop = shutdown.clone();
+            let server = tonic::transport::Server::builder()
+                .timeout(Duration::from_secs(settings.request_timeout_seconds))
+                .concurrency_limit_per_connection(settings.concurrency_per_connection)
+                .max_concurrent_streams(STREAMS)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .http2_keepalive_interval(Some(KEEPALIVE))
+                .layer(observe::ObserveLayer::new(&self.context))
+                .layer(auth::AuthLayer::new(&self.context))
+                .add_routes(routes.clone())
+                .serve_with_incoming_shutdown(
+                    tls::incoming(listener, self.context.tls.clone()),
+                    async move { stop.cancelled().await }.boxed(),
+                );
+            running.spawn(server);
+            tracing::info!(service = self.context.service, %address, "listen");
+        }
+        let metrics = tokio::spawn(metrics::serve(
+            settings.metrics_listen,
+            self.context.registry.clone(),
+            shutdown.clone(),
+        ));
+        let sweeping = tokio::spawn(sweep(self.context.clone(), shutdown.clone()));
+        for name in &self.names {
+            self.health
+                .set_service_status(*name, ServingStatus::Serving)
+                .await;
+        }
+        self.health
+            .set_service_status("", ServingStatus::Serving)
+            .await;
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            // a listener that ends by itself has failed
+            Some(ended) = running.join_next() => ended.context("server task")?.context("server")?,
+        }
+        let grace = Duration::from_secs(settings.shutdown_grace_seconds);
+        let rest = async { while running.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, rest).await.is_err() {
+            tracing::warn!(
+                service = self.context.service,
+                "end with requests still running after {grace:?}"
+            );
+        }
+        sweeping.await.context("sweep task")?;
+        metrics.await.context("metrics task")?
+    }
+}
+
+/// Removes old idempotency keys from the service's schema now and then, if it has one. Replicas may do so at once.
+async fn sweep(context: Context, shutdown: CancellationToken) {
+    let Some(settings) = &context.settings.database else {
+        return;
+    };
+    let one_connection = DatabaseSettings {
+        max_connections: 1,
+        ..settings.clone()
+    };
+    loop {
+        // a pool of its own, closed again: nothing is held between two sweeps
+        match db::pool(context.service, &one_connection) {
+            Ok(pool) => {
+                let swept = shutdown.run_until_cancelled(idempotency::sweep(&pool));
+                match swept.await {
+                    Some(Ok(0)) | None => {}
+                    Some(Ok(keys)) => tracing::info!(keys, "remove old idempotency keys"),
+                    Some(Err(error)) => {
+                        tracing::warn!("leave old idempotency keys for the next sweep: {error}");
+                    }
+                }
+                pool.close().await;
+            }
+            Err(error) => tracing::warn!("cannot sweep idempotency keys: {error}"),
+        }
+        let pause = tokio::time::sleep(SWEEP_INTERVAL);
+        if shutdown.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! TLS of the server. The certificate may be exchanged while it serves: connections that are open stay as they are,
+//! later ones are met with the new one.
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// Longest handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Pause after the system had no descriptor or memory for another connection.
+const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
+/// Handshaken connections that wait for the server to take them.
+const WAITING: usize = 64;
+
+/// What the server shows and whom it trusts. Clones share it.
+#[derive(Clone)]
+pub struct ServerTls {
+    roots: Arc<RootCertStore>,
+    current: Arc<RwLock<Arc<ServerConfig>>>,
+}
+
+impl ServerTls {
+    /// Shows this certificate, and checks those of clients, if they have one, against `authority`.
+    ///
+    /// # Errors
+    /// Malformed PEM; a key that is not the certificate's. Never with the key's content.
+    pub fn from_pem(authority: &str, certificate: &str, key: &str) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+            let root = root.context("no certificate authority in PEM")?;
+            roots.add(root).context("unusable certificate authority")?;
+        }
+        let roots = Arc::new(roots);
+        let config = config(&roots, certificate, key)?;
+        Ok(Self {
+            roots,
+            current: Arc::new(RwLock::new(config)),
+        })
+    }
+
+    /// Shows another certificate from now on; on an error still the last one.
+    ///
+    /// # Errors
+    /// As [`ServerTls::from_pem`].
+    pub fn replace(&self, certificate: &str, key: &str) -> anyhow::Result<()> {
+        let config = config(&self.roots, certificate, key)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&current))
+    }
+}
+
+fn config(
+    roots: &Arc<RootCertStore>,
+    certificate: &str,
+    key: &str,
+) -> anyhow::Result<Arc<ServerConfig>> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(&provider))
+            // enrolling hosts have none yet; the access layer demands one for everything else
+            .allow_unauthenticated()
+            .build()
+            .context("unusable certificate authority")?;
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .context("no certificate in PEM")?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+        .map_err(|_| anyhow::anyhow!("no private key in PEM"))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("unusable TLS versions")?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key)
+        .context("unusable certificate or key")?;
+    config.alpn_protocols.push(b"h2".to_vec());
+    Ok(Arc::new(config))
+}
+
+/// Connections of a listener after their handshakes. A slow handshake holds up no other; the listener closes when the
+/// stream is dropped.
+pub fn incoming(
+    listener: TcpListener,
+    tls: ServerTls,
+) -> ReceiverStream<io::Result<TlsStream<TcpStream>>> {
+    let (ready, connections) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                () = ready.closed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let (acceptor, ready) = (tls.acceptor(), ready.clone());
+                    tokio::spawn(async move {
+                        // whoever calls without TLS, or breaks off, is nobody's business
+                        if let Some(stream) = shake_hands(acceptor, stream).await {
+                            let _ = ready.send(Ok(stream)).await;
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot take a connection");
+                    tokio::time::sleep(OUT_OF_RESOURCES).await;
+                }
+            }
+        }
+    });
+    ReceiverStream::new(connections)
+}
+
+async fn shake_hands(acceptor: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "connection without TCP_NODELAY");
+    }
+    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("handshake took too long");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls::ClientConfig;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::{TlsConnector, client};
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    struct Authority {
+        pem: String,
+        issuer: Issuer<'static, KeyPair>,
+    }
+
+    impl Authority {
+        fn new() -> Self {
+            let key = KeyPair::generate().expect("key");
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let pem = params.self_signed(&key).expect("self-signed").pem();
+            Self {
+                pem,
+                issuer: Issuer::new(params, key),
+            }
+        }
+
+        /// Certificate and key of "localhost", in PEM.
+        fn issue(&self) -> (String, String) {
+            let key = KeyPair::generate().expect("key");
+            let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+            let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+            (certificate.pem(), key.serialize_pem())
+        }
+    }
+
+    fn der(pem: &str) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(pem.as_bytes()).expect("pem")
+    }
+
+    async fn connect(port: u16, authority: &Authority) -> client::TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(der(&authority.pem)).expect("root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("tcp");
+        TlsConnector::from(Arc::new(config))
+            .connect("localhost".try_into().expect("name"), stream)
+            .await
+            .expect("tls")
+    }
+
+    fn shown(stream: &client::TlsStream<TcpStream>) -> CertificateDer<'static> {
+        let chain = stream.get_ref().1.peer_certificates().expect("chain");
+        chain[0].clone()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_exchanged_while_connections_stay_open() {
+        let authority = Authority::new();
+        let (first, first_key) = authority.issue();
+        let tls = ServerTls::from_pem(&authority.pem, &first, &first_key).expect("usable");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+        let port = listener.local_addr().expect("address").port();
+        let mut connections = incoming(listener, tls.clone());
+        tokio::spawn(async move {
+            while let Some(Ok(mut stream)) = connections.next().await {
+                tokio::spawn(async move {
+                    let mut byte = [0_u8; 1];
+                    while stream.read_exact(&mut byte).await.is_ok() {
+                        stream.write_all(&byte).await.expect("echo");
+                    }
+                });
+            }
+        });
+        // one that never speaks holds up nobody
+        let _silent = TcpStream::connect(("127.0.0.1", port)).await.expect("tcp");
+        let mut early = connect(port, &authority).await;
+        assert_eq!(shown(&early), der(&first));
+
+        let (second, second_key) = authority.issue();
+        assert!(
+            tls.replace(&second, &first_key).is_err(),
+            "the key must be the certificate's"
+        );
+        assert_eq!(shown(&connect(port, &authority).await), der(&first));
+        tls.replace(&second, &second_key).expect("usable");
+        assert_eq!(shown(&connect(port, &authority).await), der(&second));
+
+        early.write_all(b"x").await.expect("write");
+        let mut byte = [0_u8; 1];
+        early.read_exact(&mut byte).await.expect("still open");
+        assert_eq!(&byte, b"x");
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading allocations. A project sees its own; another project's do not exist.
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::model::{Allocation, AllocationState, Failure, GuestAccess, Scope};
+use crate::{Error, Result, outbox};
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
+                    image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
+                    revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at,
+                    boot_id
+               FROM allocations ",
+            $tail
+        )
+    };
+}
+
+/// One allocation.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is none in this scope.
+pub async fn get(conn: &mut PgConnection, scope: Scope, id: Uuid) -> Result<Allocation> {
+    sqlx::query_as(select!(
+        "WHERE id = $1 AND ($2::uuid IS NULL OR project_id = $2)"
+    ))
+    .bind(id)
+    .bind(scope.project())
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("allocation", id))
+}
+
+/// A project's allocations, newest first, at most `limit`; `before` is the last row of the page before.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    include_ended: bool,
+    before: Option<(Timestamp, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Allocation>> {
+    let (time, id) = before.unzip();
+    let rows = sqlx::query_as(select!(
+        "WHERE project_id = $1 AND ($2 OR state NOT IN ('released', 'failed'))
+           AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+         ORDER BY created_at DESC, id DESC LIMIT $5"
+    ))
+    .bind(project_id)
+    .bind(include_ended)
+    .bind(time)
+    .bind(id)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// The row, locked. Take node and slots first ([`crate::lock`]).
+pub(crate) async fn lock(conn: &mut PgConnection, id: Uuid) -> Result<Allocation> {
+    sqlx::query_as(select!("WHERE id = $1 FOR NO KEY UPDATE"))
+        .bind(id)
+        .fetch_optional(conn)
+        .await?
+        .ok_or_else(|| Error::not_found("allocation", id))
+}
+
+/// What changes with a transition, besides revision and times.
+#[derive(Debug, Default)]
+pub(crate) struct Change<'a> {
+    pub failure: Option<&'a Failure>,
+    pub access: Option<&'a GuestAccess>,
+    pub boot_id: Option<Uuid>,
+    /// Seconds until the new state must have been left; none: it may last.
+    pub window_seconds: Option<i64>,
+}
+
+/// Moves a locked allocation to a state, writes the event of that name and returns the row.
+pub(crate) async fn advance(
+    conn: &mut PgConnection,
+    id: Uuid,
+    to: AllocationState,
+    change: Change<'_>,
+) -> Result<Allocation> {
+    sqlx::query(
+        "WITH clock AS MATERIALIZED
+            (SELECT greatest(clock_timestamp(), updated_at) AS t FROM allocations WHERE id = $1)
+         UPDATE allocations
+            SET state = $2,
+                power = CASE WHEN $2 = 'active' THEN 'running' END,
+                failure = $3, access = coalesce($4, access), boot_id = coalesce($6, boot_id),
+                revision = revision + 1, updated_at = clock.t,
+                active_at = CASE WHEN $2 = 'active' THEN clock.t ELSE active_at END,
+                releasing_at = CASE WHEN $2 = 'releasing' THEN clock.t ELSE releasing_at END,
+                ended_at = CASE WHEN $2 IN ('released', 'failed') THEN clock.t END,
+                deadline_at = clock.t + make_interval(secs => $5)
+           FROM clock WHERE id = $1",
+    )
+    .bind(id)
+    .bind(to.as_str())
+    .bind(change.failure.map(Json))
+    .bind(change.access.map(Json))
+    .bind(change.window_seconds.map(|seconds| seconds as f64))
+    .bind(change.boot_id)
+    .execute(&mut *conn)
+    .await?;
+    let allocation = get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{to}"), &allocation).await?;
+    Ok(allocation)
+}

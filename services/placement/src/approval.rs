@@ -1,0 +1,224 @@
+//! Approval: slots come into the ledger complete, one device each, with evidence that their disks are empty.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::model::{Bindings, EvidenceKind, Health, Slot, SlotClass, SlotEvidence, SlotStatus};
+use crate::{Error, Result, lock, slots};
+
+/// A slot an operator approved.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// Index on the node.
+    pub slot_index: i32,
+    /// Class.
+    pub class: SlotClass,
+    /// Devices and addresses.
+    pub bindings: Bindings,
+}
+
+/// What a slot of this class still lacks before it can be sold (A-117, A-122): names of binding fields.
+#[must_use]
+pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
+    let mut rules = vec![
+        ("management_mac", !bindings.management_mac.is_empty()),
+        ("private_ip", !bindings.private_ip.is_empty()),
+        ("nvme_bytes", bindings.nvme_bytes > 0),
+        (
+            "destructive_wipe_policy",
+            !bindings.destructive_wipe_policy.is_empty(),
+        ),
+    ];
+    match class {
+        SlotClass::Lab => rules.extend([
+            ("nvme_device", bindings.nvme_device.starts_with("lab-disk:")),
+            (
+                "storage_identity_kind",
+                bindings.storage_identity_kind == "lab_backing_file",
+            ),
+        ]),
+        SlotClass::H200Sxm => rules.extend([
+            (
+                "nvme_device",
+                bindings.nvme_device.starts_with("/dev/disk/by-id/"),
+            ),
+            (
+                "storage_identity_kind",
+                bindings.storage_identity_kind == "nvme_wwn_by_id",
+            ),
+            ("gpu_pci_address", !bindings.gpu_pci_address.is_empty()),
+            (
+                "fabric_claim_mode",
+                bindings.fabric_claim_mode == "per_slot_vf",
+            ),
+            (
+                "fabric_vf_pci_address",
+                !bindings.fabric_vf_pci_address.is_empty(),
+            ),
+        ]),
+    }
+    rules
+        .into_iter()
+        .filter(|(_, present)| !present)
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Approves slots of a node, all or none, with clean evidence of their present generation. A slot that exists
+/// with the same bindings and waits to be revalidated (after a reinstall of its host) becomes available again;
+/// one that is approved already stays as it is. `instance_id` is the host instance that was looked at. Returns all
+/// slots of the node.
+///
+/// # Errors
+/// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
+/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now.
+pub async fn approve(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    instance_id: Option<Uuid>,
+    definitions: &[Definition],
+    evidence: &str,
+    mut new_id: impl FnMut() -> Uuid,
+) -> Result<Vec<Slot>> {
+    lock::node(conn, node_id).await?;
+    let (host_health, current): (Health, Uuid) =
+        sqlx::query_as("SELECT host_health, instance_id FROM nodes WHERE id = $1")
+            .bind(node_id)
+            .fetch_one(&mut *conn)
+            .await?;
+    if instance_id.is_some_and(|looked_at| looked_at != current) {
+        let message =
+            "The host was installed anew since it was looked at; start another discovery.";
+        return Err(gpuaas_kit::Error::new(
+            Code::FailedPrecondition,
+            ErrorReason::DiscoveryStale,
+            message,
+        )
+        .into());
+    }
+    for definition in definitions {
+        approve_one(
+            conn,
+            node_id,
+            definition,
+            evidence,
+            host_health,
+            &mut new_id,
+        )
+        .await?;
+    }
+    slots::list(conn, node_id).await
+}
+
+async fn approve_one(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    definition: &Definition,
+    evidence: &str,
+    host_health: Health,
+    new_id: &mut impl FnMut() -> Uuid,
+) -> Result<()> {
+    let lacking = missing(definition.class, &definition.bindings);
+    if !lacking.is_empty() {
+        return Err(Error::Invalid {
+            reason: ErrorReason::CandidateIncomplete,
+            field: "slots",
+            rule: format!(
+                "slot {} is incomplete: {}",
+                definition.slot_index,
+                lacking.join(", ")
+            ),
+        });
+    }
+    let existing = slots::lock_at(conn, node_id, definition.slot_index).await?;
+    let (slot_id, generation) = match existing {
+        Some(slot) if slot.class != definition.class || slot.bindings != definition.bindings => {
+            return Err(Error::Invalid {
+                reason: ErrorReason::AlreadyExists,
+                field: "slots",
+                rule: format!("slot {} exists with other bindings", definition.slot_index),
+            });
+        }
+        Some(slot)
+            if slot.status != SlotStatus::Disabled
+                || slot.clean_generation == Some(slot.generation) =>
+        {
+            return Ok(());
+        }
+        Some(slot) => (slot.id, slot.generation),
+        None => (
+            insert(conn, node_id, definition, host_health, new_id()).await?,
+            0,
+        ),
+    };
+    let proof = SlotEvidence {
+        slot_id,
+        generation,
+        kind: EvidenceKind::Approved,
+        method: evidence.to_owned(),
+        detail: json!({}),
+    };
+    slots::make_clean(conn, &proof).await
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    definition: &Definition,
+    host_health: Health,
+    id: Uuid,
+) -> Result<Uuid> {
+    let bindings = &definition.bindings;
+    sqlx::query(
+        "INSERT INTO slots (id, node_id, slot_index, class, host_health, gpu_pci_address, gpu_module_id, numa_node,
+                            nvme_device, storage_identity_kind, nvme_bytes, management_mac, private_ip, fabric_device,
+                            fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    )
+    .bind(id)
+    .bind(node_id)
+    .bind(definition.slot_index)
+    .bind(definition.class.as_str())
+    .bind(host_health)
+    .bind(&bindings.gpu_pci_address)
+    .bind(bindings.gpu_module_id)
+    .bind(bindings.numa_node)
+    .bind(&bindings.nvme_device)
+    .bind(&bindings.storage_identity_kind)
+    .bind(bindings.nvme_bytes)
+    .bind(&bindings.management_mac)
+    .bind(&bindings.private_ip)
+    .bind(&bindings.fabric_device)
+    .bind(&bindings.fabric_vf_pci_address)
+    .bind(&bindings.fabric_claim_mode)
+    .bind(&bindings.destructive_wipe_policy)
+    .execute(conn)
+    .await
+    .map_err(|error| refused_definition(error, definition.slot_index))?;
+    Ok(id)
+}
+
+/// A definition the schema refuses, told as a rule of the request.
+fn refused_definition(error: sqlx::Error, slot_index: i32) -> Error {
+    let Some(database) = error.as_database_error() else {
+        return error.into();
+    };
+    let constraint = database.constraint().unwrap_or_default().to_owned();
+    match database.code().as_deref() {
+        Some("23505") => Error::Invalid {
+            reason: ErrorReason::CandidateBlocked,
+            field: "slots",
+            rule: format!(
+                "slot {slot_index} shares a device or address with another slot ({constraint})"
+            ),
+        },
+        Some("23514" | "22P02") => Error::Invalid {
+            reason: ErrorReason::CandidateIncomplete,
+            field: "slots",
+            rule: format!("slot {slot_index} has a malformed binding ({constraint})"),
+        },
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,272 @@
+//! The ledger's invariants as queries, each written once: for the operator's check, for the tests of the whole
+//! system and for the model-based test.
+//!
+//! Most of them are held up by a constraint or trigger already, and then an audit shows that the database was not
+//! edited past it. The others (what an allocation was sold is what it holds, each state has its event, what is on
+//! its way is worked on) hold because every change is one transaction, and nothing but an audit would show a
+//! transaction that forgot a part. Reads only; all predicates see one snapshot.
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use jiff_sqlx::Timestamp;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use crate::Result;
+
+/// Most ids a finding names.
+pub const SUBJECTS: usize = 20;
+
+/// Something that always holds between transactions.
+#[derive(Debug, Clone, Copy)]
+pub struct Invariant {
+    /// Short name, for programs.
+    pub name: &'static str,
+    /// What holds, as a sentence part.
+    pub rule: &'static str,
+    /// Selects the ids of the rows that break it, as text.
+    query: &'static str,
+}
+
+/// Every invariant of the ledger.
+pub const INVARIANTS: [Invariant; 18] = [
+    Invariant {
+        name: "claim_matches_slot",
+        rule: "the slot of a live claim is there, of the claim's generation and in the matching status",
+        query: "SELECT c.id::text FROM claims c LEFT JOIN slots s ON s.id = c.slot_id
+                 WHERE c.kind = 'slot' AND c.state <> 'released' AND (CASE
+                   WHEN c.state IN ('reserved', 'provisioning', 'active')
+                   THEN s.status = c.state AND s.generation = c.slot_generation
+                   WHEN c.state = 'releasing'
+                   THEN s.status IN ('releasing', 'cleanup') AND s.generation = c.slot_generation
+                   ELSE s.status IN ('cleanup_blocked', 'cleanup') AND s.generation >= c.slot_generation
+                   END) IS NOT TRUE",
+    },
+    Invariant {
+        name: "slot_has_its_claim",
+        rule: "a slot in use has exactly one live claim, a slot out of use has none",
+        query: "SELECT s.id::text FROM slots s LEFT JOIN claims c ON c.slot_id = s.id AND c.state <> 'released'
+                 GROUP BY s.id HAVING NOT CASE
+                   WHEN s.status IN ('reserved', 'provisioning', 'active', 'releasing') THEN count(c.id) = 1
+                   WHEN s.status IN ('cleanup', 'cleanup_blocked') THEN count(c.id) <= 1
+                   ELSE count(c.id) = 0 END",
+    },
+    Invariant {
+        name: "node_has_one_kind",
+        rule: "the live claims of a node are of the kind of its mode, and a whole node is held once",
+        query: "SELECT c.node_id::text FROM claims c LEFT JOIN nodes n ON n.id = c.node_id
+                 WHERE c.state <> 'released' GROUP BY c.node_id, n.mode
+                HAVING bool_and(n.mode IS NOT NULL AND (c.kind = 'slot') = (n.mode = 'slice')) IS NOT TRUE
+                    OR count(*) FILTER (WHERE c.kind = 'node_exclusive') > 1",
+    },
+    Invariant {
+        name: "claim_matches_allocation",
+        rule: "a claim belongs to an allocation of its node and SKU, and a live one is in that allocation's state",
+        query: "SELECT c.id::text FROM claims c LEFT JOIN allocations a ON a.id = c.allocation_id
+                 WHERE (a.node_id = c.node_id AND a.sku = c.sku AND CASE c.state
+                   WHEN 'released' THEN true WHEN 'cleanup_blocked' THEN a.state <> 'requested'
+                   ELSE a.state = c.state END) IS NOT TRUE",
+    },
+    Invariant {
+        name: "allocation_holds_what_was_sold",
+        rule: "an allocation that has not ended holds one slot per GPU, or its whole node",
+        query: "SELECT a.id::text FROM allocations a LEFT JOIN claims c ON c.allocation_id = a.id AND c.state <> 'released'
+                 WHERE a.state NOT IN ('released', 'failed') GROUP BY a.id
+                HAVING count(c.id) <> CASE WHEN a.state = 'requested' THEN 0
+                                           WHEN a.capacity_shape = 'gpu_slice' THEN a.gpu_count ELSE 1 END",
+    },
+    Invariant {
+        name: "quota_counts_what_is_held",
+        rule: "the GPUs that count against a project's quota are the GPUs it holds",
+        query: "SELECT project_id || '/' || sku FROM
+                  (SELECT project_id, sku, sum(gpu_count) AS used FROM allocations
+                    WHERE capacity_shape = 'gpu_slice' AND state NOT IN ('requested', 'released', 'failed')
+                    GROUP BY project_id, sku) u
+                  FULL JOIN
+                  (SELECT a.project_id, c.sku, count(*) AS held FROM claims c JOIN allocations a ON a.id = c.allocation_id
+                    WHERE c.kind = 'slot' AND c.state <> 'released' AND a.state NOT IN ('released', 'failed')
+                    GROUP BY a.project_id, c.sku) h USING (project_id, sku)
+                 WHERE u.used IS DISTINCT FROM h.held",
+    },
+    Invariant {
+        name: "room_matches_slots",
+        rule: "the room that is noted for a node is that of its slots",
+        query: "SELECT coalesce(r.node_id, s.node_id)::text FROM node_room r FULL JOIN
+                  (SELECT s.node_id, s.class, n.region_code, count(*) FILTER (WHERE s.status = 'available') AS free,
+                          count(*) FILTER (WHERE s.status NOT IN ('available', 'disabled', 'retired')) AS used
+                     FROM slots s LEFT JOIN nodes n ON n.id = s.node_id GROUP BY s.node_id, s.class, n.region_code) s
+                    ON s.node_id = r.node_id AND s.class = r.slot_class
+                 WHERE (r.free, r.used, r.region_code) IS DISTINCT FROM (s.free, s.used, s.region_code)",
+    },
+    Invariant {
+        name: "available_slot_is_clean",
+        rule: "a slot on sale has evidence of its own generation, of a device that can be sold, and no cleanup failed on it",
+        query: "SELECT s.id::text FROM slots s WHERE s.status = 'available' AND NOT (s.cleanup_health = 'healthy' AND EXISTS
+                  (SELECT FROM clean_evidence e WHERE e.slot_id = s.id AND e.generation = s.generation AND e.sellable))",
+    },
+    Invariant {
+        name: "available_slot_is_complete",
+        rule: "a slot on sale has every binding that its class needs",
+        query: "SELECT s.id::text FROM slots s WHERE s.status = 'available' AND (s.management_mac <> ''
+                   AND s.private_ip <> '' AND s.destructive_wipe_policy <> '' AND s.nvme_bytes > 0 AND CASE s.class
+                   WHEN 'lab' THEN s.storage_identity_kind = 'lab_backing_file' AND s.nvme_device LIKE 'lab-disk:%'
+                   ELSE s.storage_identity_kind = 'nvme_wwn_by_id' AND s.nvme_device LIKE '/dev/disk/by-id/%'
+                        AND s.gpu_pci_address <> '' AND s.fabric_claim_mode = 'per_slot_vf'
+                        AND s.fabric_vf_pci_address <> '' END) IS NOT TRUE",
+    },
+    Invariant {
+        name: "blocked_slot_is_failed",
+        rule: "a slot that waits for a repair has health failed",
+        query: "SELECT s.id::text FROM slots s WHERE s.status = 'cleanup_blocked' AND s.health_state <> 'failed'",
+    },
+    Invariant {
+        name: "period_matches_allocation",
+        rule: "an allocation is billable once, from its activation to the acceptance of its release",
+        query: "SELECT a.id::text FROM allocations a LEFT JOIN allocation_periods p ON p.allocation_id = a.id
+                 GROUP BY a.id
+                HAVING count(p.id) <> (a.active_at IS NOT NULL)::int
+                    OR count(p.id) FILTER (WHERE p.ended_at IS NULL) <> (a.state = 'active')::int
+                    OR bool_or(p.started_at <> a.active_at) OR bool_or(p.ended_at <> a.releasing_at)",
+    },
+    Invariant {
+        name: "moving_allocation_is_worked_on",
+        rule: "an allocation on its way to another state has a workflow that runs",
+        query: "SELECT a.id::text FROM allocations a
+                 WHERE (a.state IN ('reserved', 'provisioning', 'releasing')
+                        OR a.power IN ('stopping', 'starting', 'rebooting'))
+                   AND NOT EXISTS (SELECT FROM workflows w
+                        WHERE w.allocation_id = a.id AND w.slot_id IS NULL AND w.state = 'running')",
+    },
+    Invariant {
+        name: "slot_in_cleanup_is_worked_on",
+        rule: "a slot in cleanup has a repair that runs",
+        query: "SELECT s.id::text FROM slots s WHERE s.status = 'cleanup' AND NOT EXISTS
+                  (SELECT FROM workflows w WHERE w.slot_id = s.id AND w.kind = 'repair' AND w.state = 'running')",
+    },
+    Invariant {
+        name: "event_explains_allocation",
+        rule: "the last event of an allocation is of its present revision and names its present state",
+        // what has not changed since the oldest event that is kept may have lost its own
+        query: "SELECT a.id::text FROM allocations a CROSS JOIN kept LEFT JOIN LATERAL
+                  (SELECT type, revision FROM outbox WHERE aggregate_id = a.id ORDER BY revision DESC LIMIT 1) e ON true
+                 WHERE (CASE WHEN e.revision IS NULL THEN kept.swept AND a.updated_at < kept.since
+                   ELSE e.revision = a.revision AND (e.type = 'allocation.' || a.power
+                        OR e.type = 'allocation.' || a.state AND coalesce(a.power, 'running') = 'running')
+                   END) IS NOT TRUE",
+    },
+    Invariant {
+        name: "allocation_events_are_all_there",
+        rule: "the events of an allocation are numbered without gaps",
+        query: "SELECT o.aggregate_id::text FROM outbox o CROSS JOIN kept WHERE o.type LIKE 'allocation.%'
+                 GROUP BY o.aggregate_id, kept.swept
+                HAVING count(*) <> max(o.revision) - min(o.revision) + 1 OR NOT kept.swept AND min(o.revision) <> 1",
+    },
+    Invariant {
+        name: "event_explains_slot",
+        rule: "the last event of a slot says how it came into its present status",
+        query: "SELECT s.id::text FROM slots s CROSS JOIN kept LEFT JOIN LATERAL
+                  (SELECT type FROM outbox WHERE aggregate_id = s.id AND type IN ('slot.available', 'slot.cleanup_blocked',
+                        'slot.disabled', 'slot.retired') ORDER BY revision DESC LIMIT 1) e ON true
+                 WHERE (CASE
+                   WHEN e.type IS NULL THEN kept.swept OR s.status = 'disabled' AND s.clean_generation IS NULL
+                   WHEN s.status IN ('reserved', 'provisioning', 'active', 'releasing') THEN e.type = 'slot.available'
+                   WHEN s.status = 'cleanup' THEN e.type = 'slot.cleanup_blocked'
+                   ELSE e.type = 'slot.' || s.status END) IS NOT TRUE",
+    },
+    Invariant {
+        name: "events_have_no_gap",
+        rule: "the positions of events have no gap and end at the head",
+        query: "SELECT 'head ' || h.position FROM outbox_head h CROSS JOIN
+                  (SELECT count(position) AS n, min(position) AS low, max(position) AS high FROM outbox) o
+                 WHERE coalesce(o.high, h.position) <> h.position OR o.n > 0 AND o.n <> o.high - o.low + 1",
+    },
+    Invariant {
+        name: "events_are_in_order",
+        rule: "the events of one allocation or slot have positions in the order of their revisions",
+        query: "SELECT DISTINCT aggregate_id::text FROM (SELECT aggregate_id, revision,
+                        lag(revision) OVER (PARTITION BY aggregate_id ORDER BY position) AS before
+                   FROM outbox WHERE position IS NOT NULL) o WHERE revision <= before",
+    },
+];
+
+/// Since when events are kept, and whether earlier ones were removed by age.
+const KEPT: &str = "kept AS MATERIALIZED
+    (SELECT h.position > 0 AND NOT EXISTS (SELECT FROM outbox WHERE position = 1) AS swept,
+            coalesce((SELECT at FROM outbox WHERE position IS NOT NULL ORDER BY position LIMIT 1), 'infinity') AS since
+       FROM outbox_head h)";
+
+/// All predicates in one statement, which therefore sees one snapshot: the number of the invariant, how many rows
+/// break it, and the first ids.
+static STATEMENT: LazyLock<String> = LazyLock::new(|| {
+    let mut found = String::new();
+    for (number, invariant) in INVARIANTS.iter().enumerate() {
+        let or = if number == 0 { "" } else { " UNION ALL " };
+        let _infallible = write!(
+            found,
+            "{or}SELECT {number}::int AS invariant, subject FROM ({}) AS q{number} (subject)",
+            invariant.query
+        );
+    }
+    format!(
+        "WITH {KEPT}, found AS ({found})
+         SELECT invariant, count(*), (array_agg(subject ORDER BY subject))[1:{SUBJECTS}]
+           FROM found GROUP BY invariant"
+    )
+});
+
+/// How one invariant stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the invariant.
+    pub name: &'static str,
+    /// What should hold.
+    pub rule: &'static str,
+    /// How many rows break it; 0: it holds.
+    pub broken: u64,
+    /// Ids of the first [`SUBJECTS`] of them.
+    pub subjects: Vec<String>,
+}
+
+/// What an audit saw.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Database time just before the snapshot was taken.
+    pub at: Timestamp,
+    /// Every invariant, in the order of [`INVARIANTS`].
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The invariants that do not hold.
+    pub fn broken(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.broken > 0)
+    }
+}
+
+/// Evaluates every invariant on one snapshot. It reads the ledger as a whole, so its time grows with what is stored.
+///
+/// # Errors
+/// Those of the database.
+pub async fn ledger(conn: &mut PgConnection) -> Result<Report> {
+    let at = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(&mut *conn)
+        .await?;
+    let rows: Vec<(i32, i64, Vec<String>)> = sqlx::query_as(AssertSqlSafe(STATEMENT.as_str()))
+        .fetch_all(conn)
+        .await?;
+    let findings = INVARIANTS
+        .iter()
+        .enumerate()
+        .map(|(number, invariant)| {
+            let row = rows
+                .iter()
+                .find(|(found, _, _)| usize::try_from(*found) == Ok(number));
+            Finding {
+                name: invariant.name,
+                rule: invariant.rule,
+                broken: row.map_or(0, |(_, broken, _)| broken.unsigned_abs()),
+                subjects: row.map_or_else(Vec::new, |(_, _, subjects)| subjects.clone()),
+            }
+        })
+        .collect();
+    Ok(Report { at, findings })
+}

@@ -1,0 +1,128 @@
+//! What could be launched now, per region, SKU and GPU count, and why not more (B-57, B-58).
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::PgConnection;
+
+use crate::catalog::{self, Sku};
+use crate::decision::{self, count_fits, decide, sentence};
+use crate::model::Shape;
+use crate::{Error, Reason, Result, candidates};
+
+/// How many allocations of one size fit now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Availability {
+    /// Region.
+    pub region_code: String,
+    /// SKU.
+    pub sku: String,
+    /// GPUs of one allocation.
+    pub gpu_count: u32,
+    /// Such allocations that fit.
+    pub fits: u32,
+    /// Why not more; empty when something fits.
+    pub reasons: Vec<Reason>,
+}
+
+/// Most SKUs that are counted.
+const SKUS: i64 = 500;
+
+/// Counts per region, SKU and allowed GPU count; narrowed by region and SKU when given.
+///
+/// # Errors
+/// [`Error::Invalid`] for a region or SKU that does not exist.
+pub async fn list(
+    conn: &mut PgConnection,
+    region_code: Option<&str>,
+    sku: Option<&str>,
+) -> Result<Vec<Availability>> {
+    let regions = catalog::regions(conn, region_code).await?;
+    if region_code.is_some() && regions.is_empty() {
+        let rule = "is not a region; list the regions".to_owned();
+        return Err(Error::Invalid {
+            reason: ErrorReason::RegionUnknown,
+            field: "region_code",
+            rule,
+        });
+    }
+    let skus = match sku {
+        None => catalog::skus(conn, "", SKUS).await?,
+        Some(code) => vec![
+            catalog::sku(conn, code)
+                .await
+                .map_err(|error| match error {
+                    Error::NotFound { .. } => {
+                        let rule = "is not a SKU; list the SKUs".to_owned();
+                        Error::Invalid {
+                            reason: ErrorReason::SkuUnknown,
+                            field: "sku",
+                            rule,
+                        }
+                    }
+                    other => other,
+                })?,
+        ],
+    };
+    let mut rows = Vec::new();
+    for (region_code, enabled) in regions {
+        let nodes = candidates::load(conn, &region_code, None).await?;
+        for sku in &skus {
+            for count in &sku.allowed_gpu_counts {
+                let gpu_count = count.unsigned_abs();
+                let (fits, reasons) = if !enabled {
+                    (0, vec![cause(ErrorReason::RegionDisabled)])
+                } else if sku.price.is_none() || sku.capacity_shape != Shape::GpuSlice {
+                    (0, vec![cause(ErrorReason::NoCapacity)])
+                } else {
+                    count_in(&decision_request(sku, gpu_count), &nodes)
+                };
+                rows.push(Availability {
+                    region_code: region_code.clone(),
+                    sku: sku.code.clone(),
+                    gpu_count,
+                    fits,
+                    reasons,
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn count_in(request: &decision::Request, nodes: &[decision::CandidateNode]) -> (u32, Vec<Reason>) {
+    let fits = count_fits(request, nodes);
+    if fits > 0 {
+        return (fits, Vec::new());
+    }
+    let reasons = decide(request, nodes).reasons;
+    (
+        0,
+        if reasons.is_empty() {
+            vec![cause(ErrorReason::NoCapacity)]
+        } else {
+            reasons
+        },
+    )
+}
+
+fn cause(reason: ErrorReason) -> Reason {
+    Reason {
+        reason,
+        gpus: 0,
+        nodes: 0,
+        message: sentence(reason).to_owned(),
+    }
+}
+
+/// A SKU's request for so many GPUs, as the decision needs it.
+pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
+    let memory_mib =
+        u64::from(gpu_count) * u64::from(sku.profile.memory_mib_per_gpu.unsigned_abs());
+    decision::Request {
+        gpu_count: gpu_count as usize,
+        slot_class: sku.slot_class,
+        hugepages_1g: if sku.profile.hugepages {
+            u32::try_from(memory_mib.div_ceil(1024)).unwrap_or(u32::MAX)
+        } else {
+            0
+        },
+    }
+}

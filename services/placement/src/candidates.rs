@@ -1,0 +1,252 @@
+//! Loading what the placement decision looks at.
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::decision::{CandidateNode, CandidateSlot, WholeNode};
+use crate::model::{Bindings, Health, SlotClass, SlotStatus};
+use crate::slots::missing;
+
+#[derive(sqlx::FromRow)]
+struct NodeRow {
+    id: Uuid,
+    admin_state: String,
+    schedulable: bool,
+    hugepages_1g_free: i32,
+    max_vms: i32,
+    legal_groups: Json<Vec<Vec<u32>>>,
+    live_vms: i64,
+    exclusively_held: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct SlotRow {
+    id: Uuid,
+    node_id: Uuid,
+    slot_index: i32,
+    class: SlotClass,
+    status: SlotStatus,
+    health_state: Health,
+    held: bool,
+    #[sqlx(flatten)]
+    bindings: Bindings,
+}
+
+/// `$held` asks whether a claim of the node exists.
+macro_rules! slice_nodes {
+    ($held:literal, $which:literal) => {
+        concat!(
+            "SELECT n.id, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
+                    (SELECT count(DISTINCT c.allocation_id) FROM claims c
+                      WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms,
+                    ",
+            $held,
+            " AS exclusively_held
+               FROM nodes n WHERE n.region_code = $1 AND n.mode = 'slice' ",
+            $which,
+            " ORDER BY n.id"
+        )
+    };
+}
+
+/// Nodes with the same number of free slots that are looked at before all others are.
+const LIKELY: i32 = 8;
+
+/// A few slice nodes with room for so many slots of a class: of each number of free slots some that are in use and
+/// some that are not. Their number does not grow with the fleet; [`load`] has the others.
+pub(crate) async fn likely(
+    conn: &mut PgConnection,
+    region_code: &str,
+    class: SlotClass,
+    slots: usize,
+) -> Result<Vec<CandidateNode>> {
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
+          CROSS JOIN (VALUES (false), (true)) AS c (clean)
+          CROSS JOIN LATERAL
+             (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
+               WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
+                 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+               ORDER BY r.node_id LIMIT $4) r",
+    )
+    .bind(region_code)
+    .bind(class.as_str())
+    .bind(i32::try_from(slots).unwrap_or(i32::MAX))
+    .bind(LIKELY)
+    .fetch_all(&mut *conn)
+    .await?;
+    these(conn, region_code, &ids).await
+}
+
+/// Slice nodes of a region with their slots (B-35); only `node_id` when given.
+pub(crate) async fn load(
+    conn: &mut PgConnection,
+    region_code: &str,
+    node_id: Option<Uuid>,
+) -> Result<Vec<CandidateNode>> {
+    if let Some(node_id) = node_id {
+        return these(conn, region_code, &[node_id]).await;
+    }
+    let nodes = sqlx::query_as(slice_nodes!(
+        "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released')",
+        ""
+    ))
+        .bind(region_code)
+        .fetch_all(&mut *conn)
+        .await?;
+    with_slots(conn, nodes, Extent::All).await
+}
+
+/// A statement of its own, and without `EXISTS`: the planner would read all nodes, and all claims to hash them.
+async fn these(
+    conn: &mut PgConnection,
+    region_code: &str,
+    ids: &[Uuid],
+) -> Result<Vec<CandidateNode>> {
+    let nodes = sqlx::query_as(slice_nodes!(
+        "(SELECT count(*) FROM claims c
+           WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0",
+        "AND n.id = ANY ($2)"
+    ))
+    .bind(region_code)
+    .bind(ids)
+    .fetch_all(&mut *conn)
+    .await?;
+    with_slots(conn, nodes, Extent::Some).await
+}
+
+async fn with_slots(
+    conn: &mut PgConnection,
+    nodes: Vec<NodeRow>,
+    extent: Extent,
+) -> Result<Vec<CandidateNode>> {
+    let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
+    Ok(nodes
+        .into_iter()
+        .map(|node| CandidateNode {
+            slots: by_node.remove(&node.id).unwrap_or_default(),
+            id: node.id,
+            enabled: node.admin_state == "enabled",
+            schedulable: node.schedulable,
+            hugepages_1g_free: node.hugepages_1g_free.unsigned_abs(),
+            max_vms: node.max_vms.unsigned_abs(),
+            live_vms: u32::try_from(node.live_vms).unwrap_or(u32::MAX),
+            exclusively_held: node.exclusively_held,
+            // the catalog's cache states are not in the ledger; provisioning pulls and verifies (CON-10)
+            has_image: false,
+            legal_groups: node.legal_groups.0,
+        })
+        .collect())
+}
+
+#[derive(sqlx::FromRow)]
+struct WholeRow {
+    id: Uuid,
+    mode: String,
+    admin_state: String,
+    schedulable: bool,
+    held: bool,
+}
+
+/// All nodes of a region as whole ones, whatever mode they are in now; only `node_id` when given.
+pub(crate) async fn load_whole(
+    conn: &mut PgConnection,
+    region_code: &str,
+    node_id: Option<Uuid>,
+) -> Result<Vec<WholeNode>> {
+    let nodes: Vec<WholeRow> = sqlx::query_as(
+        "SELECT n.id, n.mode, n.admin_state, n.schedulable,
+                EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.state <> 'released') AS held
+           FROM nodes n WHERE n.region_code = $1 AND ($2::uuid IS NULL OR n.id = $2) ORDER BY n.id",
+    )
+    .bind(region_code)
+    .bind(node_id)
+    .fetch_all(&mut *conn)
+    .await?;
+    let extent = if node_id.is_some() {
+        Extent::Some
+    } else {
+        Extent::All
+    };
+    let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
+    Ok(nodes
+        .into_iter()
+        .map(|node| WholeNode {
+            slots: by_node.remove(&node.id).unwrap_or_default(),
+            id: node.id,
+            baremetal: node.mode == "baremetal",
+            enabled: node.admin_state == "enabled",
+            schedulable: node.schedulable,
+            held: node.held,
+        })
+        .collect())
+}
+
+macro_rules! slots {
+    ($held:literal) => {
+        concat!(
+            "SELECT s.id, s.node_id, s.slot_index, s.class, s.status, s.health_state, ",
+            $held,
+            " AS held,
+                    s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind, s.nvme_bytes,
+                    s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode,
+                    s.destructive_wipe_policy
+               FROM slots s WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
+        )
+    };
+}
+
+/// How much of a region is read: it decides whether claims are better hashed or looked up.
+#[derive(Clone, Copy)]
+enum Extent {
+    All,
+    Some,
+}
+
+/// The slots of nodes but retired ones, by index.
+async fn slots_of(
+    conn: &mut PgConnection,
+    ids: Vec<Uuid>,
+    extent: Extent,
+) -> Result<HashMap<Uuid, Vec<CandidateSlot>>> {
+    let statement = match extent {
+        Extent::All => {
+            slots!("EXISTS (SELECT FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released')")
+        }
+        Extent::Some => slots!(
+            "(SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0"
+        ),
+    };
+    let slots: Vec<SlotRow> = sqlx::query_as(statement).bind(ids).fetch_all(conn).await?;
+    let mut by_node: HashMap<Uuid, Vec<CandidateSlot>> = HashMap::new();
+    for row in slots {
+        by_node.entry(row.node_id).or_default().push(row.into());
+    }
+    Ok(by_node)
+}
+
+impl From<SlotRow> for CandidateSlot {
+    fn from(row: SlotRow) -> Self {
+        Self {
+            id: row.id,
+            index: row.slot_index,
+            class: row.class,
+            status: row.status,
+            health: row.health_state,
+            held: row.held,
+            // asked again here, so that a row the approval never saw is not sold (B-44, INC-40)
+            complete: missing(row.class, &row.bindings).is_empty(),
+            module_id: row
+                .bindings
+                .gpu_module_id
+                .and_then(|id| u32::try_from(id).ok()),
+            numa_node: row.bindings.numa_node,
+            own_fabric_vf: row.bindings.fabric_claim_mode == "per_slot_vf"
+                && !row.bindings.fabric_vf_pci_address.is_empty(),
+            fabric_device: row.bindings.fabric_device,
+        }
+    }
+}

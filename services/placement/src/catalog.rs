@@ -1,0 +1,222 @@
+//! Regions and SKUs with their current price, as the ledger knows them.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::model::{Price, Profile, Shape, SlotClass};
+use crate::{Error, Result};
+
+/// What is sold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sku {
+    /// Slug.
+    pub code: String,
+    /// For people.
+    pub display_name: String,
+    /// Shape.
+    pub capacity_shape: Shape,
+    /// The only slots it sells.
+    pub slot_class: SlotClass,
+    /// GPU counts it is sold in, ascending.
+    pub allowed_gpu_counts: Vec<i32>,
+    /// VM per GPU.
+    pub profile: Profile,
+    /// Current price; absent until billing has published one.
+    pub price: Option<Price>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    code: String,
+    display_name: String,
+    capacity_shape: Shape,
+    slot_class: SlotClass,
+    allowed_gpu_counts: Vec<i32>,
+    profile_name: String,
+    vcpus_per_gpu: i32,
+    memory_mib_per_gpu: i32,
+    hugepages: bool,
+    price_version_id: Option<Uuid>,
+    price_currency: Option<String>,
+    price_nanos: Option<i64>,
+}
+
+impl From<Row> for Sku {
+    fn from(row: Row) -> Self {
+        let price = match (row.price_version_id, row.price_currency, row.price_nanos) {
+            (Some(version_id), Some(currency), Some(nanos_per_gpu_hour)) => Some(Price {
+                version_id,
+                currency,
+                nanos_per_gpu_hour,
+            }),
+            _ => None,
+        };
+        Self {
+            code: row.code,
+            display_name: row.display_name,
+            capacity_shape: row.capacity_shape,
+            slot_class: row.slot_class,
+            allowed_gpu_counts: row.allowed_gpu_counts,
+            profile: Profile {
+                name: row.profile_name,
+                vcpus_per_gpu: row.vcpus_per_gpu,
+                memory_mib_per_gpu: row.memory_mib_per_gpu,
+                hugepages: row.hugepages,
+            },
+            price,
+        }
+    }
+}
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
+                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos FROM skus ",
+            $tail
+        )
+    };
+}
+
+/// Tells the ledger of a region and whether it is enabled.
+///
+/// # Errors
+/// Those of the database.
+pub async fn put_region(conn: &mut PgConnection, code: &str, enabled: bool) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO regions (code, enabled) VALUES ($1, $2)
+         ON CONFLICT (code) DO UPDATE SET enabled = excluded.enabled,
+                updated_at = greatest(clock_timestamp(), regions.updated_at)
+          WHERE regions.enabled <> excluded.enabled",
+    )
+    .bind(code)
+    .bind(enabled)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Regions with whether they are enabled, by code; only `code` when given.
+///
+/// # Errors
+/// Those of the database.
+pub async fn regions(conn: &mut PgConnection, code: Option<&str>) -> Result<Vec<(String, bool)>> {
+    let rows = sqlx::query_as(
+        "SELECT code, enabled FROM regions WHERE $1::text IS NULL OR code = $1 ORDER BY code",
+    )
+    .bind(code)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// One SKU.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
+    let row: Option<Row> = sqlx::query_as(select!("WHERE code = $1"))
+        .bind(code)
+        .fetch_optional(conn)
+        .await?;
+    row.map(Sku::from)
+        .ok_or_else(|| Error::not_found("sku", code))
+}
+
+/// SKUs by code after `after`, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub async fn skus(conn: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Sku>> {
+    let rows: Vec<Row> = sqlx::query_as(select!("WHERE code > $1 ORDER BY code LIMIT $2"))
+        .bind(after)
+        .bind(limit)
+        .fetch_all(conn)
+        .await?;
+    Ok(rows.into_iter().map(Sku::from).collect())
+}
+
+/// Creates or replaces a SKU; the price stays. Live claims keep their snapshot.
+///
+/// # Errors
+/// [`Error::Invalid`] when the schema refuses it, for example a class change while slots of it are held.
+pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
+    let mut counts = sku.allowed_gpu_counts.clone();
+    counts.sort_unstable();
+    let done = sqlx::query(
+        "INSERT INTO skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name,
+                           vcpus_per_gpu, memory_mib_per_gpu, hugepages)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (code) DO UPDATE SET display_name = excluded.display_name,
+                capacity_shape = excluded.capacity_shape, slot_class = excluded.slot_class,
+                allowed_gpu_counts = excluded.allowed_gpu_counts, profile_name = excluded.profile_name,
+                vcpus_per_gpu = excluded.vcpus_per_gpu, memory_mib_per_gpu = excluded.memory_mib_per_gpu,
+                hugepages = excluded.hugepages, updated_at = greatest(clock_timestamp(), skus.updated_at)",
+    )
+    .bind(&sku.code)
+    .bind(&sku.display_name)
+    .bind(sku.capacity_shape.as_str())
+    .bind(sku.slot_class.as_str())
+    .bind(counts)
+    .bind(&sku.profile.name)
+    .bind(sku.profile.vcpus_per_gpu)
+    .bind(sku.profile.memory_mib_per_gpu)
+    .bind(sku.profile.hugepages)
+    .execute(&mut *conn)
+    .await;
+    match done {
+        Ok(_) => self::sku(conn, &sku.code).await,
+        Err(error) => {
+            let state = error
+                .as_database_error()
+                .and_then(sqlx::error::DatabaseError::code)
+                .map(std::borrow::Cow::into_owned);
+            let rule = match state.as_deref() {
+                Some("23503") => "sells slots of another class already; make a new SKU",
+                Some("23514") => {
+                    "breaks a rule of the catalog: only lab-slice sells class lab, counts are positive and differ"
+                }
+                _ => return Err(error.into()),
+            };
+            Err(Error::Invalid {
+                reason: ErrorReason::FieldInvalid,
+                field: "sku",
+                rule: rule.to_owned(),
+            })
+        }
+    }
+}
+
+/// Publishes a SKU's current price version. An older one than the present one changes nothing.
+///
+/// # Errors
+/// [`Error::NotFound`] for the SKU.
+pub async fn put_price(
+    conn: &mut PgConnection,
+    sku: &str,
+    price: &Price,
+    effective_at: Timestamp,
+) -> Result<()> {
+    let known =
+        sqlx::query_scalar::<_, String>("SELECT code FROM skus WHERE code = $1 FOR NO KEY UPDATE")
+            .bind(sku)
+            .fetch_optional(&mut *conn)
+            .await?;
+    if known.is_none() {
+        return Err(Error::not_found("sku", sku));
+    }
+    sqlx::query(
+        "UPDATE skus SET price_version_id = $2, price_currency = $3, price_nanos = $4, price_effective_at = $5,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE code = $1 AND (price_effective_at IS NULL OR price_effective_at < $5)",
+    )
+    .bind(sku)
+    .bind(price.version_id)
+    .bind(&price.currency)
+    .bind(price.nanos_per_gpu_hour)
+    .bind(effective_at)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! What an allocation holds, with the frozen facts a call to its host needs.
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::model::{Claim, ClaimState};
+
+/// The claims of an allocation by slot index; the first is the boot slot (D-70). Released ones are included,
+/// they are the history.
+///
+/// # Errors
+/// Those of the database.
+pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Claim>> {
+    let rows = sqlx::query_as(
+        "SELECT c.id, c.allocation_id, c.kind, c.node_id, c.slot_id, s.slot_index, c.slot_class, c.state,
+                c.slot_generation, c.fabric_key, c.snapshot, c.created_at
+           FROM claims c LEFT JOIN slots s ON s.id = c.slot_id
+          WHERE c.allocation_id = $1 ORDER BY s.slot_index, c.id",
+    )
+    .bind(allocation_id)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// First part of every fencing token: raised when a cell is restored from a backup.
+///
+/// # Errors
+/// Those of the database.
+pub async fn cell_epoch(conn: &mut PgConnection) -> Result<i64> {
+    Ok(sqlx::query_scalar("SELECT epoch FROM cell")
+        .fetch_one(conn)
+        .await?)
+}
+
+/// Moves the live claims of an allocation that are in one of `from`.
+pub(crate) async fn transition(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    from: &[ClaimState],
+    to: ClaimState,
+) -> Result<u64> {
+    let from: Vec<&str> = from.iter().map(|state| state.as_str()).collect();
+    let done = sqlx::query(
+        "UPDATE claims SET state = $3, updated_at = greatest(clock_timestamp(), updated_at),
+                released_at = CASE WHEN $3 = 'released' THEN greatest(clock_timestamp(), updated_at) END
+          WHERE allocation_id = $1 AND state = ANY ($2)",
+    )
+    .bind(allocation_id)
+    .bind(from)
+    .bind(to.as_str())
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}

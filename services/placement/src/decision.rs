@@ -1,0 +1,384 @@
+//! The placement decision: a pure function from a request and candidate nodes to ranked choices with reasons.
+//!
+//! Slots of a node are bits of a mask; a legal group is a mask too, so "fits", "breaks" and "left over" are bit
+//! operations. What may be sold together comes from the host's report; without one only a single GPU or the
+//! whole board is legal. Nothing here reads a clock, a database or a random number.
+mod causes;
+mod sets;
+mod whole;
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::Reason;
+use crate::model::{Health, SlotClass, SlotStatus};
+
+use causes::Causes;
+use sets::{choice, legal_sets, shares_fabric};
+
+pub use causes::{message, sentence};
+pub use whole::{WholeNode, judge_whole};
+
+/// What is to be placed.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// GPUs, all on one node (B-17).
+    pub gpu_count: usize,
+    /// Class the SKU sells.
+    pub slot_class: SlotClass,
+    /// Free hugepages of 1 GiB the VM needs; 0: the profile needs none (B-11).
+    pub hugepages_1g: u32,
+}
+
+/// A slot as the decision sees it.
+#[derive(Debug, Clone)]
+pub struct CandidateSlot {
+    /// Id.
+    pub id: Uuid,
+    /// Index on the node.
+    pub index: i32,
+    /// Class.
+    pub class: SlotClass,
+    /// Status.
+    pub status: SlotStatus,
+    /// Health.
+    pub health: Health,
+    /// A live claim is on it.
+    pub held: bool,
+    /// All bindings its class needs are there (B-44, INC-40).
+    pub complete: bool,
+    /// Module id of its GPU.
+    pub module_id: Option<u32>,
+    /// NUMA node of its GPU.
+    pub numa_node: Option<i32>,
+    /// Parent fabric device; empty: none.
+    pub fabric_device: String,
+    /// It has a data-plane function of its own.
+    pub own_fabric_vf: bool,
+}
+
+/// A node as the decision sees it.
+#[derive(Debug, Clone)]
+pub struct CandidateNode {
+    /// Id.
+    pub id: Uuid,
+    /// Neither cordoned nor draining.
+    pub enabled: bool,
+    /// The host is ready.
+    pub schedulable: bool,
+    /// Free hugepages of 1 GiB it reported.
+    pub hugepages_1g_free: u32,
+    /// 0: no limit.
+    pub max_vms: u32,
+    /// VMs that hold slots now.
+    pub live_vms: u32,
+    /// It is held as a whole.
+    pub exclusively_held: bool,
+    /// The image is verified in its cache.
+    pub has_image: bool,
+    /// Sets of module ids that may be sold together; empty: only one and all.
+    pub legal_groups: Vec<Vec<u32>>,
+    /// All its slots but retired ones.
+    pub slots: Vec<CandidateSlot>,
+}
+
+/// How a site fills its nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Filling {
+    /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
+    #[default]
+    Pack,
+    /// Prefer the emptiest node: the loss of one host hurts fewer tenants, and fewer nodes stay whole.
+    Spread,
+}
+
+impl Filling {
+    /// Orders two scores; the better one is less. NUMA and legal groups count alike under both policies.
+    #[must_use]
+    pub fn compare(self, a: &Score, b: &Score) -> Ordering {
+        match self {
+            Self::Pack => a.cmp(b),
+            Self::Spread => a
+                .numa_nodes
+                .cmp(&b.numa_nodes)
+                .then(a.broken_groups.cmp(&b.broken_groups))
+                .then(b.left_over.cmp(&a.left_over))
+                .then(a.image_missing.cmp(&b.image_missing))
+                .then(a.node_id.cmp(&b.node_id))
+                .then_with(|| a.indexes.cmp(&b.indexes)),
+        }
+    }
+}
+
+/// What narrows and orders the nodes besides the request itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The site's policy.
+    pub filling: Filling,
+    /// Only this node.
+    pub only: Option<Uuid>,
+    /// None of these nodes.
+    pub avoid: BTreeSet<Uuid>,
+}
+
+impl Rules {
+    fn allow(&self, node_id: Uuid) -> bool {
+        self.only.is_none_or(|only| only == node_id) && !self.avoid.contains(&node_id)
+    }
+}
+
+/// How good a choice is; less is better, and under [`Filling::Pack`] the order of the fields is the policy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Score {
+    /// NUMA nodes the GPUs are spread over.
+    pub numa_nodes: usize,
+    /// A node without slices stays whole for bare metal (B-47).
+    pub clean_node: bool,
+    /// Legal groups that could be sold before and cannot after, each weighing its GPUs.
+    pub broken_groups: u32,
+    /// Free slots left on the node: fill one before opening the next (B-36).
+    pub left_over: u32,
+    /// The image must be pulled first.
+    pub image_missing: bool,
+    /// The same input always gives the same answer (B-37).
+    pub node_id: Uuid,
+    /// Lowest slots first.
+    pub indexes: Vec<i32>,
+}
+
+impl Score {
+    /// Its parts with their names, in the order in which they count when nodes are filled.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, i64); 5] {
+        [
+            (
+                "numa_nodes",
+                i64::try_from(self.numa_nodes).unwrap_or(i64::MAX),
+            ),
+            ("clean_node", i64::from(self.clean_node)),
+            ("broken_groups", i64::from(self.broken_groups)),
+            ("left_over", i64::from(self.left_over)),
+            ("image_missing", i64::from(self.image_missing)),
+        ]
+    }
+}
+
+/// One way to place the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Node.
+    pub node_id: Uuid,
+    /// Slots by index.
+    pub slot_ids: Vec<Uuid>,
+    /// How good it is.
+    pub score: Score,
+}
+
+/// Choices, best first, at most one per node; and when there is none, why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Best first.
+    pub choices: Vec<Choice>,
+    /// Why not more; told for nodes without a choice.
+    pub reasons: Vec<Reason>,
+}
+
+/// What becomes of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Node.
+    pub node_id: Uuid,
+    /// The best choice on it, or what keeps how many of its GPUs away.
+    pub outcome: Result<Choice, Found>,
+}
+
+/// Ranks the nodes for a request, with no rules but the request's own.
+#[must_use]
+pub fn decide(request: &Request, nodes: &[CandidateNode]) -> Decision {
+    decide_by(&Rules::default(), request, nodes)
+}
+
+/// Ranks the nodes for a request.
+#[must_use]
+pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> Decision {
+    let (choices, reasons) = summary(rules, request, judge(rules, request, nodes));
+    Decision {
+        choices,
+        reasons: telling(reasons, request.gpu_count),
+    }
+}
+
+/// The causes that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
+/// keeps the others away.
+#[must_use]
+pub fn telling(mut causes: Vec<Reason>, gpu_count: usize) -> Vec<Reason> {
+    causes.retain(|cause| {
+        cause.reason != ErrorReason::Fragmented || cause.gpus as usize >= gpu_count
+    });
+    causes
+}
+
+/// What becomes of each node: those with a choice in the order of their rank, then the others by id.
+#[must_use]
+pub fn judge(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = nodes
+        .iter()
+        .map(|node| Verdict {
+            node_id: node.id,
+            outcome: best_on(rules, request, node),
+        })
+        .collect();
+    verdicts.sort_by(|a, b| match (&a.outcome, &b.outcome) {
+        (Ok(one), Ok(other)) => rules.filling.compare(&one.score, &other.score),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.node_id.cmp(&b.node_id),
+    });
+    verdicts
+}
+
+/// The choices of some verdicts, and what removed the other nodes, per cause.
+#[must_use]
+pub fn summary(
+    rules: &Rules,
+    request: &Request,
+    verdicts: Vec<Verdict>,
+) -> (Vec<Choice>, Vec<Reason>) {
+    let mut choices = Vec::new();
+    let mut causes = Causes::default();
+    for verdict in verdicts {
+        match verdict.outcome {
+            Ok(choice) => choices.push(choice),
+            Err(found) => causes.add(verdict.node_id, &found),
+        }
+    }
+    choices.sort_by(|a, b| rules.filling.compare(&a.score, &b.score));
+    (choices, causes.into_reasons(request.gpu_count))
+}
+
+/// How many such requests fit at the same time, filled in the order of the policy.
+#[must_use]
+pub fn count_fits(request: &Request, nodes: &[CandidateNode]) -> u32 {
+    let rules = Rules::default();
+    let mut fits = 0;
+    for node in nodes {
+        let mut node = node.clone();
+        while let Ok(choice) = best_on(&rules, request, &node) {
+            fits += 1;
+            node.live_vms += 1;
+            node.hugepages_1g_free = node.hugepages_1g_free.saturating_sub(request.hugepages_1g);
+            for slot in node
+                .slots
+                .iter_mut()
+                .filter(|slot| choice.slot_ids.contains(&slot.id))
+            {
+                slot.held = true;
+                slot.status = SlotStatus::Reserved;
+            }
+        }
+    }
+    fits
+}
+
+/// The fabric device a claim on this slot holds alone; empty when none. A shared parent is exclusive until every
+/// slot of it that can be sold has a function of its own (B-52..B-55, INC-27).
+#[must_use]
+pub fn fabric_key<'a>(slot: &'a CandidateSlot, node: &CandidateNode) -> &'a str {
+    let shared = |other: &&CandidateSlot| {
+        other.fabric_device == slot.fabric_device && other.status != SlotStatus::Disabled
+    };
+    let all_own = node
+        .slots
+        .iter()
+        .filter(shared)
+        .all(|other| other.own_fabric_vf)
+        && slot.own_fabric_vf;
+    if all_own { "" } else { &slot.fabric_device }
+}
+
+/// GPUs of a node that a cause keeps away; empty when the node has none of the class.
+pub type Found = Vec<(ErrorReason, u32)>;
+
+fn best_on(rules: &Rules, request: &Request, node: &CandidateNode) -> Result<Choice, Found> {
+    let of_class: Vec<&CandidateSlot> = node
+        .slots
+        .iter()
+        .filter(|slot| slot.class == request.slot_class)
+        .collect();
+    let mut found = Found::new();
+    let mut usable = Vec::new();
+    for slot in &of_class {
+        match blocker(slot, node) {
+            Some(Some(reason)) => found.push((reason, 1)),
+            // out of sale by intent: nothing to explain to a user
+            Some(None) => {}
+            None => usable.push(*slot),
+        }
+    }
+    let free = u32::try_from(usable.len()).unwrap_or(u32::MAX);
+    if let Some(reason) = node_blocker(rules, request, node) {
+        found.push((reason, free));
+        return Err(found);
+    }
+    if usable.is_empty() {
+        return Err(found);
+    }
+    let best = legal_sets(request, node, &of_class, &usable)
+        .into_iter()
+        .filter(|set| !shares_fabric(set, node))
+        .map(|set| choice(node, &of_class, &usable, &set))
+        .min_by(|a, b| rules.filling.compare(&a.score, &b.score));
+    best.ok_or_else(|| {
+        found.push((ErrorReason::Fragmented, free));
+        found
+    })
+}
+
+/// Why a slot cannot be sold; the inner `None` when it is not for sale at all.
+fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorReason>> {
+    match slot.status {
+        SlotStatus::CleanupBlocked => return Some(Some(ErrorReason::CleanupBlocked)),
+        SlotStatus::Disabled if !slot.complete => return Some(Some(ErrorReason::IncompleteSlot)),
+        SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
+        SlotStatus::Available => {}
+        _ => return Some(Some(ErrorReason::SlotsInUse)),
+    }
+    if slot.held {
+        return Some(Some(ErrorReason::SlotsInUse));
+    }
+    if !slot.complete {
+        return Some(Some(ErrorReason::IncompleteSlot));
+    }
+    if slot.health != Health::Healthy {
+        return Some(Some(ErrorReason::SlotUnhealthy));
+    }
+    let device_held = node.slots.iter().any(|other| {
+        let exclusive = !fabric_key(other, node).is_empty() || !fabric_key(slot, node).is_empty();
+        other.held
+            && other.id != slot.id
+            && !slot.fabric_device.is_empty()
+            && other.fabric_device == slot.fabric_device
+            && exclusive
+    });
+    device_held.then_some(Some(ErrorReason::FabricHeld))
+}
+
+fn node_blocker(rules: &Rules, request: &Request, node: &CandidateNode) -> Option<ErrorReason> {
+    if !rules.allow(node.id) {
+        Some(ErrorReason::Affinity)
+    } else if !node.enabled {
+        Some(ErrorReason::NodeDraining)
+    } else if !node.schedulable {
+        Some(ErrorReason::HostNotReady)
+    } else if node.exclusively_held || (node.max_vms > 0 && node.live_vms >= node.max_vms) {
+        Some(ErrorReason::SlotsInUse)
+    } else if request.hugepages_1g > node.hugepages_1g_free {
+        Some(ErrorReason::HugepagesMissing)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,90 @@
+//! Whole nodes: which of them can be sold as one, in which order, and why the others cannot.
+use std::cmp::Ordering;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use super::causes::Causes;
+use super::{CandidateSlot, Found, Request, Rules};
+use crate::Reason;
+use crate::model::{Health, SlotStatus};
+
+/// A node as the decision about whole nodes sees it.
+#[derive(Debug, Clone)]
+pub struct WholeNode {
+    /// Id.
+    pub id: Uuid,
+    /// It is in mode baremetal already; an empty slice node changes its mode when it is taken.
+    pub baremetal: bool,
+    /// Neither cordoned nor draining.
+    pub enabled: bool,
+    /// The host is ready.
+    pub schedulable: bool,
+    /// A live claim of either kind is on it.
+    pub held: bool,
+    /// All its slots but retired ones.
+    pub slots: Vec<CandidateSlot>,
+}
+
+/// The nodes that can be sold as a whole with exactly so many GPUs of the class, best first, and what removes the
+/// others. A node whose every slot is on sale is one whose every disk is proven clean (P2): nothing less is sold.
+#[must_use]
+pub fn judge_whole(
+    rules: &Rules,
+    request: &Request,
+    nodes: &[WholeNode],
+) -> (Vec<Uuid>, Vec<Reason>) {
+    let mut fit = Vec::new();
+    let mut causes = Causes::default();
+    for node in nodes {
+        match verdict(rules, request, node) {
+            Ok(()) => fit.push(node),
+            Err(found) => causes.add(node.id, &found),
+        }
+    }
+    // what is whole already comes first, so that slices keep their nodes
+    fit.sort_by(|a, b| match b.baremetal.cmp(&a.baremetal) {
+        Ordering::Equal => a.id.cmp(&b.id),
+        other => other,
+    });
+    let ids = fit.into_iter().map(|node| node.id).collect();
+    (ids, causes.into_reasons(request.gpu_count))
+}
+
+fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Found> {
+    let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
+    let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
+    if node.slots.len() != request.gpu_count || !node.slots.iter().all(of_class) {
+        // a node of another size or class is not what was asked for: nothing to explain
+        return Err(Found::new());
+    }
+    let blocked = if !rules.allow(node.id) {
+        Some(ErrorReason::Affinity)
+    } else if !node.enabled {
+        Some(ErrorReason::NodeDraining)
+    } else if !node.schedulable {
+        Some(ErrorReason::HostNotReady)
+    } else {
+        None
+    };
+    if let Some(reason) = blocked {
+        return Err(vec![(reason, all)]);
+    }
+    let mut found = Found::new();
+    for slot in &node.slots {
+        let reason = match slot.status {
+            SlotStatus::CleanupBlocked => ErrorReason::CleanupBlocked,
+            SlotStatus::Disabled | SlotStatus::Retired => ErrorReason::IncompleteSlot,
+            SlotStatus::Available if slot.held => ErrorReason::SlotsInUse,
+            SlotStatus::Available if !slot.complete => ErrorReason::IncompleteSlot,
+            SlotStatus::Available if slot.health != Health::Healthy => ErrorReason::SlotUnhealthy,
+            SlotStatus::Available => continue,
+            _ => ErrorReason::SlotsInUse,
+        };
+        found.push((reason, 1));
+    }
+    if found.is_empty() && node.held {
+        found.push((ErrorReason::SlotsInUse, all));
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}

@@ -1,0 +1,222 @@
+//! What the ledger answers when it does not do as asked, and how that reads on the wire.
+use gpuaas_kit::error::reason_name;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tonic::Code;
+use uuid::Uuid;
+
+/// Result with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// One cause why capacity does not fit, with how much it keeps away (B-57, B-58).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// The closed reason.
+    pub reason: ErrorReason,
+    /// GPUs this cause keeps away.
+    pub gpus: u32,
+    /// Nodes it was seen on.
+    pub nodes: u32,
+    /// A sentence for the user.
+    pub message: String,
+}
+
+/// Why the ledger did not change.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another runner holds the workflow now, or it has ended. Nothing was changed; stop working on it.
+    #[error("workflow lease is stale")]
+    StaleLease,
+    /// No such row in the given scope.
+    #[error("{what} {id} does not exist")]
+    NotFound {
+        /// Kind of row: "allocation", "node", "slot".
+        what: &'static str,
+        /// The id or code asked for.
+        id: String,
+    },
+    /// The row is in a state from which this is not possible.
+    #[error("{what} {id} is {state}")]
+    Conflict {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id.
+        id: Uuid,
+        /// The state it is in.
+        state: String,
+    },
+    /// A field of the request breaks a rule; nothing was stored.
+    #[error("{field}: {rule}")]
+    Invalid {
+        /// Closed reason.
+        reason: ErrorReason,
+        /// Field of the request.
+        field: &'static str,
+        /// The rule, as a sentence part.
+        rule: String,
+    },
+    /// No capacity, no quota or the region is closed; nothing was stored and the key may be used again.
+    #[error("refused: {}", reason_name(*reason))]
+    Refused {
+        /// The leading reason.
+        reason: ErrorReason,
+        /// A sentence for the user.
+        message: String,
+        /// All causes.
+        causes: Vec<Reason>,
+    },
+    /// The name is taken by another allocation of the project that has not ended.
+    #[error("name {0:?} is taken")]
+    NameTaken(String),
+    /// Others were placing on every node that fits, until the patience for this request was over. Nothing was stored.
+    #[error("{nodes} nodes stayed busy")]
+    Busy {
+        /// Nodes that would have fitted.
+        nodes: usize,
+    },
+    /// One request of a batch was refused, and so all of them were.
+    #[error("request {index}: {source}")]
+    InBatch {
+        /// Its place in the batch, from 0.
+        index: usize,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// The evidence given does not cover what it must.
+    #[error("evidence does not cover slot {0}")]
+    EvidenceMissing(Uuid),
+    /// From the kit: idempotency, audit.
+    #[error("{0}")]
+    Kit(#[from] gpuaas_kit::Error),
+    /// From the database, constraint violations included.
+    #[error("ledger database")]
+    Database(#[from] sqlx::Error),
+}
+
+impl Error {
+    pub(crate) fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
+        Self::NotFound {
+            what,
+            id: id.to_string(),
+        }
+    }
+
+    /// Says which request of a batch this is about. Errors that are about no request stay as they are.
+    pub(crate) fn in_batch(self, index: usize) -> Self {
+        match self {
+            Self::Invalid { .. } | Self::Refused { .. } | Self::NameTaken(_) => Self::InBatch {
+                index,
+                source: Box::new(self),
+            },
+            other => other,
+        }
+    }
+
+    /// Whether the database gave up on the transaction for what others were doing: serialization failure, deadlock,
+    /// lock timeout, or a key that another call recorded first.
+    pub(crate) fn lost_to_others(&self) -> bool {
+        matches!(
+            self.sqlstate().as_deref(),
+            Some("40001" | "40P01" | "55P03")
+        )
+    }
+
+    /// SQLSTATE of a database error.
+    pub(crate) fn sqlstate(&self) -> Option<String> {
+        match self {
+            Self::Database(error) => error
+                .as_database_error()?
+                .code()
+                .map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for gpuaas_kit::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::StaleLease => Self::new(Code::Aborted, ErrorReason::StateConflict, "another replica works on this now"),
+            Error::NotFound { what, id } => {
+                let reason = match what {
+                    "allocation" => ErrorReason::AllocationNotFound,
+                    "node" => ErrorReason::NodeNotFound,
+                    "slot" => ErrorReason::SlotNotFound,
+                    "sku" => ErrorReason::SkuUnknown,
+                    "region" => ErrorReason::RegionUnknown,
+                    _ => ErrorReason::NotFound,
+                };
+                Self::new(Code::NotFound, reason, format!("There is no {what} {id}."))
+            }
+            Error::Conflict { what, id, state } => Self::new(
+                Code::FailedPrecondition,
+                ErrorReason::StateConflict,
+                format!("The {what} {id} is {state}; this is not possible in that state."),
+            )
+            .meta("state", state),
+            Error::Invalid { reason, field, rule } => {
+                Self::new(Code::InvalidArgument, reason, format!("{field}: {rule}")).field(field, rule)
+            }
+            Error::Refused { reason, message, causes } => {
+                let code = match reason {
+                    ErrorReason::RegionDisabled => Code::FailedPrecondition,
+                    _ => Code::ResourceExhausted,
+                };
+                let refused = match reason {
+                    ErrorReason::RegionDisabled => {
+                        Self::new(code, reason, message).field("region_code", "must be a region that is open")
+                    }
+                    ErrorReason::Quota => {
+                        Self::new(code, reason, message).field("gpu_count", "must fit the project's quota")
+                    }
+                    _ => Self::new(code, reason, message),
+                };
+                causes.into_iter().fold(refused, |error, cause| {
+                    let name = reason_name(cause.reason);
+                    error
+                        .meta(format!("{name}.gpus"), cause.gpus.to_string())
+                        .meta(format!("{name}.nodes"), cause.nodes.to_string())
+                        .meta(format!("{name}.message"), cause.message)
+                })
+            }
+            Error::NameTaken(name) => Self::new(
+                Code::AlreadyExists,
+                ErrorReason::AlreadyExists,
+                format!("An allocation named {name:?} exists in this project; choose another name or release it."),
+            )
+            .field("name", "must be unique among the project's allocations that have not ended"),
+            Error::Busy { nodes } => Self::new(
+                Code::Unavailable,
+                ErrorReason::Overloaded,
+                "Other requests are being placed on every node that fits; try again in a moment.",
+            )
+            .meta("busy_nodes", nodes.to_string()),
+            Error::InBatch { index, source } => of_batch(index, &Self::from(*source)),
+            Error::EvidenceMissing(slot) => Self::new(
+                Code::FailedPrecondition,
+                ErrorReason::WipeNotProven,
+                format!("The slot {slot} is not proven clean."),
+            ),
+            Error::Kit(error) => error,
+            Error::Database(error) => error.into(),
+        }
+    }
+}
+
+/// The refusal of one request as the refusal of its batch: fields get the request's place as prefix.
+#[must_use]
+pub fn of_batch(index: usize, error: &gpuaas_kit::Error) -> gpuaas_kit::Error {
+    let place = format!("allocations[{index}]");
+    let message = format!(
+        "{place}: {} None of the batch was reserved.",
+        error.message()
+    );
+    let mut whole = gpuaas_kit::Error::new(error.code(), error.reason(), message)
+        .meta("index", index.to_string());
+    for (field, rule) in error.fields() {
+        whole = whole.field(format!("{place}.{field}"), rule);
+    }
+    for (key, value) in error.metadata() {
+        whole = whole.meta(key, value);
+    }
+    whole
+}

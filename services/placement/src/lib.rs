@@ -1,0 +1,91 @@
+//! The placement ledger: the only code that writes schema `placement`.
+//!
+//! Two services share it, scheduler and allocation, because claims, slot states, allocation state and events
+//! must commit together. The database itself refuses a double sale (P1), the sale of a slot without clean
+//! evidence (P2) and a transition that is not in the tables; this library gives the legal changes their names.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
+//! | [`decision`] | the pure placement decision with its reasons |
+//! | [`availability`] | what fits now, and why not more |
+//! | [`audit`] | the ledger's invariants as queries |
+//! | [`allocations`] | load and list, always scoped |
+//! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
+//! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
+//! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
+//! | [`operators`] | cordon, drain and what placement makes of a node |
+//! | [`sweep`] | the end of rows that nobody needs any more |
+//! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
+//! | [`wire`] | values as proto messages |
+//! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
+//!
+//! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
+//! commit to it, so that a step record or an idempotency row can join the effect. Locks are taken in the order
+//! quota, node, slots by id, allocation, workflow, outbox. Every transition of a workflow takes its
+//! [`Fence`]; when another runner has taken over, it changes nothing and returns [`Error::StaleLease`]. A
+//! transition that was made before answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are
+//! `greatest(clock_timestamp(), previous)` under the row lock.
+//!
+//! Calls of the allocation service, in the order of an allocation's life (`conn` is inside its transaction):
+//!
+//! ```text
+//! allocations::get(conn, Scope, id) -> Result<Allocation>
+//! allocations::list(conn, project_id, include_ended, before: Option<(Timestamp, Uuid)>, limit) -> Result<Vec<Allocation>>   newest first
+//! claims::of_allocation(conn, id) -> Result<Vec<Claim>>                  by slot index; the first is the boot slot
+//! claims::cell_epoch(conn) -> Result<i64>                                first part of every fencing token
+//! nodes::get(conn, node_id) -> Result<Node>                              agent_address, instance_id now
+//! slots::get(conn, node_id, slot_id) -> Result<Slot>
+//! provision::start(conn, Fence, id) -> Result<Outcome>                   reserved → provisioning
+//! provision::activate(conn, Fence, id, &GuestAccess, boot_id: Option<Uuid>) -> Result<Outcome>  → active, period opened, event
+//! provision::fail(conn, Fence, id, &Failure, HostState) -> Result<Outcome>
+//!     HostState::Untouched { detail: Value }                             slots back to available, claims released
+//!     HostState::Dirty { health_detail: &str }                           slots cleanup_blocked / failed (INC-14)
+//! power::begin(conn, Scope, id, Action, traceparent, request_id) -> Result<(Allocation, workflow_id)>
+//! power::settle(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    what the host was seen to be in
+//! release::begin(conn, Scope, id, traceparent, request_id) -> Result<release::Begun>
+//!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
+//!                                                                        itself; None: it had begun before, or nothing
+//!                                                                        had touched the host and it is released already
+//! release::complete(conn, Fence, id, &[SlotEvidence]) -> Result<Outcome> slots available, claims and allocation released
+//! release::block(conn, Fence, id, health_detail) -> Result<Outcome>      guest gone, wipe not proven: allocation released,
+//!                                                                        slots and claims cleanup_blocked
+//! repair::begin(conn, node_id, slot_id, traceparent, request_id) -> Result<repair::Begun>
+//!     Begun { slot, workflow_id, allocation_id: Option<Uuid>, started: bool }   enqueues the repair itself
+//! repair::complete(conn, Fence, slot_id, &SlotEvidence) -> Result<Outcome>
+//! repair::fail(conn, Fence, slot_id, health_detail) -> Result<Outcome>
+//! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
+//! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
+//! ```
+
+pub mod allocations;
+mod approval;
+pub mod audit;
+pub mod availability;
+mod candidates;
+pub mod catalog;
+pub mod claims;
+pub mod decision;
+mod error;
+pub mod events;
+mod lock;
+pub mod model;
+pub mod node_tasks;
+pub mod nodes;
+pub mod operators;
+pub mod outbox;
+pub mod power;
+pub mod provision;
+pub mod quota;
+pub mod release;
+pub mod repair;
+pub mod reserve;
+pub mod slots;
+pub mod stamper;
+pub mod sweep;
+pub mod timeline;
+pub mod wire;
+pub mod workflows;
+
+pub use error::{Error, Reason, Result, of_batch};
+pub use model::{Fence, Outcome, Scope};

@@ -1,0 +1,51 @@
+//! Row locks in the one order: quota, node, slots by id, allocation, workflow, outbox.
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::model::{Allocation, Fence, Scope};
+use crate::{Error, Result, allocations};
+
+/// Locks a node's row.
+pub(crate) async fn node(conn: &mut PgConnection, id: Uuid) -> Result<()> {
+    sqlx::query_scalar::<_, Uuid>("SELECT id FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(id)
+        .fetch_optional(conn)
+        .await?
+        .map(|_| ())
+        .ok_or_else(|| Error::not_found("node", id))
+}
+
+/// Locks everything an allocation holds, then the allocation itself, and returns it as it is under the lock.
+pub(crate) async fn allocation(
+    conn: &mut PgConnection,
+    scope: Scope,
+    id: Uuid,
+) -> Result<Allocation> {
+    // The node of an allocation never changes once it has one, so reading it without a lock is safe.
+    if let Some(node_id) = allocations::get(conn, scope, id).await?.node_id {
+        node(conn, node_id).await?;
+        sqlx::query_scalar::<_, Uuid>(
+            "SELECT id FROM slots
+              WHERE id IN (SELECT slot_id FROM claims WHERE allocation_id = $1 AND state <> 'released')
+              ORDER BY id FOR NO KEY UPDATE",
+        )
+        .bind(id)
+        .fetch_all(&mut *conn)
+        .await?;
+    }
+    allocations::lock(conn, id).await
+}
+
+/// Locks a workflow that must still run under this lease. Locked last, so that whoever takes the workflow
+/// over waits for this transaction or makes it fail, never half.
+pub(crate) async fn fence(conn: &mut PgConnection, fence: Fence) -> Result<()> {
+    sqlx::query_scalar::<_, Uuid>(
+        "SELECT id FROM workflows WHERE id = $1 AND lease_epoch = $2 AND state = 'running' FOR NO KEY UPDATE",
+    )
+    .bind(fence.workflow_id)
+    .bind(fence.lease_epoch)
+    .fetch_optional(conn)
+    .await?
+    .map(|_| ())
+    .ok_or(Error::StaleLease)
+}

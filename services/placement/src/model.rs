@@ -1,0 +1,454 @@
+//! The ledger's vocabulary: states, rows and the values that are frozen into them.
+use std::collections::BTreeMap;
+
+use jiff_sqlx::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+/// Whose rows a read may see. Lists are always scoped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One project's rows; another project's do not exist.
+    Project(Uuid),
+    /// All rows: administrators and workflows.
+    Platform,
+}
+
+impl Scope {
+    pub(crate) fn project(self) -> Option<Uuid> {
+        match self {
+            Self::Project(id) => Some(id),
+            Self::Platform => None,
+        }
+    }
+}
+
+/// A workflow with the lease epoch its runner holds; every write of a step carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// Row of `workflows`.
+    pub workflow_id: Uuid,
+    /// `workflows.lease_epoch` as the runner took it.
+    pub lease_epoch: i64,
+}
+
+/// Whether a transition changed anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// It was made now.
+    Changed,
+    /// It had been made before.
+    Unchanged,
+}
+
+/// A closed set of words, stored as text.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, sqlx::Type)]
+        #[sqlx(type_name = "text", rename_all = "snake_case")]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* #[sqlx(rename = $word)] #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The database's word.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The value of a word.
+            #[must_use]
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Shape capacity is sold in; the set is closed (B-04).
+    Shape {
+        /// A VM that owns whole GPUs of a node.
+        GpuSlice = "gpu_slice",
+        /// A whole node.
+        Baremetal = "baremetal",
+    }
+}
+words! {
+    /// State of an allocation (C-01, C-02).
+    AllocationState {
+        /// Queued, nothing reserved.
+        Requested = "requested",
+        /// Slots are claimed, no host was touched.
+        Reserved = "reserved",
+        /// A host works on it.
+        Provisioning = "provisioning",
+        /// In use, billed.
+        Active = "active",
+        /// Being taken down, not billed any more.
+        Releasing = "releasing",
+        /// Over.
+        Released = "released",
+        /// Over before it was active; see the failure.
+        Failed = "failed",
+    }
+}
+words! {
+    /// State of a slot.
+    SlotStatus {
+        /// For sale.
+        Available = "available",
+        /// Claimed, host untouched.
+        Reserved = "reserved",
+        /// Host works on it.
+        Provisioning = "provisioning",
+        /// In use.
+        Active = "active",
+        /// Being taken down.
+        Releasing = "releasing",
+        /// Being wiped.
+        Cleanup = "cleanup",
+        /// May hold tenant data; only a repair ends this (CON-25).
+        CleanupBlocked = "cleanup_blocked",
+        /// Not for sale by the operator's intent or until revalidated.
+        Disabled = "disabled",
+        /// Gone for good.
+        Retired = "retired",
+    }
+}
+words! {
+    /// State of a claim; all but `released` hold the slot.
+    ClaimState {
+        /// Claimed.
+        Reserved = "reserved",
+        /// Host works on it.
+        Provisioning = "provisioning",
+        /// In use.
+        Active = "active",
+        /// Being taken down.
+        Releasing = "releasing",
+        /// Waits for a repair.
+        CleanupBlocked = "cleanup_blocked",
+        /// Over.
+        Released = "released",
+    }
+}
+words! {
+    /// Class of a slot; a SKU sells one class only.
+    SlotClass {
+        /// A whole H200 SXM GPU with its disk and fabric function.
+        H200Sxm = "h200_sxm",
+        /// Emulated, no GPU.
+        Lab = "lab",
+    }
+}
+words! {
+    /// What proves that a slot holds no tenant data.
+    EvidenceKind {
+        /// An operator approved a disk that was proven empty.
+        Approved = "approved",
+        /// Wiped and verified.
+        Wiped = "wiped",
+        /// No host effect ever began.
+        Untouched = "untouched",
+        /// The device was destroyed; the slot is never sold again.
+        Destroyed = "destroyed",
+    }
+}
+
+/// Health of a slot, ordered from best to worst (A-91, INC-13).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type,
+)]
+#[sqlx(type_name = "health", rename_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Fit.
+    Healthy,
+    /// Nothing is known yet.
+    Unknown,
+    /// Works, not as it should.
+    Degraded,
+    /// Does not work, or was not proven clean.
+    Failed,
+}
+
+/// The devices and addresses of a slot on its host (A-95..A-99, A-102..A-108); empty text is "none".
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::FromRow)]
+#[serde(default)]
+pub struct Bindings {
+    /// PCI address of the GPU.
+    pub gpu_pci_address: String,
+    /// Module id of the GPU on its board.
+    pub gpu_module_id: Option<i32>,
+    /// NUMA node of the GPU.
+    pub numa_node: Option<i32>,
+    /// Stable identity of the disk.
+    pub nvme_device: String,
+    /// "nvme_wwn_by_id" or "lab_backing_file".
+    pub storage_identity_kind: String,
+    /// Size of the disk.
+    pub nvme_bytes: i64,
+    /// MAC of the management vNIC.
+    pub management_mac: String,
+    /// Address reserved for that MAC.
+    pub private_ip: String,
+    /// Parent fabric device.
+    pub fabric_device: String,
+    /// The slot's own data-plane function.
+    pub fabric_vf_pci_address: String,
+    /// "per_slot_vf" for a whole-GPU slot.
+    pub fabric_claim_mode: String,
+    /// "blkdiscard", "nvme_format" or "site_erase".
+    pub destructive_wipe_policy: String,
+}
+
+/// Shape of the VM per GPU (B-08..B-11).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// For example "h200_1g_24c_64g".
+    pub name: String,
+    /// vCPUs per GPU.
+    pub vcpus_per_gpu: i32,
+    /// MiB per GPU.
+    pub memory_mib_per_gpu: i32,
+    /// Backed by 1 GiB hugepages.
+    pub hugepages: bool,
+}
+
+/// A price version as the ledger knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    /// Of billing.
+    pub version_id: Uuid,
+    /// ISO 4217.
+    pub currency: String,
+    /// Nano-units per GPU-hour.
+    pub nanos_per_gpu_hour: i64,
+}
+
+/// Image as resolved by the catalog, frozen into the allocation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Slug.
+    pub slug: String,
+    /// "sha256:…" of the raw disk image.
+    pub digest: String,
+    /// "oci://host/namespace/name@sha256:…".
+    pub source_uri: String,
+    /// Value of `gpuaas.common.v1.DriverStrategy`.
+    pub driver_strategy: i32,
+    /// Bytes of the raw image.
+    pub size_bytes: u64,
+    /// Seconds the guest may take from start to a working login.
+    pub boot_timeout_seconds: u32,
+}
+
+/// How the owner logs in, as the host reported it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestAccess {
+    /// Address in the node's private network (C-16).
+    pub private_ip: String,
+    /// Port of sshd in the guest (C-16).
+    pub ssh_port: u32,
+    /// A login was seen to work (C-15).
+    pub ssh_ready: bool,
+    /// Host that reaches the guest from where the API is used.
+    pub ssh_host: String,
+    /// Port there.
+    pub ssh_host_port: u32,
+    /// Host keys of the guest, to pin.
+    pub ssh_host_keys: Vec<String>,
+}
+
+/// Why an allocation failed, in words a user understands (C-05).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Name of an `ErrorReason` without prefix.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// What the user can do.
+    pub advice: String,
+    /// The step that failed.
+    pub step: String,
+}
+
+/// An allocation as stored.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Allocation {
+    /// Id.
+    pub id: Uuid,
+    /// Project that owns and pays.
+    pub project_id: Uuid,
+    /// DNS label, unique among the project's allocations that have not ended.
+    pub name: String,
+    /// Region.
+    pub region_code: String,
+    /// SKU.
+    pub sku: String,
+    /// GPUs.
+    pub gpu_count: i32,
+    /// Shape.
+    pub capacity_shape: Shape,
+    /// Node it was placed on (B-24).
+    pub node_id: Option<Uuid>,
+    /// State.
+    pub state: AllocationState,
+    /// Power state word, set while active.
+    pub power: Option<String>,
+    /// Set in state failed only.
+    pub failure: Option<Json<Failure>>,
+    /// Frozen image.
+    pub image: Json<Image>,
+    /// Keys of the owner.
+    pub ssh_public_keys: Vec<String>,
+    /// The caller's labels.
+    pub labels: Json<BTreeMap<String, String>>,
+    /// "u_" and 16 hex digits (C-19).
+    pub guest_user: String,
+    /// Set once active.
+    pub access: Option<Json<GuestAccess>>,
+    /// Emulated capacity.
+    pub lab: bool,
+    /// Frozen price; absent when none was published.
+    pub price: Option<Json<Price>>,
+    /// Who created it.
+    pub principal: String,
+    /// Of the creating request.
+    pub request_id: String,
+    /// Of the creating request.
+    pub traceparent: String,
+    /// Grows by one with every change.
+    pub revision: i64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it became active.
+    pub active_at: Option<Timestamp>,
+    /// When its release was accepted.
+    pub releasing_at: Option<Timestamp>,
+    /// When it was released or failed.
+    pub ended_at: Option<Timestamp>,
+    /// When the current state must have been left.
+    pub deadline_at: Option<Timestamp>,
+    /// Boot id at the login that proved the last start; none when that was not proven.
+    pub boot_id: Option<Uuid>,
+}
+
+impl Allocation {
+    /// Domain name on the host: "gpuaas-slice-" and the id without dashes (C-17).
+    #[must_use]
+    pub fn vm_name(&self) -> String {
+        format!("gpuaas-slice-{}", self.id.simple())
+    }
+}
+
+/// What was true of slot, SKU and host when a claim was made; it never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Per GPU.
+    pub profile: Profile,
+    /// Price, when one was published.
+    pub price: Option<Price>,
+    /// Devices and addresses.
+    pub bindings: Bindings,
+    /// The host instance that was claimed; a call to another one is refused by TLS.
+    pub instance_id: Uuid,
+    /// Where its agent answered then.
+    pub agent_address: String,
+    /// Node name.
+    pub hostname: String,
+}
+
+/// A claim as stored.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Claim {
+    /// Id.
+    pub id: Uuid,
+    /// Allocation that holds.
+    pub allocation_id: Uuid,
+    /// "slot" or "node_exclusive".
+    pub kind: String,
+    /// Node.
+    pub node_id: Uuid,
+    /// Slot, for kind slot.
+    pub slot_id: Option<Uuid>,
+    /// Index of the slot on its node.
+    pub slot_index: Option<i32>,
+    /// Class of the slot.
+    pub slot_class: Option<SlotClass>,
+    /// State.
+    pub state: ClaimState,
+    /// Generation of the slot under this claim: part of the fencing token.
+    pub slot_generation: i64,
+    /// Parent fabric device held exclusively; empty when none (B-52).
+    pub fabric_key: String,
+    /// Frozen facts.
+    pub snapshot: Json<Snapshot>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A slot as stored.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Slot {
+    /// Id.
+    pub id: Uuid,
+    /// Node.
+    pub node_id: Uuid,
+    /// Index on the node.
+    pub slot_index: i32,
+    /// Class.
+    pub class: SlotClass,
+    /// Status.
+    pub status: SlotStatus,
+    /// Grows with every claim and repair.
+    pub generation: i64,
+    /// Generation of the latest clean evidence.
+    pub clean_generation: Option<i64>,
+    /// The operator wants it out of sale.
+    pub disabled: bool,
+    /// Worst of host and cleanup health.
+    pub health_state: Health,
+    /// Why.
+    pub health_detail: String,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Devices and addresses.
+    #[sqlx(flatten)]
+    pub bindings: Bindings,
+    /// Allocation that holds it.
+    pub allocation_id: Option<Uuid>,
+    /// How it was last proven clean: "kind: method".
+    pub clean_evidence: Option<String>,
+}
+
+/// Proof that a slot's disk holds no tenant data, for its current generation.
+#[derive(Debug, Clone)]
+pub struct SlotEvidence {
+    /// Slot.
+    pub slot_id: Uuid,
+    /// Generation the proof is about; must be the slot's.
+    pub generation: i64,
+    /// Kind; `Destroyed` retires the slot.
+    pub kind: EvidenceKind,
+    /// How, for example "blkdiscard".
+    pub method: String,
+    /// What was read back.
+    pub detail: Value,
+}

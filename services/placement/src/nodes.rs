@@ -1,0 +1,280 @@
+//! The ledger's own row per node.
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::model::{Health, SlotStatus};
+use crate::{Error, Result, lock, slots};
+
+/// A node as inventory hands it over.
+#[derive(Debug, Clone)]
+pub struct NodeSpec {
+    /// Id.
+    pub id: Uuid,
+    /// Host name.
+    pub hostname: String,
+    /// Region.
+    pub region_code: String,
+    /// "slice" or "baremetal".
+    pub mode: String,
+    /// Where the agent answers.
+    pub agent_address: String,
+    /// Current host instance; nil before the first one has enrolled.
+    pub instance_id: Uuid,
+    /// The host is ready and nothing forbids placement.
+    pub schedulable: bool,
+    /// Why not.
+    pub not_schedulable_reason: String,
+    /// Free hugepages of 1 GiB.
+    pub hugepages_1g_free: i32,
+    /// 0: no limit.
+    pub max_vms: i32,
+    /// Sets of GPU module ids that may be sold together.
+    pub legal_groups: Vec<Vec<u32>>,
+    /// Emulated.
+    pub lab: bool,
+    /// Health of the host; every slot of it is at most this healthy.
+    pub host_health: Health,
+    /// The host was installed anew since the last call.
+    pub new_instance: bool,
+}
+
+/// A node as stored.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct Node {
+    /// Id.
+    pub id: Uuid,
+    /// Host name.
+    pub hostname: String,
+    /// Region.
+    pub region_code: String,
+    /// "slice" or "baremetal": what its live claims make of it.
+    pub mode: String,
+    /// What inventory wants it to be; an empty node is that.
+    pub intended_mode: String,
+    /// "enabled", "cordoned" or "draining".
+    pub admin_state: String,
+    /// Grows with every change.
+    pub generation: i64,
+    /// Where the agent answers.
+    pub agent_address: String,
+    /// Current host instance; nil before the first one has enrolled.
+    pub instance_id: Uuid,
+    /// The host is ready and nothing forbids placement.
+    pub schedulable: bool,
+    /// Why not.
+    pub not_schedulable_reason: String,
+    /// Free hugepages of 1 GiB.
+    pub hugepages_1g_free: i32,
+    /// 0: no limit.
+    pub max_vms: i32,
+    /// Sets of GPU module ids that may be sold together.
+    pub legal_groups: Json<Vec<Vec<u32>>>,
+    /// Emulated.
+    pub lab: bool,
+    /// Health of the host.
+    pub host_health: Health,
+}
+
+/// One node.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn get(conn: &mut PgConnection, id: Uuid) -> Result<Node> {
+    find(conn, id)
+        .await?
+        .ok_or_else(|| Error::not_found("node", id))
+}
+
+async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
+    let row = sqlx::query_as(
+        "SELECT id, hostname, region_code, mode, coalesce(intended_mode, mode) AS intended_mode, admin_state, generation, agent_address, instance_id, schedulable,
+                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, host_health
+           FROM nodes WHERE id = $1",
+    )
+    .bind(id)
+    .fetch_optional(conn)
+    .await?;
+    Ok(row)
+}
+
+/// Creates or replaces a node. Said again, it changes nothing. A host that was installed anew has lost what it
+/// knew: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
+///
+/// # Errors
+/// [`Error::NotFound`] for the region; [`Error::Conflict`] when the mode changes under live claims.
+pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
+    let known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM regions WHERE code = $1)")
+        .bind(&spec.region_code)
+        .fetch_one(&mut *conn)
+        .await?;
+    if !known {
+        return Err(Error::not_found("region", &spec.region_code));
+    }
+    sqlx::query(
+        "INSERT INTO nodes (id, hostname, region_code, mode, agent_address, instance_id, schedulable, lab, host_health)
+         VALUES ($1, $2, $3, $4, $5, $6, false, $7, $8) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(spec.id)
+    .bind(&spec.hostname)
+    .bind(&spec.region_code)
+    .bind(&spec.mode)
+    .bind(&spec.agent_address)
+    .bind(spec.instance_id)
+    .bind(spec.lab)
+    .bind(spec.host_health)
+    .execute(&mut *conn)
+    .await?;
+    lock::node(conn, spec.id).await?;
+    let before = get(conn, spec.id).await?;
+    if !is_as_told(&before, spec) {
+        replace(conn, spec, &before).await?;
+    }
+    sqlx::query(
+        "UPDATE slots SET host_health = $2, revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE node_id = $1 AND host_health <> $2 AND status <> 'retired'",
+    )
+    .bind(spec.id)
+    .bind(spec.host_health)
+    .execute(&mut *conn)
+    .await?;
+    if spec.new_instance && before.instance_id != spec.instance_id {
+        distrust_slots(conn, spec.id).await?;
+    }
+    get(conn, spec.id).await
+}
+
+fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
+    let same_place = node.hostname == spec.hostname
+        && node.region_code == spec.region_code
+        && node.intended_mode == spec.mode;
+    let same_instance =
+        node.agent_address == spec.agent_address && node.instance_id == spec.instance_id;
+    let same_gate = node.schedulable == spec.schedulable
+        && node.not_schedulable_reason == spec.not_schedulable_reason;
+    let same_facts = node.hugepages_1g_free == spec.hugepages_1g_free
+        && node.max_vms == spec.max_vms
+        && node.legal_groups.0 == spec.legal_groups
+        && node.lab == spec.lab
+        && node.host_health == spec.host_health;
+    same_place && same_instance && same_gate && same_facts
+}
+
+async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Result<()> {
+    let done = sqlx::query(
+        "UPDATE nodes SET hostname = $2, region_code = $3, mode = $4, agent_address = $5, instance_id = $6,
+                schedulable = $7, not_schedulable_reason = $8, hugepages_1g_free = $9, max_vms = $10,
+                legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, generation = generation + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(spec.id)
+    .bind(&spec.hostname)
+    .bind(&spec.region_code)
+    // said again, the wish leaves the node what its claims make of it
+    .bind(if before.intended_mode == spec.mode {
+        &before.mode
+    } else {
+        &spec.mode
+    })
+    .bind(&spec.agent_address)
+    .bind(spec.instance_id)
+    .bind(spec.schedulable)
+    .bind(&spec.not_schedulable_reason)
+    .bind(spec.hugepages_1g_free)
+    .bind(spec.max_vms)
+    .bind(Json(&spec.legal_groups))
+    .bind(spec.lab)
+    .bind(spec.host_health)
+    .bind(&spec.mode)
+    .execute(conn)
+    .await;
+    match done {
+        Ok(_) => Ok(()),
+        // the mode is what live claims refer to
+        Err(error)
+            if error
+                .as_database_error()
+                .is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation) =>
+        {
+            Err(Error::Conflict {
+                what: "node",
+                id: spec.id,
+                state: format!("in use in mode {}", before.mode),
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes an empty node what it is meant to be; its row is locked. A node that something holds stays as it is.
+pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+    sqlx::query(
+        "UPDATE nodes SET mode = intended_mode, generation = generation + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1 AND intended_mode IS NOT NULL AND mode <> intended_mode
+            AND NOT EXISTS (SELECT FROM claims WHERE node_id = $1 AND state <> 'released')",
+    )
+    .bind(node_id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes every free slot of a locked node out of sale, because a tenant of the whole node may write to any disk.
+/// Raising the generation makes their evidence stale: only a new approval brings them back (P2).
+pub(crate) async fn retire_evidence(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
+    )
+    .bind(node_id)
+    .fetch_all(&mut *conn)
+    .await?;
+    let free = [SlotStatus::Available];
+    let _ = slots::transition(conn, &ids, &free, SlotStatus::Disabled, true).await?;
+    Ok(())
+}
+
+/// A new host instance knows nothing of holds and may have written to any disk.
+async fn distrust_slots(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+    let ids: Vec<Uuid> =
+        sqlx::query_scalar("SELECT id FROM slots WHERE node_id = $1 AND status <> 'retired' ORDER BY id FOR NO KEY UPDATE")
+            .bind(node_id)
+            .fetch_all(&mut *conn)
+            .await?;
+    let held = [
+        SlotStatus::Reserved,
+        SlotStatus::Provisioning,
+        SlotStatus::Active,
+        SlotStatus::Releasing,
+        SlotStatus::Cleanup,
+    ];
+    let _ = slots::block(
+        conn,
+        &ids,
+        &held,
+        "the host was installed anew while the slot was held",
+    )
+    .await?;
+    sqlx::query(
+        "UPDATE claims SET state = 'cleanup_blocked', updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE node_id = $1 AND kind = 'slot' AND state IN ('reserved', 'provisioning', 'active', 'releasing')",
+    )
+    .bind(node_id)
+    .execute(&mut *conn)
+    .await?;
+    // Of a blocked allocation of the whole node a reinstall leaves nothing; the disks are proven by the next approval.
+    sqlx::query(
+        "UPDATE claims SET state = 'released', updated_at = greatest(clock_timestamp(), updated_at),
+                released_at = greatest(clock_timestamp(), updated_at)
+          WHERE node_id = $1 AND kind = 'node_exclusive' AND state = 'cleanup_blocked'",
+    )
+    .bind(node_id)
+    .execute(&mut *conn)
+    .await?;
+    settle_mode(conn, node_id).await?;
+    // Raising the generation makes their evidence stale: only a new approval brings them back.
+    let free = [SlotStatus::Available, SlotStatus::Disabled];
+    let _ = slots::transition(conn, &ids, &free, SlotStatus::Disabled, true).await?;
+    Ok(())
+}

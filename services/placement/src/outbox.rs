@@ -1,0 +1,101 @@
+//! Writing events. Call while holding the row lock of the aggregate, after raising its revision.
+use jiff_sqlx::Timestamp;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::model::{Allocation, Claim};
+use crate::{Result, claims};
+
+/// Redis topic that wakes the stamper. Notified after commit, never the record (P8).
+pub const TOPIC: &str = "outbox";
+
+/// An event to write.
+#[derive(Debug, Clone)]
+pub struct NewEvent<'a> {
+    /// For example "allocation.active".
+    pub kind: &'a str,
+    /// Allocation or slot.
+    pub aggregate_id: Uuid,
+    /// The aggregate's revision after the change.
+    pub revision: i64,
+    /// Ledger time of the change.
+    pub at: Timestamp,
+    /// Project, for events of allocations.
+    pub project_id: Option<Uuid>,
+    /// What it is about; an object.
+    pub data: Value,
+    /// Of the work that caused it.
+    pub traceparent: &'a str,
+}
+
+/// Writes an event; the stamper gives it its position after the commit.
+///
+/// # Errors
+/// A unique violation when the aggregate already has an event of this revision.
+pub async fn append(conn: &mut PgConnection, event: NewEvent<'_>) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO outbox (type, aggregate_id, revision, at, project_id, data, traceparent)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(event.kind)
+    .bind(event.aggregate_id)
+    .bind(event.revision)
+    .bind(event.at)
+    .bind(event.project_id)
+    .bind(event.data)
+    .bind(event.traceparent)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes an allocation's event with what consumers need to act without asking back.
+pub(crate) async fn append_allocation(
+    conn: &mut PgConnection,
+    kind: &str,
+    allocation: &Allocation,
+) -> Result<()> {
+    let held = claims::of_allocation(conn, allocation.id).await?;
+    append(
+        conn,
+        NewEvent {
+            kind,
+            aggregate_id: allocation.id,
+            revision: allocation.revision,
+            at: allocation.updated_at,
+            project_id: Some(allocation.project_id),
+            data: describe(allocation, &held),
+            traceparent: &allocation.traceparent,
+        },
+    )
+    .await
+}
+
+fn describe(allocation: &Allocation, held: &[Claim]) -> Value {
+    let claims: Vec<Value> = held
+        .iter()
+        .map(|claim| {
+            json!({
+                "id": claim.id, "kind": claim.kind, "node_id": claim.node_id, "slot_id": claim.slot_id,
+                "slot_generation": claim.slot_generation.to_string(),
+            })
+        })
+        .collect();
+    json!({
+        "name": allocation.name,
+        "state": allocation.state,
+        "power": allocation.power,
+        "region_code": allocation.region_code,
+        "sku": allocation.sku,
+        "gpu_count": allocation.gpu_count,
+        "price_version_id": allocation.price.as_ref().map(|price| price.version_id),
+        // 64-bit integers travel as text: an event's data is JSON, whose numbers are doubles
+        "price": allocation.price.as_ref().map(|price| json!({
+            "currency": price.currency,
+            "nanos_per_gpu_hour": price.nanos_per_gpu_hour.to_string(),
+        })),
+        "failure": allocation.failure,
+        "claims": claims,
+    })
+}

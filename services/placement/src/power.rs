@@ -1,0 +1,187 @@
+//! Power of an active allocation: `running ⇄ stopped`, and a reboot. Claims, slots and the billable period stay as
+//! they are, since the capacity is held all the while.
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::model::{Allocation, AllocationState, Fence, Outcome, Scope};
+use crate::provision::conflict;
+use crate::{Result, allocations, lock, outbox, timeline, workflows};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// `running → stopping → stopped`.
+    Stop,
+    /// `stopped → starting → running`.
+    Start,
+    /// `running → rebooting → running`.
+    Reboot,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Stop, Self::Start, Self::Reboot];
+
+    /// Kind of the workflow that brings it about.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Reboot => "reboot",
+        }
+    }
+
+    /// Power before it, while it is under way, and after it.
+    #[must_use]
+    pub fn powers(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Stop => ("running", "stopping", "stopped"),
+            Self::Start => ("stopped", "starting", "running"),
+            Self::Reboot => ("running", "rebooting", "running"),
+        }
+    }
+
+    /// What a user is told when it is accepted.
+    fn told(self) -> &'static str {
+        match self {
+            Self::Stop => {
+                "The stop is accepted. A stopped allocation is billed like a running one: its GPUs are held."
+            }
+            Self::Start => "The start is accepted.",
+            Self::Reboot => "The reboot is accepted.",
+        }
+    }
+}
+
+/// Accepts a change of power and starts its workflow; returns the allocation as it is now and the workflow.
+///
+/// # Errors
+/// [`crate::Error::NotFound`]; a conflict with a sentence for the user when the allocation is in another state.
+pub async fn begin(
+    conn: &mut PgConnection,
+    scope: Scope,
+    id: Uuid,
+    action: Action,
+    traceparent: &str,
+    request_id: &str,
+) -> Result<(Allocation, Uuid)> {
+    let allocation = lock::allocation(conn, scope, id).await?;
+    let (before, meanwhile, _) = action.powers();
+    if allocation.state != AllocationState::Active || allocation.power.as_deref() != Some(before) {
+        return Err(refusal(action, &allocation).into());
+    }
+    // What still runs has only its host lease left to give back; the new workflow is given the same one.
+    workflows::cancel(conn, id).await?;
+    let window = workflows::POWER_WINDOW_SECONDS;
+    let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
+    timeline::append(conn, id, meanwhile, timeline::State::Done, action.told()).await?;
+    let workflow_id = workflows::enqueue(
+        conn,
+        action.as_str(),
+        Some(id),
+        None,
+        window,
+        traceparent,
+        request_id,
+    )
+    .await?;
+    Ok((allocation, workflow_id))
+}
+
+/// Ends a change of power: `power` is what the host was seen to be in, `boot_id` the proof of a start.
+///
+/// # Errors
+/// [`crate::Error::StaleLease`], [`crate::Error::Conflict`].
+pub async fn settle(
+    conn: &mut PgConnection,
+    fence: Fence,
+    id: Uuid,
+    power: &str,
+    boot_id: Option<Uuid>,
+) -> Result<Outcome> {
+    let allocation = lock::allocation(conn, Scope::Platform, id).await?;
+    lock::fence(conn, fence).await?;
+    if allocation.state != AllocationState::Active {
+        return Err(conflict(&allocation));
+    }
+    if allocation.power.as_deref() == Some(power) {
+        return Ok(Outcome::Unchanged);
+    }
+    let boot = match power {
+        "running" => Boot::Is(boot_id),
+        _ => Boot::Keep,
+    };
+    set(conn, id, power, boot, None).await?;
+    Ok(Outcome::Changed)
+}
+
+/// What becomes of the stored boot id.
+enum Boot {
+    Keep,
+    Is(Option<Uuid>),
+}
+
+async fn set(
+    conn: &mut PgConnection,
+    id: Uuid,
+    power: &str,
+    boot: Boot,
+    window_seconds: Option<i64>,
+) -> Result<Allocation> {
+    let (keep, boot_id) = match boot {
+        Boot::Keep => (true, None),
+        Boot::Is(boot_id) => (false, boot_id),
+    };
+    sqlx::query(
+        "WITH clock AS MATERIALIZED
+            (SELECT greatest(clock_timestamp(), updated_at) AS t FROM allocations WHERE id = $1)
+         UPDATE allocations
+            SET power = $2, boot_id = CASE WHEN $3 THEN boot_id ELSE $4 END,
+                revision = revision + 1, updated_at = clock.t, deadline_at = clock.t + make_interval(secs => $5)
+           FROM clock WHERE id = $1",
+    )
+    .bind(id)
+    .bind(power)
+    .bind(keep)
+    .bind(boot_id)
+    .bind(window_seconds.map(|seconds| seconds as f64))
+    .execute(&mut *conn)
+    .await?;
+    let allocation = allocations::get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{power}"), &allocation).await?;
+    Ok(allocation)
+}
+
+/// Why not, and what to do instead.
+fn refusal(action: Action, allocation: &Allocation) -> gpuaas_kit::Error {
+    let verb = action.as_str();
+    let (state, sentence) = match (allocation.state, allocation.power.as_deref()) {
+        (AllocationState::Active, Some(power)) => {
+            let instead = match (action, power) {
+                (Action::Reboot, "stopped") => "start it instead",
+                (Action::Start, "running") => "reboot it instead",
+                (_, "stopping" | "starting" | "rebooting") => "wait until that is done",
+                _ => "nothing is to be done",
+            };
+            let sentence =
+                format!("The allocation is {power}, so it cannot {verb} now; {instead}.");
+            (power.to_owned(), sentence)
+        }
+        (state, _) => {
+            let sentence = format!(
+                "The allocation is {state}, so it cannot {verb}; only an active allocation has a VM to {verb}."
+            );
+            (state.to_string(), sentence)
+        }
+    };
+    gpuaas_kit::Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::StateConflict,
+        sentence,
+    )
+    .meta("state", state)
+}

@@ -1,0 +1,89 @@
+//! How many GPUs of a SKU a project may hold. A project without a row of its own has the service's default.
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::{Error, Result};
+
+/// A limit and what counts against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// GPUs the project may hold.
+    pub max_gpus: i64,
+    /// GPUs of its allocations that have not ended.
+    pub used_gpus: i64,
+}
+
+/// Sets a project's own limit.
+///
+/// # Errors
+/// [`Error::NotFound`] for the SKU.
+pub async fn put(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    sku: &str,
+    max_gpus: i32,
+) -> Result<Quota> {
+    let done = sqlx::query(
+        "INSERT INTO quotas (project_id, sku, max_gpus) VALUES ($1, $2, $3)
+         ON CONFLICT (project_id, sku) DO UPDATE SET max_gpus = excluded.max_gpus,
+                updated_at = greatest(clock_timestamp(), quotas.updated_at)",
+    )
+    .bind(project_id)
+    .bind(sku)
+    .bind(max_gpus)
+    .execute(&mut *conn)
+    .await;
+    match done {
+        Err(error)
+            if error
+                .as_database_error()
+                .is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation) =>
+        {
+            return Err(Error::not_found("sku", sku));
+        }
+        other => other?,
+    };
+    read(conn, project_id, sku, i64::from(max_gpus)).await
+}
+
+/// Takes the quota's row lock, the first of all locks. Count after it, in a statement of its own.
+pub(crate) async fn lock(conn: &mut PgConnection, project_id: Uuid, sku: &str) -> Result<()> {
+    // A row for the lock; it stays only when the reservation does.
+    sqlx::query("INSERT INTO quotas (project_id, sku) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+        .bind(project_id)
+        .bind(sku)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query("SELECT FROM quotas WHERE project_id = $1 AND sku = $2 FOR NO KEY UPDATE")
+        .bind(project_id)
+        .bind(sku)
+        .fetch_one(conn)
+        .await?;
+    Ok(())
+}
+
+/// The quota as it is now, without a lock.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    sku: &str,
+    default_max: i64,
+) -> Result<Quota> {
+    let (max_gpus, used_gpus) = sqlx::query_as(
+        "SELECT coalesce((SELECT max_gpus FROM quotas WHERE project_id = $1 AND sku = $2)::bigint, $3),
+                coalesce((SELECT sum(gpu_count) FROM allocations
+                           WHERE project_id = $1 AND sku = $2 AND state NOT IN ('released', 'failed')), 0)",
+    )
+    .bind(project_id)
+    .bind(sku)
+    .bind(default_max)
+    .fetch_one(conn)
+    .await?;
+    Ok(Quota {
+        max_gpus,
+        used_gpus,
+    })
+}

@@ -1,0 +1,128 @@
+//! Whether a request may be placed at all: catalog, region, count, price, quota; and how a refusal reads.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::PgConnection;
+
+use super::{Policy, Request};
+use crate::catalog::{self, Sku};
+use crate::decision::sentence;
+use crate::model::Shape;
+use crate::{Error, Reason, Result, quota};
+
+/// What only the ledger's catalog knows about a request.
+pub(super) async fn check(
+    conn: &mut PgConnection,
+    policy: Policy,
+    request: &Request,
+) -> Result<Sku> {
+    let invalid = |reason, field, rule: String| Error::Invalid {
+        reason,
+        field,
+        rule,
+    };
+    let region = catalog::regions(conn, Some(&request.region_code)).await?;
+    let Some((_, enabled)) = region.first() else {
+        return Err(invalid(
+            ErrorReason::RegionUnknown,
+            "region_code",
+            "is not a region; list the regions".to_owned(),
+        ));
+    };
+    let sku = match catalog::sku(conn, &request.sku).await {
+        Err(Error::NotFound { .. }) => {
+            return Err(invalid(
+                ErrorReason::SkuUnknown,
+                "sku",
+                "is not a SKU; list the SKUs".to_owned(),
+            ));
+        }
+        other => other?,
+    };
+    if let Some(shape) = request
+        .capacity_shape
+        .filter(|shape| *shape != sku.capacity_shape)
+    {
+        let rule = format!(
+            "must be {} for {}, not {shape}",
+            sku.capacity_shape, sku.code
+        );
+        return Err(invalid(ErrorReason::FieldInvalid, "capacity_shape", rule));
+    }
+    if sku.capacity_shape == Shape::Baremetal && !policy.whole_nodes {
+        return Err(invalid(
+            ErrorReason::FieldInvalid,
+            "sku",
+            "is sold as whole nodes, which cannot be launched yet".to_owned(),
+        ));
+    }
+    let allowed = |count: &i32| u32::try_from(*count).is_ok_and(|count| count == request.gpu_count);
+    if !sku.allowed_gpu_counts.iter().any(allowed) {
+        let counts: Vec<String> = sku
+            .allowed_gpu_counts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        return Err(invalid(
+            ErrorReason::GpuCountNotAllowed,
+            "gpu_count",
+            format!("must be one of {}", counts.join(", ")),
+        ));
+    }
+    if sku.price.is_none() {
+        // Sold without a price it could not be billed (P3).
+        return Err(invalid(
+            ErrorReason::StateConflict,
+            "sku",
+            "has no price yet and is not sold".to_owned(),
+        ));
+    }
+    if !enabled {
+        return Err(refused(
+            ErrorReason::RegionDisabled,
+            sentence(ErrorReason::RegionDisabled),
+            Vec::new(),
+        ));
+    }
+    Ok(sku)
+}
+
+pub(super) fn check_quota(request: &Request, quota: quota::Quota) -> Result<()> {
+    let asked = i64::from(request.gpu_count);
+    if quota.used_gpus + asked <= quota.max_gpus {
+        return Ok(());
+    }
+    let message = format!(
+        "The project may hold {} GPU of {} and holds {}; release some or ask for a higher quota.",
+        quota.max_gpus, request.sku, quota.used_gpus
+    );
+    Err(refused(ErrorReason::Quota, &message, Vec::new()))
+}
+
+/// The refusal of a request that fits nowhere: one cause leads by its name, several are `NO_CAPACITY` with all
+/// of them as details; fragmentation always leads, since it says that waiting for one node helps.
+pub(super) fn refusal(causes: Vec<Reason>) -> Error {
+    let fragmented = causes
+        .iter()
+        .find(|cause| cause.reason == ErrorReason::Fragmented);
+    let leading = fragmented.or(if causes.len() == 1 {
+        causes.first()
+    } else {
+        None
+    });
+    let reason = leading.map_or(ErrorReason::NoCapacity, |cause| cause.reason);
+    let message = leading.map_or(sentence(ErrorReason::NoCapacity).to_owned(), |cause| {
+        cause.message.clone()
+    });
+    Error::Refused {
+        reason,
+        message,
+        causes,
+    }
+}
+
+fn refused(reason: ErrorReason, message: &str, causes: Vec<Reason>) -> Error {
+    Error::Refused {
+        reason,
+        message: message.to_owned(),
+        causes,
+    }
+}

@@ -1,0 +1,132 @@
+//! Taking a whole node: one exclusive claim, and the node's mode under its lock (B-21, B-32).
+use std::time::{Duration, Instant};
+
+use gpuaas_kit::id::IdGen;
+use sqlx::types::Json;
+use sqlx::{Acquire as _, PgConnection};
+use uuid::Uuid;
+
+use super::admit::refusal;
+use super::place::{bound, lock_node, unbound};
+use super::{Explanation, Policy, Request, constraints, count};
+use crate::availability::decision_request;
+use crate::catalog::Sku;
+use crate::decision::{self, Rules, judge_whole};
+use crate::model::{Bindings, Snapshot};
+use crate::{Error, Result, candidates, nodes};
+
+/// Takes a node that is empty, ready and proven clean, and returns it locked.
+pub(super) async fn take(
+    conn: &mut PgConnection,
+    policy: Policy,
+    until: Instant,
+    request: &Request,
+    sku: &Sku,
+) -> Result<Uuid> {
+    let asked = decision_request(sku, request.gpu_count);
+    loop {
+        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
+        let (fit, reasons) = judge_whole(&rules, &asked, &nodes);
+        if fit.is_empty() {
+            return Err(refusal(reasons));
+        }
+        for node_id in &fit {
+            if try_node(conn, policy, &asked, request, *node_id, None).await? {
+                return Ok(*node_id);
+            }
+        }
+        for node_id in &fit {
+            let Some(wait) = bound(policy, until) else {
+                break;
+            };
+            if try_node(conn, policy, &asked, request, *node_id, Some(wait)).await? {
+                return Ok(*node_id);
+            }
+        }
+        if Instant::now() >= until {
+            return Err(Error::Busy { nodes: fit.len() });
+        }
+    }
+}
+
+/// Locks a node within a savepoint and decides again about it alone; false when it was lost or stayed busy.
+async fn try_node(
+    conn: &mut PgConnection,
+    policy: Policy,
+    asked: &decision::Request,
+    request: &Request,
+    node_id: Uuid,
+    wait: Option<Duration>,
+) -> Result<bool> {
+    let mut savepoint = conn.begin().await?;
+    if lock_node(&mut savepoint, node_id, wait).await? {
+        let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
+        let found =
+            candidates::load_whole(&mut savepoint, &request.region_code, Some(node_id)).await?;
+        if !judge_whole(&rules, asked, &found).0.is_empty() {
+            unbound(&mut savepoint, wait).await?;
+            savepoint.commit().await?;
+            return Ok(true);
+        }
+    }
+    savepoint.rollback().await?;
+    Ok(false)
+}
+
+/// Makes the locked node a bare-metal one and claims it as a whole. Its slots stay as they are until the host is
+/// touched: nothing but the mode keeps slices away, and the claim's foreign key keeps the mode.
+pub(super) async fn claim(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    allocation_id: Uuid,
+    sku: &Sku,
+    node_id: Uuid,
+) -> Result<()> {
+    sqlx::query(
+        "UPDATE nodes SET mode = 'baremetal', intended_mode = coalesce(intended_mode, mode), generation = generation + 1,
+                updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+    )
+    .bind(node_id)
+    .execute(&mut *conn)
+    .await?;
+    let host = nodes::get(conn, node_id).await?;
+    let snapshot = Snapshot {
+        profile: sku.profile.clone(),
+        price: sku.price.clone(),
+        bindings: Bindings::default(),
+        instance_id: host.instance_id,
+        agent_address: host.agent_address.clone(),
+        hostname: host.hostname.clone(),
+    };
+    sqlx::query(
+        "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot)
+         VALUES ($1, $2, $3, 'node_exclusive', $4, $5, 'reserved', $6)",
+    )
+    .bind(ids.next())
+    .bind(allocation_id)
+    .bind(&sku.code)
+    .bind(node_id)
+    .bind(host.generation)
+    .bind(Json(&snapshot))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Where a request for a whole node would fit now.
+pub(super) async fn explain(
+    conn: &mut PgConnection,
+    rules: &Rules,
+    request: &Request,
+    sku: &Sku,
+) -> Result<Explanation> {
+    let asked = decision_request(sku, request.gpu_count);
+    let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
+    let (fit, removed) = judge_whole(rules, &asked, &nodes);
+    Ok(Explanation {
+        nodes: count(nodes.len()),
+        nodes_fit: count(fit.len()),
+        removed,
+    })
+}

@@ -1,0 +1,295 @@
+//! Slots: reading, the operator's intent, and the moves between statuses.
+use jiff_sqlx::Timestamp;
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::model::{EvidenceKind, Slot, SlotEvidence, SlotStatus};
+use crate::outbox::{self, NewEvent};
+use crate::{Error, Outcome, Result, lock};
+
+pub use crate::approval::{Definition, approve, missing};
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT s.id, s.node_id, s.slot_index, s.class, s.status, s.generation, s.clean_generation,
+                    s.admin_state = 'disabled' AS disabled, s.health_state, s.health_detail, s.updated_at,
+                    s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind,
+                    s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
+                    s.fabric_claim_mode, s.destructive_wipe_policy,
+                    (SELECT c.allocation_id FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS allocation_id,
+                    (SELECT e.kind || ': ' || e.method FROM clean_evidence e
+                      WHERE e.slot_id = s.id AND e.generation = s.clean_generation) AS clean_evidence
+               FROM slots s ",
+            $tail
+        )
+    };
+}
+
+/// The slots of a node by index.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Slot>> {
+    Ok(
+        sqlx::query_as(select!("WHERE s.node_id = $1 ORDER BY s.slot_index"))
+            .bind(node_id)
+            .fetch_all(conn)
+            .await?,
+    )
+}
+
+/// One slot of a node.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn get(conn: &mut PgConnection, node_id: Uuid, slot_id: Uuid) -> Result<Slot> {
+    sqlx::query_as(select!("WHERE s.node_id = $1 AND s.id = $2"))
+        .bind(node_id)
+        .bind(slot_id)
+        .fetch_optional(conn)
+        .await?
+        .ok_or_else(|| Error::not_found("slot", slot_id))
+}
+
+/// The slots an allocation holds, by index.
+pub(crate) async fn held_by(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Slot>> {
+    let rows = sqlx::query_as(select!(
+        "WHERE s.id IN (SELECT slot_id FROM claims WHERE allocation_id = $1 AND state <> 'released') ORDER BY s.slot_index"
+    ))
+    .bind(allocation_id)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// The slot under its row lock, node first.
+pub(crate) async fn lock_one(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_id: Uuid,
+) -> Result<Slot> {
+    lock::node(conn, node_id).await?;
+    sqlx::query_scalar::<_, Uuid>(
+        "SELECT id FROM slots WHERE id = $1 AND node_id = $2 FOR NO KEY UPDATE",
+    )
+    .bind(slot_id)
+    .bind(node_id)
+    .fetch_optional(&mut *conn)
+    .await?;
+    get(conn, node_id, slot_id).await
+}
+
+/// The slot with this index, if there is one, under its row lock; the node is locked already.
+pub(crate) async fn lock_at(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_index: i32,
+) -> Result<Option<Slot>> {
+    let row = sqlx::query_as(select!(
+        "WHERE s.node_id = $1 AND s.slot_index = $2 FOR NO KEY UPDATE OF s"
+    ))
+    .bind(node_id)
+    .bind(slot_index)
+    .fetch_optional(conn)
+    .await?;
+    Ok(row)
+}
+
+/// Takes a slot out of sale or puts it back. A free slot follows at once, a held one after its cleanup.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
+pub async fn set_admin_state(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_id: Uuid,
+    disabled: bool,
+    reason: &str,
+) -> Result<Slot> {
+    let slot = lock_one(conn, node_id, slot_id).await?;
+    if slot.status == SlotStatus::Retired {
+        return Err(Error::Conflict {
+            what: "slot",
+            id: slot_id,
+            state: slot.status.to_string(),
+        });
+    }
+    if slot.disabled != disabled {
+        sqlx::query(
+            "UPDATE slots SET admin_state = $2, admin_reason = $3, revision = revision + 1,
+                    updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+        )
+        .bind(slot_id)
+        .bind(if disabled { "disabled" } else { "enabled" })
+        .bind(reason)
+        .execute(&mut *conn)
+        .await?;
+    }
+    if disabled {
+        let _ = transition(
+            conn,
+            &[slot_id],
+            &[SlotStatus::Available],
+            SlotStatus::Disabled,
+            false,
+        )
+        .await?;
+    } else if slot.clean_generation == Some(slot.generation) {
+        let _ = transition(
+            conn,
+            &[slot_id],
+            &[SlotStatus::Disabled],
+            SlotStatus::Available,
+            false,
+        )
+        .await?;
+    }
+    get(conn, node_id, slot_id).await
+}
+
+/// A slot after a move.
+#[derive(Debug, sqlx::FromRow)]
+struct Moved {
+    id: Uuid,
+    node_id: Uuid,
+    slot_index: i32,
+    class: String,
+    generation: i64,
+    revision: i64,
+    updated_at: Timestamp,
+    health_detail: String,
+}
+
+/// Moves those of the locked slots that are in one of `from`; `raise` raises the generation.
+pub(crate) async fn transition(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    from: &[SlotStatus],
+    to: SlotStatus,
+    raise: bool,
+) -> Result<Outcome> {
+    let from: Vec<&str> = from.iter().map(|status| status.as_str()).collect();
+    let moved: Vec<Moved> = sqlx::query_as(
+        "UPDATE slots SET status = $3, generation = generation + $4, revision = revision + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = ANY ($1) AND status = ANY ($2)
+          RETURNING id, node_id, slot_index, class, generation, revision, updated_at, health_detail",
+    )
+    .bind(ids)
+    .bind(from)
+    .bind(to.as_str())
+    .bind(i64::from(raise))
+    .fetch_all(&mut *conn)
+    .await?;
+    announce(conn, to, moved).await
+}
+
+/// Moves those of the locked slots that are in one of `from` to `cleanup_blocked`, health `failed` (INC-13, INC-14).
+pub(crate) async fn block(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    from: &[SlotStatus],
+    detail: &str,
+) -> Result<Outcome> {
+    let from: Vec<&str> = from.iter().map(|status| status.as_str()).collect();
+    let moved: Vec<Moved> = sqlx::query_as(
+        "UPDATE slots SET status = 'cleanup_blocked', cleanup_health = 'failed', health_detail = $3,
+                revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = ANY ($1) AND status = ANY ($2)
+          RETURNING id, node_id, slot_index, class, generation, revision, updated_at, health_detail",
+    )
+    .bind(ids)
+    .bind(from)
+    .bind(detail)
+    .fetch_all(&mut *conn)
+    .await?;
+    announce(conn, SlotStatus::CleanupBlocked, moved).await
+}
+
+/// Records the proof and puts the slot back on sale, out of it by the operator's intent, or away for good when
+/// its device was destroyed. The slot is `cleanup`, `reserved` or `disabled`, and no live claim is left on it.
+pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) -> Result<()> {
+    sqlx::query("INSERT INTO clean_evidence (slot_id, generation, kind, method, detail) VALUES ($1, $2, $3, $4, $5)")
+        .bind(proof.slot_id)
+        .bind(proof.generation)
+        .bind(proof.kind.as_str())
+        .bind(&proof.method)
+        .bind(&proof.detail)
+        .execute(&mut *conn)
+        .await?;
+    if proof.kind == EvidenceKind::Destroyed {
+        let _ = transition(
+            conn,
+            &[proof.slot_id],
+            &[SlotStatus::Cleanup],
+            SlotStatus::Retired,
+            false,
+        )
+        .await?;
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE slots SET clean_generation = generation, cleanup_health = 'healthy', health_detail = '',
+                revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(proof.slot_id)
+    .execute(&mut *conn)
+    .await?;
+    let back = [
+        SlotStatus::Cleanup,
+        SlotStatus::Reserved,
+        SlotStatus::Disabled,
+    ];
+    let _ = transition(conn, &[proof.slot_id], &back, SlotStatus::Available, false).await?;
+    let wanted_out: bool =
+        sqlx::query_scalar("SELECT admin_state = 'disabled' FROM slots WHERE id = $1")
+            .bind(proof.slot_id)
+            .fetch_one(&mut *conn)
+            .await?;
+    if wanted_out {
+        let _ = transition(
+            conn,
+            &[proof.slot_id],
+            &[SlotStatus::Available],
+            SlotStatus::Disabled,
+            false,
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Writes the events of statuses that others act on.
+async fn announce(conn: &mut PgConnection, to: SlotStatus, moved: Vec<Moved>) -> Result<Outcome> {
+    let told = matches!(
+        to,
+        SlotStatus::Available
+            | SlotStatus::CleanupBlocked
+            | SlotStatus::Disabled
+            | SlotStatus::Retired
+    );
+    let outcome = if moved.is_empty() {
+        Outcome::Unchanged
+    } else {
+        Outcome::Changed
+    };
+    for slot in moved.into_iter().filter(|_| told) {
+        let event = NewEvent {
+            kind: &format!("slot.{to}"),
+            aggregate_id: slot.id,
+            revision: slot.revision,
+            at: slot.updated_at,
+            project_id: None,
+            data: json!({
+                "node_id": slot.node_id, "slot_index": slot.slot_index, "slot_class": slot.class,
+                "generation": slot.generation.to_string(), "detail": slot.health_detail,
+            }),
+            traceparent: "",
+        };
+        outbox::append(conn, event).await?;
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,29 @@
+//! The end of rows that nobody needs any more, in bounded batches, so that no transaction holds much for long.
+use sqlx::PgPool;
+
+use crate::Result;
+
+/// Rows of one transaction.
+const BATCH: i32 = 1000;
+/// Transactions of one run: what is left over waits for the next.
+const BATCHES: u32 = 100;
+
+/// Removes events that are older than 90 days and have their position, and returns how many. The database itself
+/// keeps younger ones, those without position and the latest, whoever asks.
+///
+/// # Errors
+/// Those of the database.
+pub async fn outbox(pool: &PgPool) -> Result<u64> {
+    let mut total = 0;
+    for _ in 0..BATCHES {
+        let gone: i64 = sqlx::query_scalar("SELECT sweep_outbox($1)")
+            .bind(BATCH)
+            .fetch_one(pool)
+            .await?;
+        total += gone.unsigned_abs();
+        if gone < i64::from(BATCH) {
+            break;
+        }
+    }
+    Ok(total)
+}

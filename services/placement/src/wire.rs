@@ -1,0 +1,141 @@
+//! The ledger's values as proto messages and back, for the services that share them.
+use gpuaas_proto::google::r#type::Money;
+use gpuaas_proto::gpuaas::common::v1 as common;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
+
+use crate::model::{Bindings, Health, Image, Price, Shape, SlotStatus};
+
+impl From<Bindings> for common::SlotBindings {
+    fn from(bindings: Bindings) -> Self {
+        Self {
+            gpu_pci_address: bindings.gpu_pci_address,
+            gpu_module_id: bindings.gpu_module_id.and_then(|n| u32::try_from(n).ok()),
+            numa_node: bindings.numa_node.and_then(|n| u32::try_from(n).ok()),
+            nvme_device: bindings.nvme_device,
+            storage_identity_kind: bindings.storage_identity_kind,
+            management_mac: bindings.management_mac,
+            private_ip: bindings.private_ip,
+            fabric_device: bindings.fabric_device,
+            fabric_vf_pci_address: bindings.fabric_vf_pci_address,
+            fabric_claim_mode: bindings.fabric_claim_mode,
+            destructive_wipe_policy: bindings.destructive_wipe_policy,
+            nvme_bytes: u64::try_from(bindings.nvme_bytes).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<common::SlotBindings> for Bindings {
+    fn from(wire: common::SlotBindings) -> Self {
+        Self {
+            gpu_pci_address: wire.gpu_pci_address,
+            gpu_module_id: wire.gpu_module_id.and_then(|n| i32::try_from(n).ok()),
+            numa_node: wire.numa_node.and_then(|n| i32::try_from(n).ok()),
+            nvme_device: wire.nvme_device,
+            storage_identity_kind: wire.storage_identity_kind,
+            nvme_bytes: i64::try_from(wire.nvme_bytes).unwrap_or(i64::MAX),
+            management_mac: wire.management_mac.to_ascii_lowercase(),
+            private_ip: wire.private_ip,
+            fabric_device: wire.fabric_device,
+            fabric_vf_pci_address: wire.fabric_vf_pci_address,
+            fabric_claim_mode: wire.fabric_claim_mode,
+            destructive_wipe_policy: wire.destructive_wipe_policy,
+        }
+    }
+}
+
+impl From<SlotStatus> for common::SlotStatus {
+    fn from(status: SlotStatus) -> Self {
+        match status {
+            SlotStatus::Available => Self::Available,
+            SlotStatus::Reserved => Self::Reserved,
+            SlotStatus::Provisioning => Self::Provisioning,
+            SlotStatus::Active => Self::Active,
+            SlotStatus::Releasing => Self::Releasing,
+            SlotStatus::Cleanup => Self::Cleanup,
+            SlotStatus::CleanupBlocked => Self::CleanupBlocked,
+            SlotStatus::Disabled => Self::Disabled,
+            SlotStatus::Retired => Self::Retired,
+        }
+    }
+}
+
+impl From<Health> for common::HealthState {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Healthy => Self::Healthy,
+            Health::Unknown => Self::Unknown,
+            Health::Degraded => Self::Degraded,
+            Health::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<common::HealthState> for Health {
+    fn from(wire: common::HealthState) -> Self {
+        match wire {
+            common::HealthState::Healthy => Self::Healthy,
+            common::HealthState::Unknown | common::HealthState::Unspecified => Self::Unknown,
+            common::HealthState::Degraded => Self::Degraded,
+            common::HealthState::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<Shape> for common::CapacityShape {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::GpuSlice => Self::GpuSlice,
+            Shape::Baremetal => Self::Baremetal,
+        }
+    }
+}
+
+impl Shape {
+    /// The wire's value; `None` when it was left out.
+    #[must_use]
+    pub fn from_wire(wire: common::CapacityShape) -> Option<Self> {
+        match wire {
+            common::CapacityShape::Unspecified => None,
+            common::CapacityShape::GpuSlice => Some(Self::GpuSlice),
+            common::CapacityShape::Baremetal => Some(Self::Baremetal),
+        }
+    }
+}
+
+impl From<scheduler::Image> for Image {
+    fn from(wire: scheduler::Image) -> Self {
+        Self {
+            slug: wire.slug,
+            digest: wire.digest,
+            source_uri: wire.source_uri,
+            driver_strategy: wire.driver_strategy,
+            size_bytes: wire.size_bytes,
+            boot_timeout_seconds: wire.boot_timeout_seconds,
+        }
+    }
+}
+
+/// Nano-units in one unit of a currency.
+const NANOS: i64 = 1_000_000_000;
+
+impl Price {
+    /// The price per GPU-hour as money.
+    #[must_use]
+    pub fn money(&self) -> Money {
+        Money {
+            currency_code: self.currency.clone(),
+            units: self.nanos_per_gpu_hour / NANOS,
+            // the remainder is below a billion
+            nanos: i32::try_from(self.nanos_per_gpu_hour % NANOS).unwrap_or_default(),
+        }
+    }
+}
+
+/// Money as nano-units; `None` when it is negative, malformed or out of range.
+#[must_use]
+pub fn nanos_of(money: &Money) -> Option<i64> {
+    let nanos = i64::from(money.nanos);
+    let fits = money.units >= 0 && (0..NANOS).contains(&nanos);
+    fits.then(|| money.units.checked_mul(NANOS)?.checked_add(nanos))
+        .flatten()
+}

@@ -1,0 +1,72 @@
+//! Rows of durable work: starting a workflow in the transaction that needs it, and ending one that another
+//! workflow takes over from. Running them is the allocation service's business.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Redis topic that wakes workflow runners. Notified after commit, never the record (P8).
+pub const TOPIC: &str = "workflows";
+
+/// Seconds a provision workflow may take in all (C-29, INC-22).
+pub const PROVISION_WINDOW_SECONDS: i64 = 30 * 60;
+/// Seconds a release workflow may take before it says so; it goes on until the host is proven clean.
+pub const RELEASE_WINDOW_SECONDS: i64 = 30 * 60;
+/// Seconds a slot repair may take in all.
+pub const REPAIR_WINDOW_SECONDS: i64 = 30 * 60;
+/// Seconds the removal of residue may take in all.
+pub const DISCARD_WINDOW_SECONDS: i64 = 10 * 60;
+
+/// Seconds a stop, start or reboot may take in all.
+pub const POWER_WINDOW_SECONDS: i64 = 15 * 60;
+
+/// Starts a workflow of `kind` (`provision`, `release`, `repair`, `discard`, `stop`, `start` or `reboot`) and returns its id.
+///
+/// Call it inside the transaction whose ledger change needs the work; notify [`TOPIC`] after the commit.
+///
+/// # Errors
+/// A unique violation when another workflow still works on the same allocation or slot.
+pub async fn enqueue(
+    conn: &mut PgConnection,
+    kind: &str,
+    allocation_id: Option<Uuid>,
+    slot_id: Option<Uuid>,
+    deadline_seconds: i64,
+    traceparent: &str,
+    request_id: &str,
+) -> sqlx::Result<Uuid> {
+    let id = Uuid::now_v7();
+    sqlx::query(
+        "INSERT INTO workflows (id, kind, allocation_id, slot_id, deadline_at, traceparent, request_id)
+         VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5), $6, $7)",
+    )
+    .bind(id)
+    .bind(kind)
+    .bind(allocation_id)
+    .bind(slot_id)
+    .bind(deadline_seconds as f64)
+    .bind(traceparent)
+    .bind(request_id)
+    .execute(conn)
+    .await?;
+    Ok(id)
+}
+
+/// Ends every running workflow on the allocation as a whole: a release takes over from a provision
+/// (`provisioning → releasing`). Raising the epoch makes the old runner's next write change no row.
+///
+/// Returns the ids of the workflows that were ended.
+///
+/// # Errors
+/// Those of the database.
+pub async fn cancel(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar(
+        "UPDATE workflows
+            SET state = 'cancelled', ended_at = clock_timestamp(), lease_epoch = nextval('workflow_epochs'),
+                lease_expires_at = NULL
+          WHERE allocation_id = $1 AND slot_id IS NULL AND state = 'running'
+          RETURNING id",
+    )
+    .bind(allocation_id)
+    .fetch_all(conn)
+    .await
+}

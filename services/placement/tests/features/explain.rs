@@ -1,0 +1,145 @@
+//! Where a request would fit, and what removes the other nodes, with numbers.
+use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::{Error, availability};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::world::{H200, POLICY, REGION, World, h200_slot, lab_spec};
+
+/// A GPU node whose board sells pairs and halves, with so many slots.
+async fn gpu_node(world: &World, slots: i32) -> Uuid {
+    let node = world
+        .node(NodeSpec {
+            lab: false,
+            hugepages_1g_free: 1000,
+            legal_groups: vec![
+                vec![1, 2],
+                vec![3, 4],
+                vec![5, 6],
+                vec![7, 8],
+                vec![1, 2, 3, 4],
+                vec![5, 6, 7, 8],
+            ],
+            ..lab_spec()
+        })
+        .await;
+    world
+        .approve(node, &(0..slots).map(h200_slot).collect::<Vec<_>>())
+        .await;
+    node
+}
+
+fn four(world: &World) -> Request {
+    Request {
+        sku: H200.into(),
+        ..world.request(4)
+    }
+}
+
+#[tokio::test]
+async fn b_57_fragments_are_told_with_their_numbers() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        gpu_node(&world, 3).await;
+    }
+    let expected = "6 GPUs free on 2 nodes, none has 4 in one legal group.";
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let rows = availability::list(&mut conn, Some(REGION), Some(H200))
+        .await
+        .expect("availability");
+    let row = rows.iter().find(|row| row.gpu_count == 4).expect("four");
+    assert_eq!(row.fits, 0);
+    assert_eq!(row.reasons[0].message, expected);
+
+    let error = gpuaas_kit::Error::from(world.reserve(&four(&world)).await.expect_err("fragments"));
+    assert_eq!(error.reason(), ErrorReason::Fragmented);
+    assert_eq!(error.message(), expected);
+    assert_eq!(error.metadata()["FRAGMENTED.gpus"], "6");
+    assert_eq!(error.metadata()["FRAGMENTED.nodes"], "2");
+    assert_eq!(error.metadata()["FRAGMENTED.message"], expected);
+}
+
+#[tokio::test]
+async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
+    let world = World::new().await;
+    let good = gpu_node(&world, 8).await;
+    gpu_node(&world, 3).await;
+    let drained = gpu_node(&world, 8).await;
+    let poor = gpu_node(&world, 8).await;
+    world
+        .run(&format!(
+            "UPDATE nodes SET admin_state = 'draining' WHERE id = '{drained}';
+             UPDATE nodes SET hugepages_1g_free = 1 WHERE id = '{poor}'"
+        ))
+        .await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let found = reserve::validate(&mut conn, POLICY, &four(&world))
+        .await
+        .expect("fits once");
+    assert_eq!((found.nodes, found.nodes_fit), (4, 1));
+    let removed: Vec<(ErrorReason, u32, u32)> = found
+        .removed
+        .iter()
+        .map(|cause| (cause.reason, cause.nodes, cause.gpus))
+        .collect();
+    assert_eq!(
+        removed,
+        [
+            (ErrorReason::Fragmented, 1, 3),
+            (ErrorReason::HugepagesMissing, 1, 8),
+            (ErrorReason::NodeDraining, 1, 8)
+        ]
+    );
+    // node by node, for operators: the one that fits first, with its slots and its score
+    let (again, nodes) = reserve::explain_nodes(&mut conn, POLICY, &four(&world), 10)
+        .await
+        .expect("nodes");
+    assert_eq!(again, found);
+    assert_eq!((nodes.len(), nodes[0].node_id), (4, good));
+    let choice = nodes[0].outcome.as_ref().expect("fits");
+    assert_eq!(choice.score.indexes, [0, 1, 2, 3]);
+    assert_eq!(choice.score.parts()[0], ("numa_nodes", 1));
+    let why = nodes
+        .iter()
+        .find(|node| node.node_id == poor)
+        .expect("listed")
+        .outcome
+        .as_ref()
+        .expect_err("out");
+    assert_eq!(why[0].reason, ErrorReason::HugepagesMissing);
+    assert_eq!(
+        reserve::explain_nodes(&mut conn, POLICY, &four(&world), 2)
+            .await
+            .expect("nodes")
+            .1
+            .len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn what_fits_nowhere_is_explained_and_not_refused() {
+    let world = World::new().await;
+    gpu_node(&world, 3).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let found = reserve::explain(&mut conn, POLICY, &four(&world))
+        .await
+        .expect("explained");
+    assert_eq!((found.nodes, found.nodes_fit), (1, 0));
+    assert_eq!(
+        found.removed[0].message,
+        "3 GPUs free on 1 node, which does not have 4 in one legal group."
+    );
+    let bad = Request {
+        gpu_count: 3,
+        ..four(&world)
+    };
+    assert!(matches!(
+        reserve::explain(&mut conn, POLICY, &bad).await,
+        Err(Error::Invalid {
+            reason: ErrorReason::GpuCountNotAllowed,
+            ..
+        })
+    ));
+}

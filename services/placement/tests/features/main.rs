@@ -1,0 +1,15 @@
+//! What placement offers beyond one slice: whole nodes, batches, constraints, the operator's hand, explanations.
+mod batch;
+mod busy;
+mod constraints;
+mod explain;
+mod operators;
+mod policy;
+mod sweep;
+mod whole;
+#[path = "../ledger/world.rs"]
+#[expect(
+    dead_code,
+    reason = "the world of all ledger tests; these use a part of it"
+)]
+mod world;

@@ -1,0 +1,224 @@
+//! Laws of the placement policy, over fleets that a generator makes up.
+use std::collections::BTreeSet;
+
+use gpuaas_placement::decision::{
+    CandidateNode, CandidateSlot, Filling, Request, Rules, decide_by,
+};
+use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+/// Boards differ: what is legal is what the host reports, not what this test believes.
+const BOARDS: [&[&[u32]]; 3] = [
+    &[
+        &[0, 1],
+        &[2, 3],
+        &[4, 5],
+        &[6, 7],
+        &[0, 1, 2, 3],
+        &[4, 5, 6, 7],
+        &[0, 1, 2, 3, 4, 5, 6, 7],
+    ],
+    &[
+        &[0, 2],
+        &[1, 3],
+        &[4, 6],
+        &[5, 7],
+        &[0, 1, 2, 3],
+        &[4, 5, 6, 7],
+        &[0, 1, 2, 3, 4, 5, 6, 7],
+    ],
+    &[&[0, 1], &[2, 3], &[0, 1, 2, 3]],
+];
+
+fn node(id: u128, board: usize, held: u8) -> CandidateNode {
+    let slot = |index: u32| {
+        let taken = held & (1 << index) != 0;
+        CandidateSlot {
+            id: Uuid::from_u128(id << 8 | u128::from(index)),
+            index: index.cast_signed(),
+            class: SlotClass::H200Sxm,
+            status: if taken {
+                SlotStatus::Active
+            } else {
+                SlotStatus::Available
+            },
+            health: Health::Healthy,
+            held: taken,
+            complete: true,
+            module_id: Some(index),
+            numa_node: Some((index / 4).cast_signed()),
+            fabric_device: String::new(),
+            own_fabric_vf: true,
+        }
+    };
+    CandidateNode {
+        id: Uuid::from_u128(id),
+        enabled: true,
+        schedulable: true,
+        hugepages_1g_free: 10_000,
+        max_vms: 0,
+        live_vms: held.count_ones(),
+        exclusively_held: false,
+        has_image: false,
+        legal_groups: BOARDS[board].iter().map(|group| group.to_vec()).collect(),
+        slots: (0..8).map(slot).collect(),
+    }
+}
+
+fn fleet() -> impl Strategy<Value = Vec<CandidateNode>> {
+    // a clean node is as likely as any other, or the law about it would hardly be met
+    let held = prop_oneof![Just(0u8), any::<u8>()];
+    prop::collection::vec((0..BOARDS.len(), held), 1..6).prop_map(|nodes| {
+        nodes
+            .into_iter()
+            .enumerate()
+            .map(|(number, (board, held))| node(number as u128 + 1, board, held))
+            .collect()
+    })
+}
+
+fn counts() -> impl Strategy<Value = usize> {
+    prop::sample::select(vec![1usize, 2, 4, 8])
+}
+
+fn asked(gpu_count: usize) -> Request {
+    Request {
+        gpu_count,
+        slot_class: SlotClass::H200Sxm,
+        hugepages_1g: 0,
+    }
+}
+
+fn by(filling: Filling) -> Rules {
+    Rules {
+        filling,
+        ..Rules::default()
+    }
+}
+
+/// Groups of the node, larger than the set, that are wholly free, share a GPU with the set, and so are lost to others.
+fn split(node: &CandidateNode, taken: &[Uuid]) -> u32 {
+    let free: BTreeSet<u32> = node
+        .slots
+        .iter()
+        .filter(|slot| !slot.held)
+        .filter_map(|slot| slot.module_id)
+        .collect();
+    let taken: BTreeSet<u32> = node
+        .slots
+        .iter()
+        .filter(|slot| taken.contains(&slot.id))
+        .filter_map(|slot| slot.module_id)
+        .collect();
+    node.legal_groups
+        .iter()
+        .filter(|group| group.len() > taken.len())
+        .filter(|group| {
+            group.iter().all(|id| free.contains(id)) && group.iter().any(|id| taken.contains(id))
+        })
+        .map(|group| u32::try_from(group.len()).expect("small"))
+        .sum()
+}
+
+/// Every way to place the request, found by looking at all of them: node, slots, NUMA nodes.
+fn all_fits(count: usize, nodes: &[CandidateNode]) -> Vec<(&CandidateNode, Vec<Uuid>, usize)> {
+    let mut fits = Vec::new();
+    for node in nodes {
+        let free: Vec<&CandidateSlot> = node.slots.iter().filter(|slot| !slot.held).collect();
+        let groups: Vec<Vec<u32>> = if count == 1 {
+            free.iter()
+                .filter_map(|slot| slot.module_id.map(|id| vec![id]))
+                .collect()
+        } else {
+            node.legal_groups
+                .iter()
+                .filter(|group| group.len() == count)
+                .cloned()
+                .collect()
+        };
+        for group in groups {
+            let set: Vec<&&CandidateSlot> = free
+                .iter()
+                .filter(|slot| slot.module_id.is_some_and(|id| group.contains(&id)))
+                .collect();
+            if set.len() == count {
+                let numa: BTreeSet<Option<i32>> = set.iter().map(|slot| slot.numa_node).collect();
+                fits.push((node, set.iter().map(|slot| slot.id).collect(), numa.len()));
+            }
+        }
+    }
+    fits
+}
+
+fn is_clean(node: &CandidateNode) -> bool {
+    node.slots.iter().all(|slot| !slot.held)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn b_37_the_order_of_nodes_and_slots_changes_nothing(fleet in fleet(), count in counts(), spread in any::<bool>(), turn in 0usize..8) {
+        let rules = by(if spread { Filling::Spread } else { Filling::Pack });
+        let first = decide_by(&rules, &asked(count), &fleet);
+        let mut shuffled = fleet.clone();
+        let nodes = shuffled.len();
+        shuffled.rotate_left(turn % nodes);
+        for node in &mut shuffled {
+            node.slots.rotate_left(turn);
+            node.legal_groups.reverse();
+        }
+        prop_assert_eq!(first, decide_by(&rules, &asked(count), &shuffled));
+    }
+
+    #[test]
+    fn b_36_no_legal_group_is_split_when_an_equal_fit_splits_less(fleet in fleet(), count in counts(), spread in any::<bool>()) {
+        let rules = by(if spread { Filling::Spread } else { Filling::Pack });
+        let decision = decide_by(&rules, &asked(count), &fleet);
+        let fits = all_fits(count, &fleet);
+        prop_assert_eq!(decision.choices.is_empty(), fits.is_empty());
+        if let Some(best) = decision.choices.first() {
+            let chosen = fleet.iter().find(|node| node.id == best.node_id).expect("of the fleet");
+            let lost = split(chosen, &best.slot_ids);
+            prop_assert_eq!(lost, best.score.broken_groups);
+            for (node, set, numa) in &fits {
+                // equal: as near to one NUMA node, and as little a loss for bare metal
+                let equal = *numa == best.score.numa_nodes && (spread || is_clean(node) == is_clean(chosen));
+                prop_assert!(!equal || split(node, set) >= lost, "{:?} splits less than {:?}", set, best);
+            }
+        }
+    }
+
+    #[test]
+    fn b_47_a_clean_node_is_not_taken_while_a_sliced_one_fits_as_well(fleet in fleet(), count in counts()) {
+        let decision = decide_by(&by(Filling::Pack), &asked(count), &fleet);
+        if let Some(best) = decision.choices.first() {
+            let chosen = fleet.iter().find(|node| node.id == best.node_id).expect("of the fleet");
+            let sliced_fits = all_fits(count, &fleet)
+                .iter()
+                .any(|(node, _, numa)| !is_clean(node) && *numa <= best.score.numa_nodes);
+            prop_assert!(!(is_clean(chosen) && sliced_fits), "{best:?}");
+        }
+    }
+
+    #[test]
+    fn spread_takes_the_emptiest_of_equal_fits(fleet in fleet(), count in counts()) {
+        let decision = decide_by(&by(Filling::Spread), &asked(count), &fleet);
+        if let Some(best) = decision.choices.first() {
+            for other in &decision.choices[1..] {
+                let equal = other.score.numa_nodes == best.score.numa_nodes
+                    && other.score.broken_groups == best.score.broken_groups;
+                prop_assert!(!equal || other.score.left_over <= best.score.left_over);
+            }
+        }
+    }
+
+    #[test]
+    fn b_43_rules_are_kept(fleet in fleet(), count in counts(), only in 1u128..6, avoid in 1u128..6) {
+        let rules = Rules { only: Some(Uuid::from_u128(only)), ..Rules::default() };
+        prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id == Uuid::from_u128(only)));
+        let rules = Rules { avoid: BTreeSet::from([Uuid::from_u128(avoid)]), ..Rules::default() };
+        prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id != Uuid::from_u128(avoid)));
+    }
+}

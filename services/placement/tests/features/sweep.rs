@@ -1,0 +1,123 @@
+//! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
+use gpuaas_kit::idempotency;
+use gpuaas_placement::{events, stamper, sweep};
+
+use crate::world::World;
+
+#[tokio::test]
+async fn events_older_than_ninety_days_go_and_what_stays_has_no_gap() {
+    let (world, _) = World::with_lab_slots(3).await;
+    for _ in 0..2 {
+        world.reserved(1).await;
+    }
+    stamper::run_once(&world.allocation).await.expect("stamped");
+    let count = world.number("SELECT count(*) FROM outbox").await;
+    let age = |from: i64, to: i64, days: i64| {
+        format!(
+            "ALTER TABLE outbox DISABLE TRIGGER outbox_guard;
+             UPDATE outbox SET at = clock_timestamp() - interval '{days} days' WHERE position BETWEEN {from} AND {to};
+             ALTER TABLE outbox ENABLE TRIGGER outbox_guard"
+        )
+    };
+    assert_eq!(sweep::outbox(&world.allocation).await.expect("sweep"), 0);
+    world.run(&age(1, 1, 89)).await;
+    assert_eq!(sweep::outbox(&world.allocation).await.expect("sweep"), 0);
+    // an old one behind a young one stays: readers go on from the first that is kept
+    world.run(&age(1, 1, 91)).await;
+    world.run(&age(3, 3, 91)).await;
+    assert_eq!(sweep::outbox(&world.allocation).await.expect("sweep"), 1);
+    let mut conn = world.allocation.acquire().await.expect("connection");
+    let (kept, head) = events::read(&mut conn, 0, 100).await.expect("events");
+    let positions: Vec<i64> = kept.iter().map(|event| event.position).collect();
+    assert_eq!(positions, (2..=count).collect::<Vec<_>>());
+    assert_eq!(head, count);
+    // the last one stays, however old
+    world.run(&age(1, count, 400)).await;
+    sweep::outbox(&world.allocation).await.expect("sweep");
+    assert_eq!(
+        world.number("SELECT min(position) FROM outbox").await,
+        count
+    );
+    // not stamped: nobody has read it yet
+    world.reserved(1).await;
+    world
+        .run(
+            "ALTER TABLE outbox DISABLE TRIGGER outbox_guard;
+              UPDATE outbox SET at = clock_timestamp() - interval '400 days';
+              ALTER TABLE outbox ENABLE TRIGGER outbox_guard",
+        )
+        .await;
+    let waiting = world
+        .number("SELECT count(*) FROM outbox WHERE position IS NULL")
+        .await;
+    assert!(waiting > 0);
+    sweep::outbox(&world.allocation).await.expect("sweep");
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM outbox WHERE position IS NULL")
+            .await,
+        waiting
+    );
+}
+
+#[tokio::test]
+async fn p4_keys_are_kept_seven_days() {
+    let (world, _) = World::with_lab_slots(3).await;
+    let (old, young) = (world.request(1), world.request(1));
+    for request in [&old, &young] {
+        world.reserve(request).await.expect("reserved");
+    }
+    for (key, days) in [(&old.idempotency_key, 8), (&young.idempotency_key, 6)] {
+        world
+            .run(&format!(
+                "UPDATE idempotency SET created_at = clock_timestamp() - interval '{days} days' WHERE key = '{key}'"
+            ))
+            .await;
+    }
+    assert_eq!(
+        idempotency::sweep(&world.allocation).await.expect("sweep"),
+        1
+    );
+    assert_eq!(
+        idempotency::sweep(&world.scheduler).await.expect("sweep"),
+        0
+    );
+    assert!(world.reserve(&young).await.expect("answered").replayed);
+    // what is forgotten may be said anew
+    let again = gpuaas_placement::reserve::Request {
+        name: "again".into(),
+        ..old
+    };
+    assert!(!world.reserve(&again).await.expect("reserved").replayed);
+}
+
+#[tokio::test]
+async fn a_sweep_takes_more_than_one_batch() {
+    let world = World::new().await;
+    world
+        .run("INSERT INTO idempotency (principal, method, key, request_hash, resource_id, created_at)
+              SELECT 'user:a', 'M', n::text, sha256(n::text::bytea), 'r', clock_timestamp() - interval '8 days'
+                FROM generate_series(1, 2500) AS n")
+        .await;
+    assert_eq!(
+        idempotency::sweep(&world.scheduler).await.expect("sweep"),
+        2500
+    );
+    assert_eq!(world.number("SELECT count(*) FROM idempotency").await, 0);
+}
+
+#[tokio::test]
+async fn only_the_role_of_the_log_may_sweep_it() {
+    let world = World::new().await;
+    let error = sqlx::query("SELECT sweep_outbox(1)")
+        .execute(&world.scheduler)
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .as_deref(),
+        Some("42501")
+    );
+}

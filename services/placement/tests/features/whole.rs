@@ -1,0 +1,325 @@
+//! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
+use futures::future::join_all;
+use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
+use gpuaas_placement::nodes::{self, NodeSpec};
+use gpuaas_placement::provision::{self, HostState};
+use gpuaas_placement::reserve::{self, Policy, Request};
+use gpuaas_placement::{Error, Result, claims, release};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{H200, POLICY, World, access, h200_sku, h200_slot, lab_spec, price};
+
+const NODE_SKU: &str = "h200-sxm-node";
+const WITH_EXECUTOR: Policy = Policy {
+    whole_nodes: true,
+    ..POLICY
+};
+
+/// A world that sells whole nodes, with so many of them, empty and in mode slice.
+async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
+    let world = World::new().await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let sku = Sku {
+        code: NODE_SKU.into(),
+        capacity_shape: Shape::Baremetal,
+        allowed_gpu_counts: vec![8],
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &sku).await.expect("sku");
+    catalog::put_price(
+        &mut conn,
+        NODE_SKU,
+        &price(),
+        jiff::Timestamp::now().to_sqlx(),
+    )
+    .await
+    .expect("price");
+    drop(conn);
+    let mut specs = Vec::new();
+    for _ in 0..nodes {
+        let spec = NodeSpec {
+            lab: false,
+            hugepages_1g_free: 1000,
+            ..lab_spec()
+        };
+        world.node(spec.clone()).await;
+        world
+            .approve(spec.id, &(0..8).map(h200_slot).collect::<Vec<_>>())
+            .await;
+        specs.push(spec);
+    }
+    (world, specs)
+}
+
+fn whole(world: &World) -> Request {
+    Request {
+        sku: NODE_SKU.into(),
+        ..world.request(8)
+    }
+}
+
+fn slice(world: &World) -> Request {
+    Request {
+        sku: H200.into(),
+        ..world.request(1)
+    }
+}
+
+async fn reserve(world: &World, request: &Request) -> Result<Uuid> {
+    reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, request)
+        .await
+        .map(|reserved| reserved.allocation_id)
+}
+
+fn reason(outcome: Result<Uuid>) -> ErrorReason {
+    match outcome {
+        Err(Error::Refused { reason, .. } | Error::Invalid { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn mode(world: &World, node: Uuid) -> String {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    nodes::get(&mut conn, node).await.expect("node").mode
+}
+
+#[tokio::test]
+async fn whole_nodes_are_refused_where_nothing_can_bring_them_up() {
+    let (world, _) = world_of(1).await;
+    let before = world.fingerprint().await;
+    let outcome = world.reserve(&whole(&world)).await;
+    match outcome {
+        Err(Error::Invalid {
+            field: "sku", rule, ..
+        }) => {
+            assert_eq!(rule, "is sold as whole nodes, which cannot be launched yet");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.fingerprint().await, before);
+}
+
+#[tokio::test]
+async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_approval() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    assert_eq!(mode(&world, node).await, "baremetal");
+    let mut conn = world.allocation.acquire().await.expect("connection");
+    let held = claims::of_allocation(&mut conn, id).await.expect("claims");
+    assert_eq!(
+        (held.len(), held[0].kind.as_str(), held[0].slot_id),
+        (1, "node_exclusive", None)
+    );
+    assert_eq!(held[0].snapshot.instance_id, specs[0].instance_id);
+    // inventory says again what it wants the node to be: an intent is no reason to take it away
+    world.node(specs[0].clone()).await;
+    assert_eq!(mode(&world, node).await, "baremetal");
+    // nothing else gets in, by the front door or by SQL
+    assert_eq!(
+        reason(reserve(&world, &slice(&world)).await),
+        ErrorReason::NoCapacity
+    );
+    assert_eq!(
+        reason(reserve(&world, &whole(&world)).await),
+        ErrorReason::SlotsInUse
+    );
+    let direct = sqlx::query("UPDATE nodes SET mode = 'slice' WHERE id = $1")
+        .bind(node)
+        .execute(&world.owner)
+        .await;
+    let code = direct
+        .expect_err("the claim keeps the mode")
+        .into_database_error()
+        .expect("database")
+        .code()
+        .map(String::from);
+    assert_eq!(code.as_deref(), Some("23503"));
+
+    // the executor of the test: it touches every disk of the host
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = provision::start(&mut tx, fence, id).await.expect("start");
+    let _ = provision::activate(&mut tx, fence, id, &access(), None)
+        .await
+        .expect("activate");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM allocation_periods WHERE gpu_count = 8")
+            .await,
+        1
+    );
+
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::begin(&mut tx, Scope::Platform, id, "", "req")
+        .await
+        .expect("begin");
+    tx.commit().await.expect("commit");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = release::complete(&mut tx, fence, id, &[])
+        .await
+        .expect("complete");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    assert_eq!(mode(&world, node).await, "slice");
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM claims WHERE state <> 'released'")
+            .await,
+        0
+    );
+    // P2: what a tenant of the whole node may have written is not sold before it is proven clean
+    assert_eq!(
+        reason(reserve(&world, &slice(&world)).await),
+        ErrorReason::NoCapacity
+    );
+    assert_eq!(
+        reason(reserve(&world, &whole(&world)).await),
+        ErrorReason::IncompleteSlot
+    );
+    world
+        .approve(node, &(0..8).map(h200_slot).collect::<Vec<_>>())
+        .await;
+    reserve(&world, &slice(&world)).await.expect("sold again");
+}
+
+#[tokio::test]
+async fn a_whole_node_that_nothing_touched_is_given_back_as_it_was() {
+    let (world, specs) = world_of(1).await;
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::begin(&mut tx, Scope::Platform, id, "", "req")
+        .await
+        .expect("begin");
+    tx.commit().await.expect("commit");
+    assert_eq!(mode(&world, specs[0].id).await, "slice");
+    assert_eq!(world.count(specs[0].id, SlotStatus::Available).await, 8);
+
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let failure = Failure {
+        reason: "HOST_UNREACHABLE".into(),
+        message: "The host did not answer.".into(),
+        advice: "Try again.".into(),
+        step: "install".into(),
+    };
+    let untouched = HostState::Untouched { detail: json!({}) };
+    let _ = provision::fail(&mut tx, fence, id, &failure, untouched)
+        .await
+        .expect("fail");
+    tx.commit().await.expect("commit");
+    assert_eq!(mode(&world, specs[0].id).await, "slice");
+    assert_eq!(world.count(specs[0].id, SlotStatus::Available).await, 8);
+}
+
+#[tokio::test]
+async fn b_33_a_node_with_slices_is_not_offered_whole() {
+    let (world, specs) = world_of(2).await;
+    let slice_id = reserve(&world, &slice(&world)).await.expect("slice");
+    let sliced = world.get(slice_id).await.node_id.expect("placed");
+    let whole_id = reserve(&world, &whole(&world))
+        .await
+        .expect("the clean node");
+    assert_ne!(world.get(whole_id).await.node_id, Some(sliced));
+    match reserve(&world, &whole(&world)).await {
+        Err(Error::Refused {
+            reason: ErrorReason::SlotsInUse,
+            message,
+            ..
+        }) => {
+            assert_eq!(
+                message,
+                "9 GPUs on 2 nodes are in use by others; try again later."
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(specs.len(), 2);
+}
+
+#[tokio::test]
+async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
+    let (world, mut specs) = world_of(1).await;
+    let mut spec = specs.remove(0);
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = provision::start(&mut tx, fence, id).await.expect("start");
+    let failure = Failure {
+        reason: "HOST_UNREACHABLE".into(),
+        message: "The host did not answer.".into(),
+        advice: "Try again.".into(),
+        step: "install".into(),
+    };
+    let dirty = HostState::Dirty {
+        health_detail: "the installer stopped half way",
+    };
+    let _ = provision::fail(&mut tx, fence, id, &failure, dirty)
+        .await
+        .expect("fail");
+    tx.commit().await.expect("commit");
+    assert_eq!(mode(&world, spec.id).await, "baremetal");
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM claims WHERE state = 'cleanup_blocked'")
+            .await,
+        1
+    );
+    spec.instance_id = Uuid::now_v7();
+    spec.new_instance = true;
+    world.node(spec.clone()).await;
+    assert_eq!(mode(&world, spec.id).await, "slice");
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM claims WHERE state <> 'released'")
+            .await,
+        0
+    );
+    assert_eq!(
+        reason(reserve(&world, &whole(&world)).await),
+        ErrorReason::IncompleteSlot
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b_32_slices_and_whole_nodes_that_race_never_share_a_node() {
+    let (world, specs) = world_of(3).await;
+    let requests: Vec<Request> = (0..24)
+        .map(|number| Request {
+            project_id: Uuid::now_v7(),
+            ..if number % 3 == 0 {
+                whole(&world)
+            } else {
+                slice(&world)
+            }
+        })
+        .collect();
+    let outcomes = join_all(requests.iter().map(|request| reserve(&world, request))).await;
+    for outcome in outcomes {
+        assert!(
+            matches!(outcome, Ok(_) | Err(Error::Refused { .. })),
+            "{outcome:?}"
+        );
+    }
+    let mixed = "SELECT count(*) FROM (SELECT node_id FROM claims WHERE state <> 'released'
+                   GROUP BY node_id HAVING count(DISTINCT kind) > 1) AS m";
+    assert_eq!(world.number(mixed).await, 0);
+    for spec in &specs {
+        let exclusive = world
+            .number(&format!(
+                "SELECT count(*) FROM claims WHERE node_id = '{}' AND kind = 'node_exclusive'",
+                spec.id
+            ))
+            .await;
+        assert_eq!(mode(&world, spec.id).await == "baremetal", exclusive == 1);
+    }
+}

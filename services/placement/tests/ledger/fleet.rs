@@ -1,0 +1,153 @@
+//! A reservation reads as much in a large fleet as in a small one.
+use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::{audit, availability};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use uuid::Uuid;
+
+use crate::world::{H200, POLICY, REGION, World};
+
+/// Tables that grow with the fleet.
+const TABLES: [&str; 5] = ["nodes", "slots", "claims", "allocations", "node_room"];
+
+/// So many nodes of eight slots, five of which are in use on every second node and none on the others.
+async fn fleet(world: &World, nodes: i32) {
+    let statements = format!(
+        "INSERT INTO nodes (id, hostname, region_code, mode, agent_address, instance_id, schedulable, hugepages_1g_free,
+                            legal_groups, lab, host_health)
+         SELECT gen_random_uuid(), 'gpu-' || n, '{REGION}', 'slice', '10.0.0.1:1', gen_random_uuid(), true, 2000,
+                '[[1,2],[3,4],[5,6],[7,8],[1,2,3,4],[5,6,7,8],[1,2,3,4,5,6,7,8]]', false, 'healthy'
+           FROM generate_series(1, {nodes}) n;
+         INSERT INTO slots (id, node_id, slot_index, class, host_health, gpu_pci_address, gpu_module_id, numa_node,
+                            nvme_device, storage_identity_kind, nvme_bytes, management_mac, private_ip, fabric_device,
+                            fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy)
+         SELECT gen_random_uuid(), n.id, i, 'h200_sxm', 'healthy', '0000:1' || i || ':00.0', i + 1, i / 4,
+                '/dev/disk/by-id/nvme-eui.' || i, 'nvme_wwn_by_id', 1000, '52:54:00:00:00:0' || i, '10.0.0.' || 10 + i,
+                '0000:1a:00.0', '0000:1a:00.' || i, 'per_slot_vf', 'blkdiscard'
+           FROM nodes n CROSS JOIN generate_series(0, 7) i;
+         INSERT INTO clean_evidence (slot_id, generation, kind, method) SELECT id, 0, 'approved', 'raw' FROM slots;
+         UPDATE slots SET clean_generation = 0;
+         UPDATE slots SET status = 'available', revision = 1;
+         INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
+                                  ssh_public_keys, guest_user, lab, principal, request_id, traceparent)
+         SELECT gen_random_uuid(), gen_random_uuid(), 'a', '{REGION}', '{H200}', 5, 'gpu_slice', n.id, 'reserved', '{{}}',
+                ARRAY['k'], 'u_0123456789abcdef', false, 'user:x', '', '' FROM nodes n WHERE right(n.hostname, 1)::int % 2 = 0;
+         UPDATE slots s SET status = 'reserved', generation = 1 FROM allocations a
+          WHERE a.node_id = s.node_id AND s.slot_index < 5;
+         INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
+         SELECT gen_random_uuid(), a.id, a.sku, 'slot', s.node_id, s.id, s.class, 1, 'reserved', '{{}}'
+           FROM allocations a JOIN slots s ON s.node_id = a.node_id AND s.status = 'reserved';
+         ANALYZE"
+    );
+    world.run(&statements).await;
+}
+
+fn request(world: &World, gpu_count: u32) -> Request {
+    Request {
+        project_id: Uuid::now_v7(),
+        sku: H200.into(),
+        ..world.request(gpu_count)
+    }
+}
+
+/// Rows of each growing table that were read so far, by scans of the whole table and by index.
+async fn rows_read(pool: &PgPool, owner: &PgPool) -> Vec<(String, i64, i64)> {
+    // the one connection of the pool hands its counters over when its transaction ends
+    sqlx::query("SELECT pg_stat_force_next_flush()")
+        .execute(pool)
+        .await
+        .expect("flush");
+    sqlx::query("SELECT 1").execute(pool).await.expect("idle");
+    sqlx::query_as(
+        "SELECT relname::text, seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+          WHERE schemaname = 'placement' AND relname = ANY ($1) ORDER BY relname",
+    )
+    .bind(TABLES.map(str::to_owned).to_vec())
+    .fetch_all(owner)
+    .await
+    .expect("counters")
+}
+
+#[tokio::test]
+async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
+    let world = World::new().await;
+    fleet(&world, 1000).await;
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(world.db.options("gpuaas_scheduler"))
+        .await
+        .expect("pool");
+    let reserve = async |gpu_count| {
+        reserve::reserve(&pool, world.ids, POLICY, &request(&world, gpu_count))
+            .await
+            .expect("room")
+    };
+    // often enough that the statements have the plans they keep
+    for _ in 0..8 {
+        reserve(1).await;
+    }
+    let before = rows_read(&pool, &world.owner).await;
+    let sizes = [1, 2, 4, 8, 1, 2, 4, 8];
+    for gpu_count in sizes {
+        reserve(gpu_count).await;
+    }
+    let after = rows_read(&pool, &world.owner).await;
+    let read: Vec<_> = after
+        .into_iter()
+        .zip(before)
+        .map(|(after, before)| (after.0, after.1 - before.1, after.2 - before.2))
+        .collect();
+    println!("rows read by {} reservations: {read:?}", sizes.len());
+    assert!(
+        read.iter().all(|(_, whole, _)| *whole == 0),
+        "a table was read as a whole: {read:?}"
+    );
+    // the likely nodes with their slots, and what was taken: a bound that knows nothing of the fleet
+    let rows: i64 = read.iter().map(|(_, _, some)| some).sum();
+    assert!((100..8 * 600).contains(&rows), "{read:?}");
+
+    // the fleet was made by statements of the test: events and workflows are missing, and nothing else
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let report = audit::ledger(&mut conn).await.expect("audit");
+    let missing = [
+        "moving_allocation_is_worked_on",
+        "event_explains_allocation",
+        "event_explains_slot",
+    ];
+    let mut broken = report.broken().map(|finding| finding.name);
+    assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
+}
+
+#[tokio::test]
+async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
+    let world = World::new().await;
+    fleet(&world, 40).await;
+    // all but one node have free slots that no legal group covers
+    world
+        .run(
+            "UPDATE nodes SET legal_groups = '[[1]]' WHERE id <> (SELECT max(id::text)::uuid FROM nodes WHERE NOT EXISTS
+                (SELECT FROM claims c WHERE c.node_id = nodes.id))",
+        )
+        .await;
+    let reserved = reserve::reserve(&world.scheduler, world.ids, POLICY, &request(&world, 4))
+        .await
+        .expect("the one node is found");
+    let node = world
+        .get(reserved.allocation_id)
+        .await
+        .node_id
+        .expect("placed");
+    let groups: i64 = sqlx::query_scalar(AssertSqlSafe(format!(
+        "SELECT jsonb_array_length(legal_groups)::bigint FROM nodes WHERE id = '{node}'"
+    )))
+    .fetch_one(&world.owner)
+    .await
+    .expect("groups");
+    assert_eq!(groups, 7);
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let rows = availability::list(&mut conn, None, Some(H200))
+        .await
+        .expect("availability");
+    let fours = rows.iter().find(|row| row.gpu_count == 4).expect("fours");
+    assert_eq!(fours.fits, 1);
+}

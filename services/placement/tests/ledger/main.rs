@@ -1,0 +1,19 @@
+//! The ledger against a real PostgreSQL, every statement as the role that runs it in production.
+mod admission;
+mod audit;
+mod decision;
+mod events;
+mod fleet;
+mod intake;
+mod lifecycle;
+mod model;
+mod power;
+mod protocol;
+mod races;
+mod refused_sql;
+mod repair;
+mod roles;
+mod rules;
+mod transitions;
+mod wire;
+mod world;

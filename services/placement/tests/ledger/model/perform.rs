@@ -1,0 +1,251 @@
+//! Calls as the services make them: one transaction each, over pools that may be cut.
+use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
+use gpuaas_placement::nodes::{self, NodeSpec};
+use gpuaas_placement::provision::{self, HostState};
+use gpuaas_placement::reserve::{self, Request, Reserved};
+use gpuaas_placement::{Error, Fence, Result, power, quota, release, repair, slots, stamper};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::calls::Call;
+use super::fleet::{Fleet, SKU};
+use super::predict::No;
+use super::view::View;
+use crate::world::{POLICY, World, access, wiped};
+
+/// Pools of the two roles, direct or over the wire.
+pub struct Pools<'a> {
+    pub scheduler: &'a PgPool,
+    pub allocation: &'a PgPool,
+}
+
+/// Runs in a transaction that is committed, or rolled back when `$body` fails.
+macro_rules! within {
+    ($pool:expr, |$tx:ident| $body:expr) => {{
+        let mut $tx = $pool.begin().await?;
+        let outcome: Result<()> = async { $body }.await;
+        match outcome {
+            Ok(()) => $tx.commit().await?,
+            Err(error) => {
+                // the first error counts; a dead connection has rolled back by itself
+                let _dead = $tx.rollback().await;
+                return Err(error);
+            }
+        }
+    }};
+}
+
+/// Makes a call; what was reserved, when it is a create or its repetition.
+pub async fn perform(
+    call: &Call,
+    request: Option<&Request>,
+    world: &World,
+    pools: &Pools<'_>,
+    fleet: &Fleet,
+    view: &View,
+) -> Result<Option<Reserved>> {
+    match call {
+        Call::Create { .. } | Call::Again { .. } => {
+            let request = request.expect("of a create");
+            let reserved = reserve::reserve(pools.scheduler, world.ids, POLICY, request).await?;
+            return Ok(Some(reserved));
+        }
+        Call::Start(id) => {
+            let fence = world.take(*id).await;
+            within!(pools.allocation, |tx| {
+                let _ = provision::start(&mut tx, fence, *id).await?;
+                Ok(())
+            });
+        }
+        Call::Activate { of, finish } => {
+            let fence = world.take(*of).await;
+            within!(pools.allocation, |tx| {
+                let _ = provision::activate(&mut tx, fence, *of, &access(), None).await?;
+                if *finish {
+                    ended(&mut tx, fence).await?;
+                }
+                Ok(())
+            });
+        }
+        Call::Fail { of, dirty } => {
+            let fence = world.take(*of).await;
+            let detail = json!({"refused_at": "acquire_lease"});
+            let host = if *dirty {
+                HostState::Dirty {
+                    health_detail: "no answer",
+                }
+            } else {
+                HostState::Untouched { detail }
+            };
+            within!(pools.allocation, |tx| {
+                let _ = provision::fail(&mut tx, fence, *of, &failure(), host).await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::Release(id) => within!(pools.allocation, |tx| {
+            release::begin(&mut tx, Scope::Platform, *id, "", "")
+                .await
+                .map(|_| ())
+        }),
+        Call::Complete { of, proven } => {
+            let fence = world.take(*of).await;
+            let proofs = if *proven {
+                world.wiped(*of).await
+            } else {
+                Vec::new()
+            };
+            within!(pools.allocation, |tx| {
+                let _ = release::complete(&mut tx, fence, *of, &proofs).await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::Block(id) => {
+            let fence = world.take(*id).await;
+            within!(pools.allocation, |tx| {
+                let _ = release::block(&mut tx, fence, *id, "not proven").await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::Power { of, action } => within!(pools.allocation, |tx| {
+            power::begin(&mut tx, Scope::Platform, *of, *action, "", "")
+                .await
+                .map(|_| ())
+        }),
+        Call::Settle { of, power } => {
+            let fence = world.take(*of).await;
+            within!(pools.allocation, |tx| {
+                let _ = power::settle(&mut tx, fence, *of, power, None).await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::Stale(id) => {
+            let stale = world.take(*id).await;
+            world.take(*id).await;
+            within!(pools.allocation, |tx| {
+                let _ = release::complete(&mut tx, stale, *id, &[]).await?;
+                Ok(())
+            });
+        }
+        Call::Repair(slot) => {
+            let node = view.slots[slot].node;
+            within!(pools.allocation, |tx| {
+                repair::begin(&mut tx, node, *slot, "", "")
+                    .await
+                    .map(|_| ())
+            });
+        }
+        Call::Repaired { slot, destroyed } => {
+            let fence = world.take(*slot).await;
+            let mut proof = wiped(*slot, view.slots[slot].generation);
+            if *destroyed {
+                proof = SlotEvidence {
+                    kind: EvidenceKind::Destroyed,
+                    ..proof
+                };
+            }
+            within!(pools.allocation, |tx| {
+                let _ = repair::complete(&mut tx, fence, *slot, &proof).await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::NotRepaired(slot) => {
+            let fence = world.take(*slot).await;
+            within!(pools.allocation, |tx| {
+                let _ = repair::fail(&mut tx, fence, *slot, "still not proven").await?;
+                ended(&mut tx, fence).await
+            });
+        }
+        Call::Intent { slot, disabled } => {
+            let node = view.slots[slot].node;
+            within!(pools.scheduler, |tx| {
+                slots::set_admin_state(&mut tx, node, *slot, *disabled, "by the test")
+                    .await
+                    .map(|_| ())
+            });
+        }
+        Call::Approve { node, upto } => {
+            let definitions = &fleet.nodes[*node].definitions[..upto.unsigned_abs() as usize];
+            let mut fresh = (0..*upto)
+                .map(|index| fleet.slot_id(*node, index))
+                .filter(|id| !view.slots.contains_key(id));
+            let id = fleet.nodes[*node].id;
+            within!(pools.scheduler, |tx| {
+                let next = || fresh.next().expect("an id per new slot");
+                slots::approve(&mut tx, id, None, definitions, "disks raw", next)
+                    .await
+                    .map(|_| ())
+            });
+        }
+        Call::Reinstall(node) => {
+            let spec = NodeSpec {
+                instance_id: Uuid::now_v7(),
+                new_instance: true,
+                ..fleet.spec(*node)
+            };
+            within!(pools.scheduler, |tx| nodes::put(&mut tx, &spec)
+                .await
+                .map(|_| ()));
+        }
+        Call::Gate { node, .. } => {
+            let spec = fleet.spec(*node);
+            within!(pools.scheduler, |tx| nodes::put(&mut tx, &spec)
+                .await
+                .map(|_| ()));
+        }
+        Call::Drain { node, on } => {
+            sqlx::query("UPDATE nodes SET admin_state = $2 WHERE id = $1")
+                .bind(fleet.nodes[*node].id)
+                .bind(if *on { "draining" } else { "enabled" })
+                .execute(pools.scheduler)
+                .await?;
+        }
+        Call::Quota { project, max } => within!(pools.scheduler, |tx| {
+            quota::put(&mut tx, fleet.projects[*project], SKU, *max)
+                .await
+                .map(|_| ())
+        }),
+        Call::Stamp => {
+            stamper::run_once(pools.allocation).await?;
+        }
+    }
+    Ok(None)
+}
+
+/// What a runner writes last.
+async fn ended(conn: &mut PgConnection, fence: Fence) -> Result<()> {
+    sqlx::query("UPDATE workflows SET state = 'done', ended_at = clock_timestamp() WHERE id = $1 AND lease_epoch = $2")
+        .bind(fence.workflow_id)
+        .bind(fence.lease_epoch)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+fn failure() -> Failure {
+    Failure {
+        reason: "GUEST_NO_LOGIN".into(),
+        message: "The machine did not answer.".into(),
+        advice: String::new(),
+        step: "provision.wait_login".into(),
+    }
+}
+
+/// A refusal as the model knows it; none for an error that no call may ever show.
+pub fn refusal(error: &Error) -> Option<No> {
+    Some(match error {
+        Error::Conflict { .. } => No::Conflict,
+        Error::EvidenceMissing(_) => No::Evidence,
+        Error::StaleLease => No::Stale,
+        Error::Refused {
+            reason: ErrorReason::Quota,
+            ..
+        } => No::Quota,
+        Error::Refused { .. } => No::Capacity,
+        Error::NameTaken(_) => No::Name,
+        Error::Kit(error) if error.reason() == ErrorReason::IdempotencyKeyReused => No::Key,
+        Error::Kit(error) if error.reason() == ErrorReason::StateConflict => No::Conflict,
+        _ => return None,
+    })
+}

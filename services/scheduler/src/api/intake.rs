@@ -1,0 +1,168 @@
+//! What others tell the ledger: nodes, regions and slots by inventory, prices by billing. Saying it again
+//! changes nothing.
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::time::from_proto_time;
+use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_placement::{catalog, claims, nodes, outbox, slots};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{
+    ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
+    PutRegionRequest, PutSkuPriceRequest, SetSlotAdminStateRequest,
+};
+use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
+
+use super::{Api, parse, wire};
+
+impl Api {
+    pub(super) async fn take_node(&self, request: PutNodeRequest) -> Result<LedgerNode> {
+        let spec = parse::node(request)?;
+        let mut tx = self.pool.begin().await?;
+        let node = nodes::put(&mut tx, &spec).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(
+            node_id = %node.id, generation = node.generation, schedulable = node.schedulable,
+            reason = node.not_schedulable_reason, "take in node"
+        );
+        Ok(wire::node(node))
+    }
+
+    pub(super) async fn take_region(&self, request: &PutRegionRequest) -> Result<()> {
+        parse::label("code", &request.code)?;
+        let mut conn = self.pool.acquire().await?;
+        catalog::put_region(&mut conn, &request.code, request.enabled).await?;
+        tracing::info!(
+            region_code = request.code,
+            enabled = request.enabled,
+            "take in region"
+        );
+        Ok(())
+    }
+
+    pub(super) async fn take_slots(
+        &self,
+        request: ApproveSlotsRequest,
+    ) -> Result<ListSlotsResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        // The same approval asked again comes with another request id.
+        let hash = idempotency::hash(&ApproveSlotsRequest {
+            request_id: String::new(),
+            ..request.clone()
+        });
+        let definitions = parse::definitions(request.slots)?;
+        let looked_at = match request.instance_id.as_str() {
+            "" => None,
+            text => Some(id::parse("instance_id", text)?),
+        };
+        if request.evidence.is_empty() {
+            return Err(Error::required("evidence"));
+        }
+        let scope = scope(&request.principal, "ApproveSlots", &request.idempotency_key)?;
+        let mut tx = self.pool.begin().await?;
+        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+            let rows = slots::list(&mut tx, node_id).await?;
+            return Ok(wire::slots(rows, claims::cell_epoch(&mut tx).await?));
+        }
+        let indexes: Vec<i32> = definitions
+            .iter()
+            .map(|definition| definition.slot_index)
+            .collect();
+        let rows = slots::approve(
+            &mut tx,
+            node_id,
+            looked_at,
+            &definitions,
+            &request.evidence,
+            || self.ids.next(),
+        )
+        .await?;
+        let entry = audit::Entry {
+            principal: &request.principal,
+            action: "slot.approve",
+            resource: "node",
+            resource_id: &request.node_id,
+            request_id: &request.request_id,
+            detail: json!({ "slot_indexes": indexes, "evidence": request.evidence }),
+        };
+        audit::record(&mut tx, entry).await?;
+        let cell_epoch = claims::cell_epoch(&mut tx).await?;
+        idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(%node_id, slots = ?indexes, "approve slots");
+        Ok(wire::slots(rows, cell_epoch))
+    }
+
+    pub(super) async fn set_admin_state(
+        &self,
+        request: SetSlotAdminStateRequest,
+    ) -> Result<LedgerSlot> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let slot_id = id::parse("slot_id", &request.slot_id)?;
+        let hash = idempotency::hash(&SetSlotAdminStateRequest {
+            request_id: String::new(),
+            ..request.clone()
+        });
+        let scope = scope(
+            &request.principal,
+            "SetSlotAdminState",
+            &request.idempotency_key,
+        )?;
+        let mut tx = self.pool.begin().await?;
+        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+            return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
+        }
+        let slot =
+            slots::set_admin_state(&mut tx, node_id, slot_id, request.disabled, &request.reason)
+                .await?;
+        let entry = audit::Entry {
+            principal: &request.principal,
+            action: if request.disabled {
+                "slot.disable"
+            } else {
+                "slot.enable"
+            },
+            resource: "slot",
+            resource_id: &request.slot_id,
+            request_id: &request.request_id,
+            detail: json!({ "node_id": node_id, "reason": request.reason }),
+        };
+        audit::record(&mut tx, entry).await?;
+        idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(%node_id, %slot_id, disabled = request.disabled, "set intent of slot");
+        Ok(wire::slot(slot))
+    }
+
+    pub(super) async fn take_price(&self, request: &PutSkuPriceRequest) -> Result<()> {
+        let price = parse::price(
+            &request.price_version_id,
+            request.price_per_gpu_hour.as_ref(),
+        )?;
+        let effective_at = request
+            .effective_time
+            .as_ref()
+            .and_then(from_proto_time)
+            .ok_or_else(|| Error::required("effective_time"))?;
+        let mut tx = self.pool.begin().await?;
+        catalog::put_price(&mut tx, &request.sku, &price, effective_at.to_sqlx()).await?;
+        tx.commit().await?;
+        tracing::info!(sku = request.sku, price_version_id = %price.version_id, "take in price");
+        Ok(())
+    }
+}
+
+fn scope<'a>(principal: &'a str, method: &'a str, key: &'a str) -> Result<Scope<'a>> {
+    if principal.is_empty() {
+        return Err(Error::required("principal"));
+    }
+    if key.is_empty() {
+        return Err(Error::required("idempotency_key"));
+    }
+    Ok(Scope {
+        principal,
+        method,
+        key,
+    })
+}

@@ -1,0 +1,198 @@
+//! `NodePlacementService`: cordon, drain, and what placement makes of each node. Each change has its audit row (P10).
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, Result, audit, id, page};
+use gpuaas_placement::operators::{self, Intent};
+use gpuaas_placement::{outbox, reserve};
+use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, ExplainNodesResponse,
+    GetNodePlacementRequest, ListNodePlacementsRequest, ListNodePlacementsResponse, NodePlacement,
+    UncordonNodeRequest,
+};
+use serde_json::json;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Api, parse, wire};
+
+/// Most characters of a reason.
+const MAX_REASON: usize = 500;
+
+#[tonic::async_trait]
+impl NodePlacementService for Api {
+    async fn list_node_placements(
+        &self,
+        request: Request<ListNodePlacementsRequest>,
+    ) -> Result<Response<ListNodePlacementsResponse>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(self.placements(request.get_ref()).await?))
+    }
+
+    async fn get_node_placement(
+        &self,
+        request: Request<GetNodePlacementRequest>,
+    ) -> Result<Response<NodePlacement>, Status> {
+        Caller::of(&request)?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let mut conn = self.pool.acquire().await.map_err(Error::from)?;
+        let node = operators::get(&mut conn, node_id)
+            .await
+            .map_err(Error::from)?;
+        Ok(Response::new(wire::placement(node)))
+    }
+
+    async fn cordon_node(
+        &self,
+        request: Request<CordonNodeRequest>,
+    ) -> Result<Response<NodePlacement>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let CordonNodeRequest { node_id, reason } = request.into_inner();
+        let asked = asked("CordonNode", Intent::Cordoned, &node_id, &reason, hash)?;
+        Ok(Response::new(self.set_intent(&caller, asked).await?))
+    }
+
+    async fn uncordon_node(
+        &self,
+        request: Request<UncordonNodeRequest>,
+    ) -> Result<Response<NodePlacement>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let UncordonNodeRequest { node_id, reason } = request.into_inner();
+        let asked = asked("UncordonNode", Intent::Enabled, &node_id, &reason, hash)?;
+        Ok(Response::new(self.set_intent(&caller, asked).await?))
+    }
+
+    async fn drain_node(
+        &self,
+        request: Request<DrainNodeRequest>,
+    ) -> Result<Response<NodePlacement>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let DrainNodeRequest { node_id, reason } = request.into_inner();
+        let asked = asked("DrainNode", Intent::Draining, &node_id, &reason, hash)?;
+        Ok(Response::new(self.set_intent(&caller, asked).await?))
+    }
+
+    async fn explain_nodes(
+        &self,
+        request: Request<ExplainNodesRequest>,
+    ) -> Result<Response<ExplainNodesResponse>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(
+            self.explained_nodes(request.into_inner()).await?,
+        ))
+    }
+}
+
+/// What an operator wants of a node, parsed.
+struct Asked<'a> {
+    method: &'static str,
+    action: &'static str,
+    intent: Intent,
+    node_id: Uuid,
+    reason: &'a str,
+    hash: Vec<u8>,
+}
+
+fn asked<'a>(
+    method: &'static str,
+    intent: Intent,
+    node_id: &str,
+    reason: &'a str,
+    hash: Vec<u8>,
+) -> Result<Asked<'a>> {
+    let action = match intent {
+        Intent::Enabled => "node.uncordon",
+        Intent::Cordoned => "node.cordon",
+        Intent::Draining => "node.drain",
+    };
+    if reason.trim().is_empty() && intent != Intent::Enabled {
+        return Err(Error::required("reason"));
+    }
+    if reason.chars().count() > MAX_REASON {
+        let rule = format!("must be at most {MAX_REASON} characters");
+        return Err(Error::invalid("reason", rule));
+    }
+    Ok(Asked {
+        method,
+        action,
+        intent,
+        node_id: id::parse("node_id", node_id)?,
+        reason,
+        hash,
+    })
+}
+
+impl Api {
+    async fn set_intent(&self, caller: &Caller, asked: Asked<'_>) -> Result<NodePlacement> {
+        let scope = Scope {
+            principal: &caller.principal,
+            method: asked.method,
+            key: caller.idempotency_key()?,
+        };
+        let node_id = asked.node_id;
+        let mut tx = self.pool.begin().await?;
+        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &asked.hash).await? {
+            return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
+        }
+        let (node, _) = operators::set_intent(&mut tx, node_id, asked.intent, asked.reason).await?;
+        let resource_id = node_id.to_string();
+        let entry = audit::Entry {
+            principal: &caller.principal,
+            action: asked.action,
+            resource: "node",
+            resource_id: &resource_id,
+            request_id: &caller.request_id,
+            detail: json!({ "reason": asked.reason, "live_claims": node.live_claims }),
+        };
+        audit::record(&mut tx, entry).await?;
+        idempotency::record(&mut tx, scope, &asked.hash, &resource_id).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(%node_id, intent = asked.intent.as_str(), "set intent of node");
+        Ok(wire::placement(node))
+    }
+
+    async fn placements(
+        &self,
+        request: &ListNodePlacementsRequest,
+    ) -> Result<ListNodePlacementsResponse> {
+        let size = page::page_size(request.page_size)?;
+        let query = ["node-placements", &request.region_code];
+        let after: Option<Uuid> = page::decode(&request.page_token, &query)?;
+        let region = Some(request.region_code.as_str()).filter(|code| !code.is_empty());
+        let mut conn = self.pool.acquire().await?;
+        // one more than asked for says whether there is a next page
+        let mut rows = operators::list(&mut conn, region, after, size + 1).await?;
+        let shown = usize::try_from(size).unwrap_or(usize::MAX);
+        let more = rows.len() > shown;
+        rows.truncate(shown);
+        let next_page_token = match rows.last() {
+            Some(last) if more => page::encode(&last.id, &query),
+            _ => String::new(),
+        };
+        Ok(ListNodePlacementsResponse {
+            nodes: rows.into_iter().map(wire::placement).collect(),
+            next_page_token,
+        })
+    }
+
+    async fn explained_nodes(&self, request: ExplainNodesRequest) -> Result<ExplainNodesResponse> {
+        let limit = usize::try_from(page::page_size(request.page_size)?).unwrap_or(usize::MAX);
+        let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
+        let mut conn = self.pool.acquire().await?;
+        let (found, verdicts) =
+            reserve::explain_nodes(&mut conn, self.policy, &asked, limit).await?;
+        Ok(ExplainNodesResponse {
+            explanation: Some(wire::explanation(
+                &asked.region_code,
+                &asked.sku,
+                asked.gpu_count,
+                found,
+            )),
+            nodes: verdicts.into_iter().map(wire::verdict).collect(),
+        })
+    }
+}

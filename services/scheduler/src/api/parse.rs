@@ -1,0 +1,396 @@
+//! Requests into values of the ledger; each error names the field and the rule.
+use std::collections::HashSet;
+
+use gpuaas_kit::{Error, Result, id};
+use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::model::{Price, Profile, Shape, SlotClass};
+use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request};
+use gpuaas_placement::{slots, wire};
+use gpuaas_proto::google::r#type::Money;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
+use gpuaas_proto::gpuaas::scheduler::v1 as public;
+use uuid::Uuid;
+
+/// Most SSH keys of an allocation.
+const MAX_KEYS: usize = 10;
+/// Most allocations that one is kept away from by id.
+const MAX_SPREAD: usize = 64;
+
+/// A DNS label of at most 63 characters.
+pub(super) fn label(field: &str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::required(field));
+    }
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.len() > 63 || text.starts_with('-') || text.ends_with('-') || !text.chars().all(plain) {
+        return Err(Error::invalid(
+            field,
+            "must be a DNS label: at most 63 of a-z, 0-9 and -, no - at the ends",
+        ));
+    }
+    Ok(())
+}
+
+fn signed(field: &str, number: u32) -> Result<i32> {
+    i32::try_from(number).map_err(|_| Error::invalid(field, "is too large"))
+}
+
+fn positive(field: &str, number: u32) -> Result<i32> {
+    match signed(field, number)? {
+        0 => Err(Error::invalid(field, "must be at least 1")),
+        number => Ok(number),
+    }
+}
+
+/// A reservation; `validate_only` needs neither key nor hash.
+pub(super) fn reserve(request: internal::ReserveRequest) -> Result<Request> {
+    if !request.validate_only {
+        keyed(
+            &request.principal,
+            &request.idempotency_key,
+            &request.request_hash,
+        )?;
+    }
+    one(request)
+}
+
+/// Principal, key and hash of what is to be kept.
+fn keyed(principal: &str, idempotency_key: &str, request_hash: &[u8]) -> Result<()> {
+    for (field, missing) in [
+        ("principal", principal.is_empty()),
+        ("idempotency_key", idempotency_key.is_empty()),
+    ] {
+        if missing {
+            return Err(Error::required(field));
+        }
+    }
+    if request_hash.len() != 32 {
+        return Err(Error::invalid("request_hash", "must be a SHA-256"));
+    }
+    Ok(())
+}
+
+/// The reservations of a batch, all of one project.
+pub(super) fn batch(request: &internal::ReserveBatchRequest) -> Result<Vec<Request>> {
+    if !request.validate_only {
+        keyed(
+            &request.principal,
+            &request.idempotency_key,
+            &request.request_hash,
+        )?;
+    }
+    if !(1..=MAX_BATCH).contains(&request.reservations.len()) {
+        return Err(Error::invalid(
+            "reservations",
+            format!("must be one to {MAX_BATCH}"),
+        ));
+    }
+    let parsed: Vec<Request> = request
+        .reservations
+        .iter()
+        .cloned()
+        .map(one)
+        .collect::<Result<_>>()?;
+    let project_id = parsed[0].project_id;
+    if parsed.iter().any(|other| other.project_id != project_id) {
+        return Err(Error::invalid("reservations", "must be of one project"));
+    }
+    Ok(parsed)
+}
+
+/// Where it may be placed.
+fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> {
+    let same_node_as = match placement.same_node_as.as_str() {
+        "" => None,
+        id => Some(id::parse("placement.same_node_as", id)?),
+    };
+    if placement.spread_from.len() > MAX_SPREAD {
+        return Err(Error::invalid(
+            "placement.spread_from",
+            format!("must be at most {MAX_SPREAD} ids"),
+        ));
+    }
+    let spread_from = placement
+        .spread_from
+        .iter()
+        .map(|id| id::parse("placement.spread_from", id))
+        .collect::<Result<_>>()?;
+    let spread_from_label = match placement.spread_from_label.as_str() {
+        "" => None,
+        text => Some(
+            text.split_once('=')
+                .filter(|(key, _)| !key.is_empty())
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .ok_or_else(|| {
+                    Error::invalid("placement.spread_from_label", "must be key=value")
+                })?,
+        ),
+    };
+    Ok(Constraints {
+        same_node_as,
+        spread_from,
+        spread_from_label,
+    })
+}
+
+fn one(request: internal::ReserveRequest) -> Result<Request> {
+    label("name", &request.name)?;
+    if !(1..=MAX_KEYS).contains(&request.ssh_public_keys.len()) {
+        return Err(Error::invalid("ssh_public_keys", "must be one to ten keys"));
+    }
+    let capacity_shape = Shape::from_wire(request.capacity_shape());
+    Ok(Request {
+        project_id: id::parse("project_id", &request.project_id)?,
+        image: request
+            .image
+            .ok_or_else(|| Error::required("image"))?
+            .into(),
+        labels: request.labels.into_iter().collect(),
+        principal: request.principal,
+        idempotency_key: request.idempotency_key,
+        request_hash: request.request_hash,
+        name: request.name,
+        region_code: request.region_code,
+        sku: request.sku,
+        gpu_count: request.gpu_count,
+        capacity_shape,
+        ssh_public_keys: request.ssh_public_keys,
+        request_id: request.request_id,
+        traceparent: request.traceparent,
+        constraints: constraints(&request.placement.unwrap_or_default())?,
+    })
+}
+
+/// What is asked about without being asked for.
+pub(super) fn placement(region_code: String, sku: String, gpu_count: u32) -> Result<Request> {
+    for (field, missing) in [
+        ("region_code", region_code.is_empty()),
+        ("sku", sku.is_empty()),
+        ("gpu_count", gpu_count == 0),
+    ] {
+        if missing {
+            return Err(Error::required(field));
+        }
+    }
+    Ok(Request {
+        region_code,
+        sku,
+        gpu_count,
+        ..Request::default()
+    })
+}
+
+/// A node as inventory hands it over.
+pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
+    if !matches!(request.mode.as_str(), "slice" | "baremetal") {
+        return Err(Error::invalid("mode", "must be slice or baremetal"));
+    }
+    if request.hostname.is_empty() {
+        return Err(Error::required("hostname"));
+    }
+    // A node that has no instance yet is known, and takes nothing.
+    let instance_id = if request.instance_id.is_empty() {
+        Uuid::nil()
+    } else {
+        id::parse("instance_id", &request.instance_id)?
+    };
+    if request.schedulable && (instance_id.is_nil() || request.agent_address.is_empty()) {
+        return Err(Error::invalid(
+            "schedulable",
+            "must be false until an instance with an address has enrolled",
+        ));
+    }
+    let host_health = request.host_health().into();
+    Ok(NodeSpec {
+        id: id::parse("node_id", &request.node_id)?,
+        hostname: request.hostname,
+        region_code: request.region_code,
+        mode: request.mode,
+        agent_address: request.agent_address,
+        instance_id,
+        schedulable: request.schedulable,
+        not_schedulable_reason: request.not_schedulable_reason,
+        hugepages_1g_free: signed("hugepages_1g_free", request.hugepages_1g_free)?,
+        max_vms: signed("max_vms_per_node", request.max_vms_per_node)?,
+        legal_groups: request
+            .legal_groups
+            .into_iter()
+            .map(|group| group.module_ids)
+            .collect(),
+        lab: request.lab,
+        host_health,
+        new_instance: request.new_instance,
+    })
+}
+
+/// Slots of one approval; no index twice.
+pub(super) fn definitions(slots: Vec<internal::SlotDefinition>) -> Result<Vec<slots::Definition>> {
+    if slots.is_empty() {
+        return Err(Error::required("slots"));
+    }
+    let mut seen = HashSet::new();
+    slots
+        .into_iter()
+        .map(|slot| {
+            if !seen.insert(slot.slot_index) {
+                return Err(Error::invalid(
+                    "slots",
+                    format!("slot {} is given twice", slot.slot_index),
+                ));
+            }
+            Ok(slots::Definition {
+                slot_index: signed("slots.slot_index", slot.slot_index)?,
+                class: class("slots.slot_class", &slot.slot_class)?,
+                bindings: slot
+                    .bindings
+                    .ok_or_else(|| Error::required("slots.bindings"))?
+                    .into(),
+            })
+        })
+        .collect()
+}
+
+fn class(field: &str, text: &str) -> Result<SlotClass> {
+    SlotClass::parse(text).ok_or_else(|| Error::invalid(field, "must be h200_sxm or lab"))
+}
+
+/// A SKU; the price is not an input.
+pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
+    label("sku.code", &sku.code)?;
+    let capacity_shape = Shape::from_wire(sku.capacity_shape())
+        .ok_or_else(|| Error::required("sku.capacity_shape"))?;
+    let slot_class = class("sku.slot_class", &sku.slot_class)?;
+    if sku.allowed_gpu_counts.is_empty() {
+        return Err(Error::required("sku.allowed_gpu_counts"));
+    }
+    let distinct: HashSet<u32> = sku.allowed_gpu_counts.iter().copied().collect();
+    if distinct.len() != sku.allowed_gpu_counts.len() {
+        return Err(Error::invalid(
+            "sku.allowed_gpu_counts",
+            "must not repeat a count",
+        ));
+    }
+    let mut allowed_gpu_counts = Vec::with_capacity(distinct.len());
+    for count in sku.allowed_gpu_counts {
+        if !(1..=64).contains(&count) {
+            return Err(Error::invalid(
+                "sku.allowed_gpu_counts",
+                "must be counts from 1 to 64",
+            ));
+        }
+        allowed_gpu_counts.push(signed("sku.allowed_gpu_counts", count)?);
+    }
+    let profile = sku.profile.ok_or_else(|| Error::required("sku.profile"))?;
+    if profile.name.is_empty() {
+        return Err(Error::required("sku.profile.name"));
+    }
+    let display_name = if sku.display_name.is_empty() {
+        sku.code.clone()
+    } else {
+        sku.display_name
+    };
+    Ok(Sku {
+        code: sku.code,
+        display_name,
+        capacity_shape,
+        slot_class,
+        allowed_gpu_counts,
+        profile: Profile {
+            vcpus_per_gpu: positive("sku.profile.vcpus_per_gpu", profile.vcpus_per_gpu)?,
+            memory_mib_per_gpu: positive(
+                "sku.profile.memory_mib_per_gpu",
+                profile.memory_mib_per_gpu,
+            )?,
+            name: profile.name,
+            hugepages: profile.hugepages,
+        },
+        price: None,
+    })
+}
+
+/// A price version.
+pub(super) fn price(version_id: &str, money: Option<&Money>) -> Result<Price> {
+    let money = money.ok_or_else(|| Error::required("price_per_gpu_hour"))?;
+    let currency = &money.currency_code;
+    if currency.len() != 3 || !currency.chars().all(|c| c.is_ascii_uppercase()) {
+        return Err(Error::invalid(
+            "price_per_gpu_hour.currency_code",
+            "must be three capital letters",
+        ));
+    }
+    Ok(Price {
+        version_id: id::parse("price_version_id", version_id)?,
+        currency: currency.clone(),
+        nanos_per_gpu_hour: wire::nanos_of(money).ok_or_else(|| {
+            Error::invalid(
+                "price_per_gpu_hour",
+                "must not be negative, nanos from 0 to 999999999",
+            )
+        })?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels() {
+        for good in ["a", "a-1", "0", &"x".repeat(63)] {
+            assert!(label("name", good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a_b", "a.b", "ä", &"x".repeat(64)] {
+            assert_eq!(label("name", bad).expect_err(bad).fields()[0].0, "name");
+        }
+    }
+
+    #[test]
+    fn b_06_a_sku_names_its_counts_once() {
+        let sku = |counts: &[u32]| public::Sku {
+            code: "h200-sxm-slice".into(),
+            capacity_shape: 2,
+            slot_class: "h200_sxm".into(),
+            allowed_gpu_counts: counts.to_vec(),
+            profile: Some(public::RuntimeProfile {
+                name: "h200_1g_24c_64g".into(),
+                vcpus_per_gpu: 24,
+                memory_mib_per_gpu: 65536,
+                hugepages: true,
+            }),
+            ..public::Sku::default()
+        };
+        assert_eq!(
+            super::sku(sku(&[1, 8])).expect("valid").allowed_gpu_counts,
+            [1, 8]
+        );
+        for bad in [&[][..], &[0], &[1, 1], &[65]] {
+            let error = super::sku(sku(bad)).expect_err("refused");
+            assert_eq!(error.fields()[0].0, "sku.allowed_gpu_counts");
+        }
+    }
+
+    #[test]
+    fn prices_are_exact_nano_units() {
+        let money = |units, nanos| Money {
+            currency_code: "USD".into(),
+            units,
+            nanos,
+        };
+        let id = Uuid::now_v7().to_string();
+        assert_eq!(
+            price(&id, Some(&money(2, 490_000_000)))
+                .expect("valid")
+                .nanos_per_gpu_hour,
+            2_490_000_000
+        );
+        for bad in [
+            money(-1, 0),
+            money(0, -1),
+            money(0, 1_000_000_000),
+            money(i64::MAX, 0),
+        ] {
+            assert!(price(&id, Some(&bad)).is_err(), "{bad:?}");
+        }
+    }
+}

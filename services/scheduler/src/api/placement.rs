@@ -1,0 +1,156 @@
+//! `PlacementService`: reservations, and the intake of nodes, slots, regions and prices.
+use gpuaas_kit::{Error, Result, id};
+use gpuaas_placement::{catalog, claims, outbox, reserve, slots, workflows};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{
+    ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListSlotsRequest,
+    ListSlotsResponse, PutNodeRequest, PutRegionRequest, PutRegionResponse, PutSkuPriceRequest,
+    PutSkuPriceResponse, ReserveBatchRequest, ReserveBatchResponse, ReserveRequest,
+    ReserveResponse, SetSlotAdminStateRequest,
+};
+use gpuaas_proto::gpuaas::scheduler::v1::Sku;
+use tonic::{Request, Response, Status};
+
+use super::{Api, parse, wire};
+
+#[tonic::async_trait]
+impl PlacementService for Api {
+    async fn reserve(
+        &self,
+        request: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        Ok(Response::new(
+            self.reserve_slots(request.into_inner()).await?,
+        ))
+    }
+
+    async fn reserve_batch(
+        &self,
+        request: Request<ReserveBatchRequest>,
+    ) -> Result<Response<ReserveBatchResponse>, Status> {
+        Ok(Response::new(
+            self.reserve_several(request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_sku(&self, request: Request<GetSkuRequest>) -> Result<Response<Sku>, Status> {
+        Ok(Response::new(self.sku(&request.get_ref().code).await?))
+    }
+
+    async fn put_node(
+        &self,
+        request: Request<PutNodeRequest>,
+    ) -> Result<Response<LedgerNode>, Status> {
+        Ok(Response::new(self.take_node(request.into_inner()).await?))
+    }
+
+    async fn put_region(
+        &self,
+        request: Request<PutRegionRequest>,
+    ) -> Result<Response<PutRegionResponse>, Status> {
+        self.take_region(request.get_ref()).await?;
+        Ok(Response::new(PutRegionResponse {}))
+    }
+
+    async fn approve_slots(
+        &self,
+        request: Request<ApproveSlotsRequest>,
+    ) -> Result<Response<ListSlotsResponse>, Status> {
+        Ok(Response::new(self.take_slots(request.into_inner()).await?))
+    }
+
+    async fn set_slot_admin_state(
+        &self,
+        request: Request<SetSlotAdminStateRequest>,
+    ) -> Result<Response<LedgerSlot>, Status> {
+        Ok(Response::new(
+            self.set_admin_state(request.into_inner()).await?,
+        ))
+    }
+
+    async fn list_slots(
+        &self,
+        request: Request<ListSlotsRequest>,
+    ) -> Result<Response<ListSlotsResponse>, Status> {
+        Ok(Response::new(self.slots(&request.get_ref().node_id).await?))
+    }
+
+    async fn put_sku_price(
+        &self,
+        request: Request<PutSkuPriceRequest>,
+    ) -> Result<Response<PutSkuPriceResponse>, Status> {
+        self.take_price(request.get_ref()).await?;
+        Ok(Response::new(PutSkuPriceResponse {}))
+    }
+}
+
+impl Api {
+    async fn reserve_slots(&self, request: ReserveRequest) -> Result<ReserveResponse> {
+        let validate_only = request.validate_only;
+        let request = parse::reserve(request)?;
+        if validate_only {
+            let mut conn = self.pool.acquire().await?;
+            let found = reserve::validate(&mut conn, self.policy, &request).await?;
+            let (region, sku) = (&request.region_code, &request.sku);
+            return Ok(ReserveResponse {
+                explanation: Some(wire::explanation(region, sku, request.gpu_count, found)),
+                ..ReserveResponse::default()
+            });
+        }
+        let reserved = reserve::reserve(&self.pool, self.ids, self.policy, &request).await?;
+        if !reserved.replayed {
+            tracing::info!(
+                allocation_id = %reserved.allocation_id, project_id = %request.project_id, sku = request.sku,
+                gpu_count = request.gpu_count, "reserve"
+            );
+            self.wake.notify(workflows::TOPIC).await;
+            self.wake.notify(outbox::TOPIC).await;
+        }
+        Ok(ReserveResponse {
+            allocation_id: reserved.allocation_id.to_string(),
+            replayed: reserved.replayed,
+            explanation: None,
+        })
+    }
+
+    async fn reserve_several(&self, request: ReserveBatchRequest) -> Result<ReserveBatchResponse> {
+        let parsed = parse::batch(&request)?;
+        let key = reserve::Key {
+            principal: &request.principal,
+            idempotency_key: &request.idempotency_key,
+            request_hash: &request.request_hash,
+        };
+        if request.validate_only {
+            reserve::validate_all(&self.pool, self.ids, self.policy, key, &parsed).await?;
+            return Ok(ReserveBatchResponse::default());
+        }
+        let (made, replayed) =
+            reserve::reserve_all(&self.pool, self.ids, self.policy, key, &parsed).await?;
+        if !replayed {
+            tracing::info!(
+                allocation_ids = ?made, project_id = %parsed[0].project_id, "reserve batch"
+            );
+            self.wake.notify(workflows::TOPIC).await;
+            self.wake.notify(outbox::TOPIC).await;
+        }
+        Ok(ReserveBatchResponse {
+            allocation_ids: made.iter().map(ToString::to_string).collect(),
+            replayed,
+        })
+    }
+
+    async fn sku(&self, code: &str) -> Result<Sku> {
+        if code.is_empty() {
+            return Err(Error::required("code"));
+        }
+        let mut conn = self.pool.acquire().await?;
+        Ok(wire::sku(catalog::sku(&mut conn, code).await?))
+    }
+
+    async fn slots(&self, node_id: &str) -> Result<ListSlotsResponse> {
+        let node_id = id::parse("node_id", node_id)?;
+        let mut conn = self.pool.acquire().await?;
+        let rows = slots::list(&mut conn, node_id).await?;
+        Ok(wire::slots(rows, claims::cell_epoch(&mut conn).await?))
+    }
+}

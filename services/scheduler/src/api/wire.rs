@@ -1,0 +1,168 @@
+//! Rows of the ledger as messages.
+use gpuaas_kit::error::reason_name;
+use gpuaas_kit::time::proto_time;
+use gpuaas_placement::Reason;
+use gpuaas_placement::availability::Availability;
+use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::model::{Price, Slot, SlotClass};
+use gpuaas_placement::nodes::Node;
+use gpuaas_placement::operators::NodePlacement;
+use gpuaas_placement::reserve::{Explanation, NodeVerdict};
+use gpuaas_proto::gpuaas::common::v1 as common;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
+use gpuaas_proto::gpuaas::scheduler::v1 as public;
+
+pub(super) fn sku(sku: Sku) -> public::Sku {
+    public::Sku {
+        code: sku.code,
+        display_name: sku.display_name,
+        capacity_shape: common::CapacityShape::from(sku.capacity_shape).into(),
+        slot_class: sku.slot_class.to_string(),
+        allowed_gpu_counts: sku
+            .allowed_gpu_counts
+            .iter()
+            .map(|count| count.unsigned_abs())
+            .collect(),
+        profile: Some(public::RuntimeProfile {
+            name: sku.profile.name,
+            vcpus_per_gpu: sku.profile.vcpus_per_gpu.unsigned_abs(),
+            memory_mib_per_gpu: sku.profile.memory_mib_per_gpu.unsigned_abs(),
+            hugepages: sku.profile.hugepages,
+        }),
+        price_per_gpu_hour: sku.price.as_ref().map(Price::money),
+        price_version_id: sku
+            .price
+            .map(|price| price.version_id.to_string())
+            .unwrap_or_default(),
+        lab: sku.slot_class == SlotClass::Lab,
+    }
+}
+
+pub(super) fn availability(row: Availability) -> public::Availability {
+    public::Availability {
+        region_code: row.region_code,
+        sku: row.sku,
+        gpu_count: row.gpu_count,
+        fits: row.fits,
+        reasons: reasons(row.reasons),
+    }
+}
+
+fn reasons(causes: Vec<Reason>) -> Vec<public::UnavailableReason> {
+    causes
+        .into_iter()
+        .map(|cause| public::UnavailableReason {
+            reason: reason_name(cause.reason).to_owned(),
+            gpus: cause.gpus,
+            nodes: cause.nodes,
+            message: cause.message,
+        })
+        .collect()
+}
+
+pub(super) fn explanation(
+    region_code: &str,
+    sku: &str,
+    gpu_count: u32,
+    explanation: Explanation,
+) -> public::PlacementExplanation {
+    public::PlacementExplanation {
+        region_code: region_code.to_owned(),
+        sku: sku.to_owned(),
+        gpu_count,
+        nodes: explanation.nodes,
+        nodes_fit: explanation.nodes_fit,
+        removed: reasons(explanation.removed),
+    }
+}
+
+pub(super) fn verdict(verdict: NodeVerdict) -> public::NodeVerdict {
+    let (node_id, hostname) = (verdict.node_id.to_string(), verdict.hostname);
+    match verdict.outcome {
+        Ok(choice) => public::NodeVerdict {
+            node_id,
+            hostname,
+            fits: true,
+            slot_indexes: choice
+                .score
+                .indexes
+                .iter()
+                .map(|index| index.unsigned_abs())
+                .collect(),
+            score: choice
+                .score
+                .parts()
+                .into_iter()
+                .map(|(name, value)| public::ScorePart {
+                    name: name.to_owned(),
+                    value,
+                })
+                .collect(),
+            reasons: Vec::new(),
+        },
+        Err(causes) => public::NodeVerdict {
+            node_id,
+            hostname,
+            reasons: reasons(causes),
+            ..public::NodeVerdict::default()
+        },
+    }
+}
+
+pub(super) fn placement(node: NodePlacement) -> public::NodePlacement {
+    let number = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+    public::NodePlacement {
+        node_id: node.id.to_string(),
+        drained: node.drained(),
+        hostname: node.hostname,
+        region_code: node.region_code,
+        mode: node.mode,
+        admin_state: node.admin_state,
+        admin_reason: node.admin_reason,
+        admin_time: node.admin_at.map(|at| proto_time(at.to_jiff())),
+        schedulable: node.schedulable,
+        not_schedulable_reason: node.not_schedulable_reason,
+        live_claims: number(node.live_claims),
+        live_allocations: number(node.live_allocations),
+        available_slots: number(node.available_slots),
+        generation: node.generation,
+    }
+}
+
+pub(super) fn node(node: Node) -> internal::LedgerNode {
+    internal::LedgerNode {
+        node_id: node.id.to_string(),
+        mode: node.mode,
+        admin_state: node.admin_state,
+        generation: node.generation,
+    }
+}
+
+pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
+    internal::LedgerSlot {
+        id: slot.id.to_string(),
+        node_id: slot.node_id.to_string(),
+        slot_index: slot.slot_index.unsigned_abs(),
+        slot_class: slot.class.to_string(),
+        status: common::SlotStatus::from(slot.status).into(),
+        health_state: common::HealthState::from(slot.health_state).into(),
+        health_detail: slot.health_detail,
+        disabled: slot.disabled,
+        generation: slot.generation,
+        bindings: Some(slot.bindings.into()),
+        allocation_id: slot
+            .allocation_id
+            .map(|id| id.to_string())
+            .unwrap_or_default(),
+        update_time: Some(proto_time(slot.updated_at.to_jiff())),
+        clean_evidence: slot.clean_evidence.unwrap_or_default(),
+        clean_generation: slot.clean_generation.unwrap_or_default(),
+    }
+}
+
+pub(super) fn slots(rows: Vec<Slot>, cell_epoch: i64) -> internal::ListSlotsResponse {
+    internal::ListSlotsResponse {
+        slots: rows.into_iter().map(slot).collect(),
+        cell_epoch: cell_epoch.unsigned_abs(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Scheduler: decides where capacity is placed, and takes nodes, slots, regions, SKUs and prices into the ledger.
+//!
+//! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
+//! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`,
+//! `SkuAdminService`, `LedgerAdminService`) and by allocation, inventory, billing and image-catalog
+//! (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
+//! constraints of the database, met in one transaction.
+pub mod api;
+
+use std::time::Duration;
+
+use gpuaas_kit::server::Server;
+use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_placement::decision::Filling;
+use gpuaas_placement::reserve::Policy;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuServiceServer;
+use serde::Deserialize;
+
+use crate::api::Api;
+
+/// Section `[scheduler]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// GPUs of a SKU that a project without a quota of its own may hold.
+    pub default_project_quota_gpus: u32,
+    /// How long a node that others are placing on is waited for before the next one is tried, in milliseconds.
+    pub node_wait_ms: u64,
+    /// How long a request tries other nodes, and again after it lost to others, in milliseconds.
+    pub patience_ms: u64,
+    /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
+    pub filling: Filling,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            default_project_quota_gpus: 64,
+            node_wait_ms: 2000,
+            patience_ms: 10_000,
+            filling: Filling::Pack,
+        }
+    }
+}
+
+/// Runs the service until `shutdown`.
+///
+/// # Errors
+/// Unusable settings, or a server that cannot listen.
+pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let api = Api {
+        pool: ctx.database()?,
+        ids: ctx.ids,
+        wake: ctx.wake()?,
+        policy: Policy {
+            default_quota_gpus: config.default_project_quota_gpus,
+            node_wait: Duration::from_millis(config.node_wait_ms),
+            patience: Duration::from_millis(config.patience_ms),
+            filling: config.filling,
+            // nothing brings up whole nodes yet; they are refused rather than kept waiting
+            whole_nodes: false,
+        },
+    };
+    Server::new(&ctx)
+        .add(SkuServiceServer::new(api.clone()))
+        .add(AvailabilityServiceServer::new(api.clone()))
+        .add(SkuAdminServiceServer::new(api.clone()))
+        .add(LedgerAdminServiceServer::new(api.clone()))
+        .add(NodePlacementServiceServer::new(api.clone()))
+        .add(PlacementServiceServer::new(api))
+        .run(shutdown)
+        .await
+}

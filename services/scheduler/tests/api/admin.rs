@@ -1,0 +1,252 @@
+//! SKUs, quotas, availability: what people see and administrators change.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{GetSkuRequest, PutRegionRequest};
+use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    ListAvailabilityRequest, ListSkusRequest, PutProjectQuotaRequest, PutSkuRequest,
+    RuntimeProfile, Sku,
+};
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use crate::world::{LAB, REGION, World, by, lab_price, lab_sku, ok, refused, reservation};
+
+#[tokio::test]
+async fn a_sku_is_put_once_per_key_and_audited() {
+    let world = World::new().await;
+    let put = async |sku: Sku, key: Option<&str>| {
+        world
+            .api
+            .put_sku(by(PutSkuRequest { sku: Some(sku) }, key))
+            .await
+    };
+    assert_eq!(
+        refused(put(lab_sku(), None).await).reason(),
+        ErrorReason::IdempotencyKeyMissing
+    );
+    let first = ok(put(lab_sku(), Some("k1")).await);
+    assert!(first.lab && first.price_per_gpu_hour.is_none());
+    assert_eq!(ok(put(lab_sku(), Some("k1")).await), first);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM placement.audit WHERE action = 'sku.put'")
+            .await,
+        1
+    );
+    let other = Sku {
+        display_name: "Other".into(),
+        ..lab_sku()
+    };
+    assert_eq!(
+        refused(put(other.clone(), Some("k1")).await).reason(),
+        ErrorReason::IdempotencyKeyReused
+    );
+    assert_eq!(ok(put(other, Some("k2")).await).display_name, "Other");
+    let error = refused(
+        put(
+            Sku {
+                code: "cheap".into(),
+                ..lab_sku()
+            },
+            Some("k3"),
+        )
+        .await,
+    );
+    assert_eq!(
+        (error.code(), error.fields()[0].0.as_str()),
+        (Code::InvalidArgument, "sku")
+    );
+    for (bad, field) in [
+        (
+            Sku {
+                code: "Bad Code".into(),
+                ..lab_sku()
+            },
+            "sku.code",
+        ),
+        (
+            Sku {
+                slot_class: "gpu".into(),
+                ..lab_sku()
+            },
+            "sku.slot_class",
+        ),
+        (
+            Sku {
+                capacity_shape: 0,
+                ..lab_sku()
+            },
+            "sku.capacity_shape",
+        ),
+        (
+            Sku {
+                profile: None,
+                ..lab_sku()
+            },
+            "sku.profile",
+        ),
+        (
+            Sku {
+                profile: Some(RuntimeProfile {
+                    name: "p".into(),
+                    ..RuntimeProfile::default()
+                }),
+                ..lab_sku()
+            },
+            "sku.profile.vcpus_per_gpu",
+        ),
+    ] {
+        assert_eq!(refused(put(bad, Some("k4")).await).fields()[0].0, field);
+    }
+}
+
+#[tokio::test]
+async fn skus_are_listed_in_pages_with_their_price() {
+    let (world, ..) = World::with_slots(1).await;
+    for code in ["h200-a", "h200-b"] {
+        let sku = Sku {
+            code: code.into(),
+            slot_class: "h200_sxm".into(),
+            ..lab_sku()
+        };
+        ok(world
+            .api
+            .put_sku(by(PutSkuRequest { sku: Some(sku) }, Some(code)))
+            .await);
+    }
+    let list = async |size: i32, token: &str| {
+        world
+            .api
+            .list_skus(by(
+                ListSkusRequest {
+                    page_size: size,
+                    page_token: token.into(),
+                },
+                None,
+            ))
+            .await
+    };
+    let first = ok(list(2, "").await);
+    assert_eq!(
+        first
+            .skus
+            .iter()
+            .map(|sku| sku.code.as_str())
+            .collect::<Vec<_>>(),
+        ["h200-a", "h200-b"]
+    );
+    let rest = ok(list(2, &first.next_page_token).await);
+    assert_eq!((rest.skus.len(), rest.next_page_token.as_str()), (1, ""));
+    assert_eq!(
+        rest.skus[0].price_per_gpu_hour,
+        lab_price(1).price_per_gpu_hour
+    );
+    assert_eq!(
+        refused(list(2, "nonsense").await).reason(),
+        ErrorReason::PageTokenInvalid
+    );
+    let same = ok(world
+        .api
+        .get_sku(Request::new(GetSkuRequest { code: LAB.into() }))
+        .await);
+    assert_eq!(same, rest.skus[0]);
+    let unknown = refused(
+        world
+            .api
+            .get_sku(Request::new(GetSkuRequest { code: "x".into() }))
+            .await,
+    );
+    assert_eq!(
+        (unknown.code(), unknown.reason()),
+        (Code::NotFound, ErrorReason::SkuUnknown)
+    );
+    // an older price that arrives late changes nothing
+    ok(world.api.put_sku_price(Request::new(lab_price(0))).await);
+    assert_eq!(
+        ok(world
+            .api
+            .get_sku(Request::new(GetSkuRequest { code: LAB.into() }))
+            .await)
+        .price_version_id,
+        lab_price(1).price_version_id
+    );
+}
+
+#[tokio::test]
+async fn a_quota_refuses_with_what_is_held() {
+    let (world, ..) = World::with_slots(2).await;
+    let put = async |sku: &str, max_gpus: u32, key: &str| {
+        let project_id = Uuid::from_u128(5).to_string();
+        world
+            .api
+            .put_project_quota(by(
+                PutProjectQuotaRequest {
+                    project_id,
+                    sku: sku.into(),
+                    max_gpus,
+                },
+                Some(key),
+            ))
+            .await
+    };
+    assert_eq!(ok(put(LAB, 1, "q1").await).used_gpus, 0);
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let error = refused(world.api.reserve(Request::new(reservation("b"))).await);
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::ResourceExhausted, ErrorReason::Quota)
+    );
+    let replayed = ok(put(LAB, 1, "q1").await);
+    assert_eq!((replayed.max_gpus, replayed.used_gpus), (1, 1));
+    assert_eq!(
+        refused(put("nothing", 1, "q2").await).reason(),
+        ErrorReason::SkuUnknown
+    );
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM placement.audit WHERE action = 'quota.put'")
+            .await,
+        1
+    );
+}
+
+#[tokio::test]
+async fn availability_is_counted_and_explained() {
+    let (world, ..) = World::with_slots(2).await;
+    let list = async |region: &str, sku: &str| {
+        let request = ListAvailabilityRequest {
+            region_code: region.into(),
+            sku: sku.into(),
+        };
+        world.api.list_availability(by(request, None)).await
+    };
+    let rows = ok(list("", "").await).availability;
+    assert_eq!(
+        rows.iter()
+            .map(|row| (row.gpu_count, row.fits))
+            .collect::<Vec<_>>(),
+        [(1, 2), (2, 1)]
+    );
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let rows = ok(list(REGION, LAB).await).availability;
+    assert_eq!((rows[0].fits, rows[1].fits), (1, 0));
+    assert_eq!(rows[1].reasons[0].reason, "SLOTS_IN_USE");
+    assert_eq!(
+        refused(list("nowhere", "").await).reason(),
+        ErrorReason::RegionUnknown
+    );
+    ok(world
+        .api
+        .put_region(Request::new(PutRegionRequest {
+            code: REGION.into(),
+            enabled: false,
+        }))
+        .await);
+    assert_eq!(
+        ok(list(REGION, LAB).await).availability[0].reasons[0].reason,
+        "REGION_DISABLED"
+    );
+}

@@ -1,0 +1,273 @@
+//! Cordon, drain and explanations as an administrator calls them; batches as the allocation service does.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{ReserveBatchRequest, ReserveRequest};
+use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, ExplainPlacementRequest,
+    GetNodePlacementRequest, ListNodePlacementsRequest, PlacementConstraints, UncordonNodeRequest,
+};
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use crate::world::{LAB, REGION, World, by, ok, refused, reservation};
+
+#[tokio::test]
+async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
+    let (world, node_id, _) = World::with_slots(2).await;
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let drain = |reason: &str| DrainNodeRequest {
+        node_id: node_id.clone(),
+        reason: reason.into(),
+    };
+    let unkeyed = refused(world.api.drain_node(by(drain("rack move"), None)).await);
+    assert_eq!(unkeyed.reason(), ErrorReason::IdempotencyKeyMissing);
+    let first = ok(world
+        .api
+        .drain_node(by(drain("rack move"), Some("k1")))
+        .await);
+    assert_eq!(
+        (first.admin_state.as_str(), first.admin_reason.as_str()),
+        ("draining", "rack move")
+    );
+    assert_eq!(
+        (
+            first.live_claims,
+            first.live_allocations,
+            first.available_slots,
+            first.drained
+        ),
+        (1, 1, 1, false)
+    );
+    assert!(first.admin_time.is_some());
+    assert_eq!(
+        ok(world
+            .api
+            .drain_node(by(drain("rack move"), Some("k1")))
+            .await),
+        first
+    );
+    let other = refused(world.api.drain_node(by(drain("other"), Some("k1"))).await);
+    assert_eq!(other.reason(), ErrorReason::IdempotencyKeyReused);
+    let audited = "SELECT count(*) FROM placement.audit WHERE action = 'node.drain' AND detail->>'reason' = 'rack move'";
+    assert_eq!(world.number(audited).await, 1);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM placement.outbox WHERE type = 'node.draining'")
+            .await,
+        1
+    );
+
+    let error = refused(world.api.reserve(Request::new(reservation("b"))).await);
+    assert!(
+        error.metadata().contains_key("NODE_DRAINING.nodes"),
+        "{error}"
+    );
+
+    let cordon = CordonNodeRequest {
+        node_id: node_id.clone(),
+        reason: "watch it".into(),
+    };
+    assert_eq!(
+        ok(world.api.cordon_node(by(cordon, Some("k2"))).await).admin_state,
+        "cordoned"
+    );
+    let uncordon = UncordonNodeRequest {
+        node_id: node_id.clone(),
+        reason: String::new(),
+    };
+    let open = ok(world.api.uncordon_node(by(uncordon, Some("k3"))).await);
+    assert_eq!(
+        (open.admin_state.as_str(), open.admin_reason.as_str()),
+        ("enabled", "")
+    );
+    ok(world.api.reserve(Request::new(reservation("b"))).await);
+    let listed = ok(world
+        .api
+        .list_node_placements(by(ListNodePlacementsRequest::default(), None))
+        .await)
+    .nodes;
+    let got = ok(world
+        .api
+        .get_node_placement(by(GetNodePlacementRequest { node_id }, None))
+        .await);
+    assert_eq!((listed.len(), &listed[0], got.live_claims), (1, &got, 2));
+}
+
+#[tokio::test]
+async fn a_cordon_needs_a_reason_and_a_node() {
+    let (world, node_id, _) = World::with_slots(1).await;
+    for (node_id, reason, code, field) in [
+        (node_id.as_str(), " ", Code::InvalidArgument, "reason"),
+        (
+            node_id.as_str(),
+            &"x".repeat(501),
+            Code::InvalidArgument,
+            "reason",
+        ),
+        ("n1", "why", Code::InvalidArgument, "node_id"),
+    ] {
+        let request = CordonNodeRequest {
+            node_id: node_id.into(),
+            reason: reason.into(),
+        };
+        let error = refused(world.api.cordon_node(by(request, Some("k"))).await);
+        assert_eq!((error.code(), error.fields()[0].0.as_str()), (code, field));
+    }
+    let nobody = CordonNodeRequest {
+        node_id: Uuid::now_v7().to_string(),
+        reason: "why".into(),
+    };
+    let error = refused(world.api.cordon_node(by(nobody, Some("k"))).await);
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::NotFound, ErrorReason::NodeNotFound)
+    );
+}
+
+#[tokio::test]
+async fn b_57_explanations_count_nodes_and_judge_each() {
+    let (world, node_id, _) = World::with_slots(2).await;
+    let asked = |gpu_count| ExplainPlacementRequest {
+        region_code: REGION.into(),
+        sku: LAB.into(),
+        gpu_count,
+    };
+    let fits = ok(world.api.explain_placement(by(asked(2), None)).await);
+    assert_eq!((fits.nodes, fits.nodes_fit, fits.removed.len()), (1, 1, 0));
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let out = ok(world.api.explain_placement(by(asked(2), None)).await);
+    assert_eq!((out.nodes_fit, out.gpu_count), (0, 2));
+    let reasons: Vec<&str> = out
+        .removed
+        .iter()
+        .map(|cause| cause.reason.as_str())
+        .collect();
+    assert_eq!(reasons, ["FRAGMENTED", "SLOTS_IN_USE"]);
+
+    let nodes = |gpu_count| ExplainNodesRequest {
+        region_code: REGION.into(),
+        sku: LAB.into(),
+        gpu_count,
+        page_size: 10,
+    };
+    let one = ok(world.api.explain_nodes(by(nodes(1), None)).await);
+    assert_eq!(
+        (
+            one.nodes.len(),
+            one.nodes[0].fits,
+            one.nodes[0].node_id.as_str()
+        ),
+        (1, true, node_id.as_str())
+    );
+    assert_eq!(one.nodes[0].slot_indexes, [1]);
+    assert!(
+        one.nodes[0]
+            .score
+            .iter()
+            .any(|part| part.name == "left_over" && part.value == 0)
+    );
+    let two = ok(world.api.explain_nodes(by(nodes(2), None)).await);
+    assert!(!two.nodes[0].fits && two.nodes[0].reasons.len() == 2);
+    for (request, field) in [
+        (
+            ExplainPlacementRequest {
+                region_code: String::new(),
+                ..asked(1)
+            },
+            "region_code",
+        ),
+        (
+            ExplainPlacementRequest {
+                sku: "nothing".into(),
+                ..asked(1)
+            },
+            "sku",
+        ),
+        (asked(0), "gpu_count"),
+        (asked(5), "gpu_count"),
+    ] {
+        let error = refused(world.api.explain_placement(by(request, None)).await);
+        assert_eq!(
+            (error.code(), error.fields()[0].0.as_str()),
+            (Code::InvalidArgument, field)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_parsed_as_a_whole() {
+    let (world, ..) = World::with_slots(2).await;
+    let batch = |names: &[&str]| ReserveBatchRequest {
+        principal: "user:alice".into(),
+        idempotency_key: "k-batch".into(),
+        request_hash: vec![1; 32],
+        reservations: names.iter().map(|name| reservation(name)).collect(),
+        validate_only: false,
+    };
+    for (request, field) in [
+        (batch(&[]), "reservations"),
+        (
+            ReserveBatchRequest {
+                principal: String::new(),
+                ..batch(&["a"])
+            },
+            "principal",
+        ),
+        (
+            ReserveBatchRequest {
+                reservations: vec![
+                    reservation("a"),
+                    ReserveRequest {
+                        project_id: Uuid::from_u128(6).to_string(),
+                        ..reservation("b")
+                    },
+                ],
+                ..batch(&[])
+            },
+            "reservations",
+        ),
+        (
+            ReserveBatchRequest {
+                reservations: vec![ReserveRequest {
+                    placement: Some(PlacementConstraints {
+                        spread_from_label: "no-value".into(),
+                        ..PlacementConstraints::default()
+                    }),
+                    ..reservation("a")
+                }],
+                ..batch(&[])
+            },
+            "placement.spread_from_label",
+        ),
+    ] {
+        let error = refused(world.api.reserve_batch(Request::new(request)).await);
+        assert_eq!(
+            (error.code(), error.fields()[0].0.as_str()),
+            (Code::InvalidArgument, field)
+        );
+    }
+    let dry = ReserveBatchRequest {
+        validate_only: true,
+        ..batch(&["a", "b"])
+    };
+    assert!(
+        ok(world.api.reserve_batch(Request::new(dry)).await)
+            .allocation_ids
+            .is_empty()
+    );
+    let made = ok(world
+        .api
+        .reserve_batch(Request::new(batch(&["a", "b"])))
+        .await);
+    assert_eq!((made.allocation_ids.len(), made.replayed), (2, false));
+    let again = ok(world
+        .api
+        .reserve_batch(Request::new(batch(&["a", "b"])))
+        .await);
+    assert_eq!(
+        (again.allocation_ids, again.replayed),
+        (made.allocation_ids, true)
+    );
+}

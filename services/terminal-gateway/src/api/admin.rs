@@ -1,0 +1,92 @@
+//! `TerminalAdminService`: the list of sessions.
+use gpuaas_kit::error::Result;
+use gpuaas_kit::time::proto_time;
+use gpuaas_kit::{id, page};
+use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminService;
+use gpuaas_proto::gpuaas::terminal::v1::{
+    ListTerminalSessionsRequest, ListTerminalSessionsResponse, TerminalSession,
+};
+use sqlx::PgPool;
+use tonic::{Request, Response, Status};
+
+use crate::store::sessions::{self, Filter, SessionRow};
+
+/// Answers from the database.
+#[derive(Debug, Clone)]
+pub(crate) struct AdminApi {
+    pub(crate) pool: PgPool,
+}
+
+#[tonic::async_trait]
+impl TerminalAdminService for AdminApi {
+    async fn list_terminal_sessions(
+        &self,
+        request: Request<ListTerminalSessionsRequest>,
+    ) -> Result<Response<ListTerminalSessionsResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+}
+
+impl AdminApi {
+    async fn list(
+        &self,
+        request: ListTerminalSessionsRequest,
+    ) -> Result<ListTerminalSessionsResponse> {
+        let allocation_id = match request.allocation_id.as_str() {
+            "" => None,
+            text => Some(id::parse("allocation_id", text)?),
+        };
+        let filter = Filter {
+            allocation_id,
+            projects: None,
+        };
+        let query = ["terminal-sessions", request.allocation_id.as_str()];
+        let page = list(
+            &self.pool,
+            &filter,
+            &query,
+            request.page_size,
+            &request.page_token,
+        )
+        .await?;
+        let (sessions, next_page_token) = page;
+        Ok(ListTerminalSessionsResponse {
+            sessions,
+            next_page_token,
+        })
+    }
+}
+
+/// One page of sessions, with the token of the next one.
+pub(crate) async fn list(
+    pool: &PgPool,
+    filter: &Filter,
+    query: &[&str],
+    page_size: i32,
+    page_token: &str,
+) -> Result<(Vec<TerminalSession>, String)> {
+    let size = page::page_size(page_size)?;
+    let before = page::decode(page_token, query)?;
+    let mut rows = sessions::list(pool, filter, before, size + 1).await?;
+    let more = rows.len() as i64 > size;
+    rows.truncate(size as usize);
+    let next_page_token = match rows.last() {
+        Some(last) if more => page::encode(&(last.open_time.to_jiff(), last.id), query),
+        _ => String::new(),
+    };
+    Ok((rows.into_iter().map(to_wire).collect(), next_page_token))
+}
+
+fn to_wire(row: SessionRow) -> TerminalSession {
+    TerminalSession {
+        id: row.id.to_string(),
+        allocation_id: row.allocation_id.to_string(),
+        project_id: row.project_id.to_string(),
+        principal: row.principal,
+        open_time: Some(proto_time(row.open_time.to_jiff())),
+        close_time: row.close_time.map(|at| proto_time(at.to_jiff())),
+        close_reason: row.close_reason,
+        recorded: row.recording == "kept",
+        recording_bytes: u64::try_from(row.recording_bytes).unwrap_or(0),
+    }
+}

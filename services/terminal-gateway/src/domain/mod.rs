@@ -1,0 +1,7 @@
+//! Pure parts: what is buffered and owed ([`flow`]), what messages mean ([`message`]), why sessions end ([`end`]),
+//! how a recording is written ([`asciicast`]).
+pub(crate) mod asciicast;
+pub(crate) mod end;
+pub(crate) mod flow;
+pub(crate) mod message;
+pub(crate) mod ring;

@@ -1,0 +1,6 @@
+//! The process of the terminal gateway.
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gpuaas_kit::run_main("terminal-gateway", gpuaas_terminal_gateway::run)
+}

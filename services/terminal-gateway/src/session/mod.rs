@@ -1,0 +1,62 @@
+//! Sessions that this process carries: opening ([`open`]), one task each ([`carry`]), their list ([`registry`]).
+pub(crate) mod carry;
+pub(crate) mod host;
+pub(crate) mod kill;
+pub(crate) mod link;
+pub(crate) mod open;
+pub(crate) mod recorder;
+pub(crate) mod registry;
+pub(crate) mod target;
+
+use gpuaas_kit::client::Peers;
+use gpuaas_kit::id::IdGen;
+use opentelemetry::metrics::{Counter, UpDownCounter};
+use sqlx::PgPool;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::config::{Config, Policy};
+use registry::Registry;
+
+/// What sessions need.
+#[derive(Clone)]
+pub(crate) struct Deps {
+    pub(crate) pool: PgPool,
+    pub(crate) peers: Peers,
+    pub(crate) ids: IdGen,
+    pub(crate) config: Arc<Config>,
+    pub(crate) registry: Registry,
+    /// Names this process in the rows of its sessions.
+    pub(crate) replica: String,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) metrics: Metrics,
+}
+
+impl Deps {
+    /// Whether sessions of a project are recorded.
+    pub(crate) fn records(&self, project_id: Uuid) -> bool {
+        self.config.recording.policy(project_id) != Policy::Off
+    }
+}
+
+/// Instruments.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    /// Sessions that are open.
+    pub(crate) open: UpDownCounter<i64>,
+    /// Sessions that ended, by reason.
+    pub(crate) ended: Counter<u64>,
+    /// Output bytes from hosts.
+    pub(crate) output_bytes: Counter<u64>,
+}
+
+impl Metrics {
+    pub(crate) fn new(meter: &opentelemetry::metrics::Meter) -> Self {
+        Self {
+            open: meter.i64_up_down_counter("terminal_sessions_open").build(),
+            ended: meter.u64_counter("terminal_sessions_ended").build(),
+            output_bytes: meter.u64_counter("terminal_output_bytes").build(),
+        }
+    }
+}

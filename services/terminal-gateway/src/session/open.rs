@@ -1,0 +1,299 @@
+//! From a ticket to a session, and from a session to its closed row. Both ends are one transaction with their audit
+//! rows (P10).
+use std::time::Duration;
+
+use gpuaas_kit::{Error, audit};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use opentelemetry::KeyValue;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::Deps;
+use super::carry::Session;
+use super::host::Host;
+use super::kill::{self, Killed};
+use super::link::{Command, Link};
+use super::recorder::Recorder;
+use super::registry::Handle;
+use super::target::{self, Target};
+use crate::domain::end::End;
+use crate::domain::message::{SecretHash, Size};
+use crate::store::sessions::{self, NewSession};
+use crate::store::tickets::{self, Ticket};
+
+/// Messages of a client that wait for their session.
+const COMMANDS: usize = 32;
+/// How often the end of a session is tried to be written; the sweep of another process does it otherwise.
+const CLOSE_TRIES: u32 = 10;
+
+/// Who connects and what is asked for.
+pub(crate) struct Ask {
+    pub(crate) origin: String,
+    /// Empty when the connection carried no token.
+    pub(crate) principal: String,
+    pub(crate) request_id: String,
+    pub(crate) ticket: SecretHash,
+    pub(crate) allocation_id: Uuid,
+    pub(crate) size: Size,
+    pub(crate) term: String,
+}
+
+/// A session that has its row.
+pub(crate) struct Admitted {
+    pub(crate) deps: Deps,
+    pub(crate) session_id: Uuid,
+    pub(crate) allocation_id: Uuid,
+    pub(crate) project_id: Uuid,
+    pub(crate) principal: String,
+    pub(crate) end_time: Timestamp,
+}
+
+/// Burns the ticket and starts the session's task.
+///
+/// # Errors
+/// [`End::TicketRefused`], or the database does not answer.
+pub(crate) async fn open(deps: &Deps, ask: Ask, link: Link) -> Result<Handle, End> {
+    let burnt = async { tickets::burn(&mut *deps.pool.acquire().await?, ask.ticket).await };
+    let ticket = burnt.await.map_err(|error| {
+        tracing::error!("burn terminal ticket: {error}");
+        End::HostUnreachable
+    })?;
+    let ticket = ticket.filter(|ticket| fits(ticket, &ask)).ok_or_else(|| {
+        tracing::warn!(request_id = ask.request_id, allocation_id = %ask.allocation_id, "refuse terminal ticket");
+        End::TicketRefused
+    })?;
+    let (commands, received) = mpsc::channel(COMMANDS);
+    let (kill, killed) = kill::pair();
+    let handle = Handle {
+        allocation_id: ticket.allocation_id,
+        project_id: ticket.project_id,
+        principal: ticket.principal.clone(),
+        origin: ticket.origin.clone(),
+        commands,
+        kill,
+    };
+    // before the target is resolved: a release from now on finds the session
+    deps.registry.insert(ticket.session_id, handle.clone());
+    deps.tasks
+        .spawn(live(deps.clone(), ticket, ask, link, received, killed));
+    Ok(handle)
+}
+
+fn fits(ticket: &Ticket, ask: &Ask) -> bool {
+    !ticket.expired
+        && ticket.allocation_id == ask.allocation_id
+        && ticket.origin == ask.origin
+        && (ask.principal.is_empty() || ticket.principal == ask.principal)
+}
+
+async fn live(
+    deps: Deps,
+    ticket: Ticket,
+    ask: Ask,
+    link: Link,
+    mut commands: mpsc::Receiver<Command>,
+    mut killed: Killed,
+) {
+    let session_id = ticket.session_id;
+    match admit(&deps, &ticket, &ask).await {
+        Err(end) => {
+            deps.registry.remove(session_id);
+            tracing::info!(%session_id, allocation_id = %ticket.allocation_id, reason = end.reason(), "refuse terminal");
+            link.finish(&end).await;
+        }
+        Ok((admitted, target)) => {
+            deps.metrics.open.add(1, &[]);
+            tracing::info!(%session_id, allocation_id = %ticket.allocation_id, principal = ticket.principal, "open terminal");
+            let end = match start(admitted, &target, &ask, link.clone(), &mut killed).await {
+                Ok(mut session) => {
+                    let end = session.carry(&mut commands, &mut killed).await;
+                    deps.registry.remove(session_id);
+                    session.finish(&end).await;
+                    end
+                }
+                Err(end) => {
+                    deps.registry.remove(session_id);
+                    link.finish(&end).await;
+                    end
+                }
+            };
+            // whoever waits for this session is let go before the row is written
+            drop(commands);
+            deps.metrics.open.add(-1, &[]);
+            deps.metrics
+                .ended
+                .add(1, &[KeyValue::new("reason", end.reason())]);
+            tracing::info!(%session_id, allocation_id = %ticket.allocation_id, reason = end.reason(), "close terminal");
+            close(&deps, &ticket, &ask.request_id, end.reason()).await;
+        }
+    }
+}
+
+/// Resolves the target and writes the open session with its audit row.
+async fn admit(deps: &Deps, ticket: &Ticket, ask: &Ask) -> Result<(Admitted, Target), End> {
+    let target = target::resolve(&deps.peers, ticket.allocation_id, &[ticket.project_id])
+        .await
+        .map_err(|error| match error.reason() {
+            ErrorReason::AllocationNotFound | ErrorReason::StateConflict => {
+                End::AllocationEnded(error.message().to_owned())
+            }
+            _ => {
+                tracing::error!(session_id = %ticket.session_id, "resolve terminal target: {}", error.chain());
+                End::HostUnreachable
+            }
+        })?;
+    let most = deps.config.max_sessions_per_user;
+    let written = async {
+        let mut tx = deps.pool.begin().await?;
+        if sessions::count_open(&mut tx, &ticket.principal).await? >= i64::from(most) {
+            return Err(Error::new(
+                Code::ResourceExhausted,
+                ErrorReason::Quota,
+                "too many sessions",
+            ));
+        }
+        let session = NewSession {
+            id: ticket.session_id,
+            allocation_id: ticket.allocation_id,
+            project_id: ticket.project_id,
+            principal: &ticket.principal,
+            origin: &ticket.origin,
+            replica: &deps.replica,
+            recorded: deps.records(ticket.project_id),
+        };
+        let open_time = sessions::insert(&mut tx, &session).await?;
+        let entry = audit::Entry {
+            principal: &ticket.principal,
+            action: "terminal.open",
+            resource: "session",
+            resource_id: &ticket.session_id.to_string(),
+            request_id: &ask.request_id,
+            detail: json!({
+                "allocation_id": ticket.allocation_id,
+                "node_id": target.node_id,
+                "origin": ticket.origin,
+                "recorded": session.recorded,
+            }),
+        };
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        Ok(open_time.to_jiff())
+    };
+    let open_time = written.await.map_err(|error: Error| {
+        if error.reason() == ErrorReason::Quota {
+            return End::TooManySessions(most);
+        }
+        tracing::error!(session_id = %ticket.session_id, "write terminal session: {}", error.chain());
+        End::HostUnreachable
+    })?;
+    let longest =
+        SignedDuration::from_secs(i64::try_from(deps.config.max_seconds).unwrap_or(i64::MAX));
+    let admitted = Admitted {
+        deps: deps.clone(),
+        session_id: ticket.session_id,
+        allocation_id: ticket.allocation_id,
+        project_id: ticket.project_id,
+        principal: ticket.principal.clone(),
+        end_time: open_time.checked_add(longest).unwrap_or(Timestamp::MAX),
+    };
+    Ok((admitted, target))
+}
+
+/// Begins the recording and starts the shell.
+async fn start(
+    admitted: Admitted,
+    target: &Target,
+    ask: &Ask,
+    link: Link,
+    killed: &mut Killed,
+) -> Result<Session, End> {
+    let deps = admitted.deps.clone();
+    let session_id = admitted.session_id;
+    let recording = &deps.config.recording;
+    let policy = recording.policy(admitted.project_id);
+    let starting = async {
+        let recorder = Recorder::begin(
+            &deps.pool,
+            session_id,
+            (policy, recording),
+            ask.size,
+            &ask.term,
+        )
+        .await?;
+        let host = Host::open(&deps.peers, target, session_id, ask.size, &ask.term).await?;
+        Ok((recorder, host))
+    };
+    let (recorder, host) = tokio::select! {
+        started = starting => started?,
+        end = killed.wait() => return Err(end),
+    };
+    Ok(Session::new(admitted, host, recorder, link))
+}
+
+/// Writes the end with its audit row.
+async fn close(deps: &Deps, ticket: &Ticket, request_id: &str, reason: &str) {
+    for attempt in 1..=CLOSE_TRIES {
+        let Err(error) = write_close(
+            deps,
+            ticket.session_id,
+            (&ticket.principal, ticket.allocation_id),
+            request_id,
+            reason,
+        )
+        .await
+        else {
+            return;
+        };
+        tracing::warn!(session_id = %ticket.session_id, attempt, "retry to write the end: {}", error.chain());
+        tokio::time::sleep(Duration::from_millis(200) * attempt).await;
+    }
+    tracing::error!(session_id = %ticket.session_id, reason, "leave the end of the session to the sweep");
+}
+
+async fn write_close(
+    deps: &Deps,
+    session_id: Uuid,
+    (principal, allocation_id): (&str, Uuid),
+    request_id: &str,
+    reason: &str,
+) -> Result<(), Error> {
+    let mut tx = deps.pool.begin().await?;
+    record_close(
+        &mut tx,
+        session_id,
+        (principal, allocation_id),
+        request_id,
+        reason,
+    )
+    .await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Closes the row and audits it; does nothing when it is closed.
+///
+/// # Errors
+/// Those of the database.
+pub(crate) async fn record_close(
+    conn: &mut sqlx::PgConnection,
+    session_id: Uuid,
+    (principal, allocation_id): (&str, Uuid),
+    request_id: &str,
+    reason: &str,
+) -> Result<(), Error> {
+    if !sessions::close(conn, session_id, reason).await? {
+        return Ok(());
+    }
+    let entry = audit::Entry {
+        principal,
+        action: "terminal.close",
+        resource: "session",
+        resource_id: &session_id.to_string(),
+        request_id,
+        detail: json!({"allocation_id": allocation_id, "reason": reason}),
+    };
+    audit::record(conn, entry).await
+}

@@ -1,0 +1,149 @@
+//! Rows of terminal sessions.
+use jiff_sqlx::Timestamp;
+use sqlx::{FromRow, PgConnection, PgPool};
+use uuid::Uuid;
+
+/// One terminal into one allocation.
+#[derive(Debug, Clone, FromRow)]
+pub(crate) struct SessionRow {
+    pub(crate) id: Uuid,
+    pub(crate) allocation_id: Uuid,
+    pub(crate) project_id: Uuid,
+    pub(crate) principal: String,
+    pub(crate) open_time: Timestamp,
+    pub(crate) close_time: Option<Timestamp>,
+    pub(crate) close_reason: String,
+    pub(crate) recording: String,
+    pub(crate) recording_bytes: i64,
+}
+
+/// What a list is limited to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// One allocation.
+    pub(crate) allocation_id: Option<Uuid>,
+    /// Projects of the caller; `None` for administrators.
+    pub(crate) projects: Option<Vec<Uuid>>,
+}
+
+/// A session to write.
+#[derive(Debug, Clone)]
+pub(crate) struct NewSession<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) allocation_id: Uuid,
+    pub(crate) project_id: Uuid,
+    pub(crate) principal: &'a str,
+    pub(crate) origin: &'a str,
+    pub(crate) replica: &'a str,
+    pub(crate) recorded: bool,
+}
+
+/// Sessions that were opened before the one of this key, newest first, at most `limit`.
+pub(crate) async fn list(
+    pool: &PgPool,
+    filter: &Filter,
+    before: Option<(jiff::Timestamp, Uuid)>,
+    limit: i64,
+) -> sqlx::Result<Vec<SessionRow>> {
+    let (before_time, before_id) = before.map(|(time, id)| (Timestamp::from(time), id)).unzip();
+    sqlx::query_as(
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes
+           FROM sessions
+          WHERE ($1::uuid IS NULL OR allocation_id = $1)
+            AND ($2::uuid[] IS NULL OR project_id = ANY ($2))
+            AND ($3::timestamptz IS NULL OR (open_time, id) < ($3, $4))
+          ORDER BY open_time DESC, id DESC LIMIT $5",
+    )
+    .bind(filter.allocation_id)
+    .bind(filter.projects.as_deref())
+    .bind(before_time)
+    .bind(before_id)
+    .bind(limit)
+    .fetch_all(pool)
+    .await
+}
+
+/// One session of these projects.
+pub(crate) async fn find(
+    pool: &PgPool,
+    projects: &[Uuid],
+    id: Uuid,
+) -> sqlx::Result<Option<SessionRow>> {
+    sqlx::query_as(
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes
+           FROM sessions WHERE id = $1 AND project_id = ANY ($2)",
+    )
+    .bind(id)
+    .bind(projects)
+    .fetch_optional(pool)
+    .await
+}
+
+/// How many sessions a principal has open. Until the transaction ends, nobody else counts the same principal.
+pub(crate) async fn count_open(conn: &mut PgConnection, principal: &str) -> sqlx::Result<i64> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(principal)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query_scalar("SELECT count(*) FROM sessions WHERE principal = $1 AND close_time IS NULL")
+        .bind(principal)
+        .fetch_one(conn)
+        .await
+}
+
+/// Writes an open session; returns when it was opened.
+pub(crate) async fn insert(
+    conn: &mut PgConnection,
+    session: &NewSession<'_>,
+) -> sqlx::Result<Timestamp> {
+    sqlx::query_scalar(
+        "INSERT INTO sessions (id, allocation_id, project_id, principal, origin, replica, recording)
+         VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 THEN 'kept' ELSE 'off' END) RETURNING open_time",
+    )
+    .bind(session.id)
+    .bind(session.allocation_id)
+    .bind(session.project_id)
+    .bind(session.principal)
+    .bind(session.origin)
+    .bind(session.replica)
+    .bind(session.recorded)
+    .fetch_one(conn)
+    .await
+}
+
+/// Closes a session; false when it is closed already.
+pub(crate) async fn close(conn: &mut PgConnection, id: Uuid, reason: &str) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "UPDATE sessions SET close_time = greatest(clock_timestamp(), open_time), close_reason = $2
+          WHERE id = $1 AND close_time IS NULL",
+    )
+    .bind(id)
+    .bind(reason)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Says that these sessions are still carried.
+pub(crate) async fn seen(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query("UPDATE sessions SET seen_time = clock_timestamp() WHERE id = ANY ($1) AND close_time IS NULL")
+        .bind(ids)
+        .execute(pool)
+        .await
+        .map(drop)
+}
+
+/// Open sessions that nobody has carried for `seconds`, locked: id, principal, allocation.
+pub(crate) async fn lost(
+    conn: &mut PgConnection,
+    seconds: f64,
+) -> sqlx::Result<Vec<(Uuid, String, Uuid)>> {
+    sqlx::query_as(
+        "SELECT id, principal, allocation_id FROM sessions
+          WHERE close_time IS NULL AND seen_time < clock_timestamp() - make_interval(secs => $1)
+          ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED",
+    )
+    .bind(seconds)
+    .fetch_all(conn)
+    .await
+}

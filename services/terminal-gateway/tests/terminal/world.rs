@@ -1,0 +1,486 @@
+//! The whole chain around one guest, in this process.
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gpuaas_agent::error::HostResult;
+use gpuaas_agent::guest::RelayKey;
+use gpuaas_agent::ids::AllocationId;
+use gpuaas_agent::terminal::{Guests, TerminalApi};
+use gpuaas_dev::ca::{Authority, Identity};
+use gpuaas_dev::ports;
+use gpuaas_dev::postgres::TestDb;
+use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
+use gpuaas_gateway::store::{NewPrincipal, seed};
+use gpuaas_gateway::terminal::TerminalSettings;
+use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
+use gpuaas_kit::id::IdGen;
+use gpuaas_kit::server::Server;
+use gpuaas_kit::{CancellationToken, Context, Error};
+use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
+use gpuaas_proto::gpuaas::common::v1::CapacityShape;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::allocation::v1 as access;
+use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::{
+    AccessService, AccessServiceServer,
+};
+use gpuaas_proto::gpuaas::internal::events::v1 as events;
+use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::{
+    EventService, EventServiceServer,
+};
+use gpuaas_terminal_gateway::Config;
+use serde_json::Value;
+use tempfile::TempDir;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use crate::client::{Client, Upgrade};
+use crate::guest::{Guest, Manner};
+
+/// Origin of the console in these tests.
+pub const CONSOLE: &str = "https://console.test";
+/// Another page that may open terminals.
+pub const OTHER: &str = "https://other.test";
+const ISSUER: &str = "https://dev.test";
+const USER: &str = "u_adda9308def04a2f";
+
+/// The ledger as far as terminals see it, and what the host knows.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    pub project_id: Uuid,
+    pub allocation_id: Uuid,
+    pub node_id: Uuid,
+    pub instance_id: Uuid,
+    pub agent_address: String,
+    pub target_host: String,
+    pub target_port: u32,
+    pub host_key: String,
+    pub shape: CapacityShape,
+    /// State of the allocation.
+    pub state: String,
+    pub events: Vec<(String, Uuid)>,
+    /// What the host says is the guest's address.
+    pub reserved: Option<Ipv4Addr>,
+}
+
+#[derive(Clone)]
+pub struct Shared(pub Arc<Mutex<Ledger>>);
+
+#[tonic::async_trait]
+impl AccessService for Shared {
+    async fn resolve_terminal_target(
+        &self,
+        request: Request<access::ResolveTerminalTargetRequest>,
+    ) -> Result<Response<access::ResolveTerminalTargetResponse>, Status> {
+        let request = request.into_inner();
+        let ledger = self.0.lock().expect("lock");
+        let owned = request.project_ids.contains(&ledger.project_id.to_string());
+        if !owned || request.allocation_id != ledger.allocation_id.to_string() {
+            return Err(Error::new(
+                Code::NotFound,
+                ErrorReason::AllocationNotFound,
+                "There is no such allocation.",
+            )
+            .into());
+        }
+        if ledger.state != "active" {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::StateConflict,
+                "The allocation is not active.",
+            )
+            .into());
+        }
+        Ok(Response::new(access::ResolveTerminalTargetResponse {
+            allocation_id: request.allocation_id,
+            project_id: ledger.project_id.to_string(),
+            capacity_shape: ledger.shape.into(),
+            target_host: ledger.target_host.clone(),
+            target_port: ledger.target_port,
+            user: USER.to_owned(),
+            ssh_host_keys: vec![ledger.host_key.clone()],
+            node_id: ledger.node_id.to_string(),
+            instance_id: ledger.instance_id.to_string(),
+            agent_address: ledger.agent_address.clone(),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl EventService for Shared {
+    async fn read(
+        &self,
+        request: Request<events::ReadRequest>,
+    ) -> Result<Response<events::ReadResponse>, Status> {
+        let after = request.into_inner().after_position;
+        let ledger = self.0.lock().expect("lock");
+        let all = ledger.events.iter().zip(1_i64..);
+        let events = all
+            .filter(|(_, position)| *position > after)
+            .map(|((kind, id), position)| events::Event {
+                position,
+                r#type: kind.clone(),
+                aggregate_id: id.to_string(),
+                ..events::Event::default()
+            });
+        Ok(Response::new(events::ReadResponse {
+            events: events.collect(),
+            head_position: ledger.events.len() as i64,
+        }))
+    }
+}
+
+impl Guests for Shared {
+    fn address(&self, allocation: AllocationId) -> HostResult<Option<Ipv4Addr>> {
+        let ledger = self.0.lock().expect("lock");
+        Ok(ledger
+            .reserved
+            .filter(|_| allocation.0 == ledger.allocation_id))
+    }
+
+    fn holds(&self, allocation: AllocationId) -> HostResult<bool> {
+        Ok(allocation.0 == self.0.lock().expect("lock").allocation_id)
+    }
+}
+
+pub struct World {
+    pub db: TestDb,
+    pub ledger: Shared,
+    pub guest: Guest,
+    pub http: reqwest::Client,
+    base: String,
+    dev: DevIssuer,
+    stop: CancellationToken,
+    _folder: TempDir,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct Ports {
+    ca: Authority,
+}
+
+impl Ports {
+    fn settings(&self, identity: &Identity, port: u16) -> Settings {
+        Settings {
+            cell: 1,
+            server: ServerSettings {
+                listen: vec![([127, 0, 0, 1], port).into()],
+                metrics_listen: ([127, 0, 0, 1], ports::free().expect("port")).into(),
+                request_timeout_seconds: 60,
+                concurrency_per_connection: 256,
+                shutdown_grace_seconds: 2,
+            },
+            tls: TlsSettings {
+                ca_file: self.ca.authority().certificate,
+                cert_file: PathBuf::from(&identity.certificate),
+                key_file: PathBuf::from(&identity.key),
+            },
+            token: TokenSettings::default(),
+            database: None,
+            redis: Default::default(),
+            telemetry: Default::default(),
+            peers: BTreeMap::new(),
+        }
+    }
+}
+
+fn database(db: &TestDb, user: &str) -> DatabaseSettings {
+    DatabaseSettings {
+        host: "127.0.0.1".to_owned(),
+        port: db.port(),
+        name: db.name().to_owned(),
+        user: user.to_owned(),
+        password_file: Some(db.password_file().to_owned()),
+        max_connections: 4,
+    }
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::with(Manner::Well, |_, _| {}).await
+    }
+
+    pub async fn with(manner: Manner, change: impl FnOnce(&mut Config, Uuid)) -> Self {
+        let db = TestDb::create().await;
+        let folder = tempfile::tempdir().expect("folder");
+        let ca = Authority::open(&folder.path().join("ca"), 1).expect("authority");
+        let keys = ca.signing_key("internal-token").expect("key");
+        let relay =
+            RelayKey::load_or_create(&folder.path().join("relay/id_ed25519")).expect("relay key");
+        let guest = Guest::start(manner, relay.public()).await;
+        let dev_settings = DevIssuerSettings {
+            key_file: folder.path().join("dev.key"),
+            issuer: ISSUER.to_owned(),
+            audience: "gpuaas".to_owned(),
+        };
+        let dev = DevIssuer::open_or_create(dev_settings.clone()).expect("issuer");
+        let principal = |subject, name| NewPrincipal {
+            name,
+            subject,
+            admin: false,
+        };
+        let principals = [
+            principal("alice", "user:alice"),
+            principal("bob", "user:bob"),
+        ];
+        let edge = db.pool("gpuaas_edge").await;
+        seed(&edge, &IdGen::new(1), ISSUER, "lab", "demo", &principals)
+            .await
+            .expect("seeded");
+        let project_id: Uuid = sqlx::query_scalar("SELECT id FROM projects")
+            .fetch_one(&edge)
+            .await
+            .expect("project");
+
+        let [agent, allocation, terminal, gateway] =
+            std::array::from_fn(|_| ports::free().expect("port"));
+        let ids = IdGen::new(1);
+        let ledger = Shared(Arc::new(Mutex::new(Ledger {
+            project_id,
+            allocation_id: ids.next(),
+            node_id: ids.next(),
+            instance_id: ids.next(),
+            agent_address: format!("127.0.0.1:{agent}"),
+            target_host: guest.address.ip().to_string(),
+            target_port: guest.address.port().into(),
+            host_key: guest.host_key.clone(),
+            shape: CapacityShape::GpuSlice,
+            state: "active".to_owned(),
+            events: vec![("allocation.active".to_owned(), Uuid::now_v7())],
+            reserved: Some(Ipv4Addr::LOCALHOST),
+        })));
+        let stop = CancellationToken::new();
+        let at = Ports { ca };
+        let (node_id, instance_id) = {
+            let ledger = ledger.0.lock().expect("lock");
+            (ledger.node_id, ledger.instance_id)
+        };
+
+        let identity = at.ca.host(node_id, instance_id).expect("identity");
+        let context = Context::new("agent", at.settings(&identity, agent)).expect("context");
+        let service = TerminalServer::new(
+            TerminalApi::new(Arc::new(ledger.clone()), relay)
+                .with_login_limit(Duration::from_secs(3)),
+        );
+        tokio::spawn(Server::new(&context).add(service).run(stop.clone()));
+
+        let identity = at.ca.service("allocation", &[]).expect("identity");
+        let context =
+            Context::new("allocation", at.settings(&identity, allocation)).expect("context");
+        let server = Server::new(&context)
+            .add(AccessServiceServer::new(ledger.clone()))
+            .add(EventServiceServer::new(ledger.clone()));
+        tokio::spawn(server.run(stop.clone()));
+
+        let url = |name: &str, port: u16| (name.to_owned(), format!("https://127.0.0.1:{port}"));
+        let mut settings = at.settings(
+            &at.ca.service("terminal-gateway", &[]).expect("identity"),
+            terminal,
+        );
+        settings.token.public_key_file = Some(keys.public);
+        settings.database = Some(database(&db, "gpuaas_terminal"));
+        settings.peers = [url("allocation", allocation)].into();
+        let mut config = Config {
+            poll_seconds: 0.02,
+            ..Config::default()
+        };
+        change(&mut config, project_id);
+        let context = Context::new("terminal-gateway", settings).expect("context");
+        tokio::spawn(gpuaas_terminal_gateway::run(context, config, stop.clone()));
+
+        let mut settings = at.settings(&at.ca.service("gateway", &[]).expect("identity"), gateway);
+        settings.database = Some(database(&db, "gpuaas_edge"));
+        settings.peers = [
+            url("terminal-gateway", terminal),
+            url("allocation", allocation),
+        ]
+        .into();
+        let config = gpuaas_gateway::Config {
+            internal_key_file: keys.private,
+            dev_issuer: Some(dev_settings),
+            terminal: TerminalSettings {
+                origins: vec![CONSOLE.to_owned(), OTHER.to_owned()],
+                access_seconds: 0.1,
+                ..TerminalSettings::default()
+            },
+            ..gpuaas_gateway::Config::default()
+        };
+        let context = Context::new("gateway", settings).expect("context");
+        tokio::spawn(gpuaas_gateway::run(context, config, stop.clone()));
+
+        let world = Self {
+            db,
+            ledger,
+            guest,
+            http: reqwest::Client::new(),
+            base: format!("127.0.0.1:{gateway}"),
+            dev,
+            stop,
+            _folder: folder,
+        };
+        let nobody = format!("/api/v1/allocations/{}/terminal-sessions", Uuid::now_v7());
+        until("the chain to answer", async || {
+            let url = format!("http://{}{nobody}", world.base);
+            let asked = world
+                .http
+                .get(url)
+                .bearer_auth(world.token("alice"))
+                .send()
+                .await;
+            asked
+                .is_ok_and(|answer| answer.status().is_success())
+                .then_some(())
+        })
+        .await;
+        world
+    }
+
+    pub fn allocation_id(&self) -> String {
+        self.ledger
+            .0
+            .lock()
+            .expect("lock")
+            .allocation_id
+            .to_string()
+    }
+
+    pub fn token(&self, subject: &str) -> String {
+        self.dev
+            .sign(subject, jiff::Timestamp::now(), 600)
+            .expect("signed")
+    }
+
+    pub async fn get(&self, path: &str, subject: &str) -> (u16, Value) {
+        let url = format!("http://{}/api/v1/{path}", self.base);
+        let answer = self
+            .http
+            .get(url)
+            .bearer_auth(self.token(subject))
+            .send()
+            .await
+            .expect("answer");
+        (answer.status().as_u16(), answer.json().await.expect("json"))
+    }
+
+    /// Asks for a ticket.
+    pub async fn ask(&self, origin: Option<&str>, key: &str) -> (u16, Value) {
+        let url = format!(
+            "http://{}/api/v1/allocations/{}/terminal-sessions",
+            self.base,
+            self.allocation_id()
+        );
+        let mut request = self
+            .http
+            .post(url)
+            .bearer_auth(self.token("alice"))
+            .header("x-idempotency-key", key);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let answer = request
+            .json(&serde_json::json!({}))
+            .send()
+            .await
+            .expect("answer");
+        (answer.status().as_u16(), answer.json().await.expect("json"))
+    }
+
+    /// A fresh ticket for a program.
+    pub async fn ticket(&self) -> String {
+        self.ticket_for(None).await
+    }
+
+    pub async fn ticket_for(&self, origin: Option<&str>) -> String {
+        let (status, answer) = self.ask(origin, &Uuid::now_v7().to_string()).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["ticket"].as_str().expect("ticket").to_owned()
+    }
+
+    pub async fn connect(&self, upgrade: &Upgrade) -> Result<Client, u16> {
+        Client::connect(&format!("ws://{}/api/v1/terminal", self.base), upgrade).await
+    }
+
+    /// A connection of a program that has said nothing yet.
+    pub async fn program(&self) -> Client {
+        self.connect(&Upgrade::default()).await.expect("connected")
+    }
+
+    /// A session that is ready.
+    pub async fn session(&self) -> (Client, Value) {
+        let ticket = self.ticket().await;
+        let mut client = self.program().await;
+        client.attach(&ticket, &self.allocation_id()).await;
+        let ready = client.text("session_ready").await;
+        (client, ready)
+    }
+
+    /// Releases the allocation, as its service would tell.
+    pub fn release(&self) {
+        self.ledger.0.lock().expect("lock").state = "releasing".to_owned();
+        self.tell("allocation.releasing");
+    }
+
+    /// Puts an event about the allocation into the ledger's log.
+    pub fn tell(&self, event: &str) {
+        let mut ledger = self.ledger.0.lock().expect("lock");
+        let id = ledger.allocation_id;
+        ledger.events.push((event.to_owned(), id));
+    }
+
+    /// Audit rows: action and reason of closing.
+    pub async fn audit(&self) -> Vec<(String, String)> {
+        sqlx::query_as(
+            "SELECT action, coalesce(detail->>'reason', '') FROM terminal.audit ORDER BY seq",
+        )
+        .fetch_all(&self.db.owner_pool().await)
+        .await
+        .expect("audit")
+    }
+
+    /// Waits until a session's row is closed; returns why.
+    pub async fn closed(&self, session_id: &Value) -> String {
+        let id: Uuid = session_id.as_str().expect("id").parse().expect("uuid");
+        let pool = self.db.owner_pool().await;
+        until("the session to close", async || {
+            sqlx::query_scalar("SELECT close_reason FROM terminal.sessions WHERE id = $1 AND close_time IS NOT NULL")
+                .bind(id)
+                .fetch_optional(&pool)
+                .await
+                .expect("sessions")
+        })
+        .await
+    }
+
+    /// Waits until no shell runs in the guest.
+    pub async fn no_shells(&self) {
+        until("the guest's shells to end", async || {
+            (self
+                .guest
+                .seen
+                .shells
+                .load(std::sync::atomic::Ordering::SeqCst)
+                == 0)
+                .then_some(())
+        })
+        .await;
+    }
+}
+
+/// Waits for a condition.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited too long for {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

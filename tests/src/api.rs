@@ -1,0 +1,198 @@
+//! The JSON API as a client sees it.
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::until::until;
+
+/// One caller of the JSON API.
+#[derive(Clone)]
+pub struct Api {
+    base: String,
+    token: String,
+    http: reqwest::Client,
+}
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub struct Refusal {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// The whole body.
+    pub body: Value,
+}
+
+impl Refusal {
+    /// `ErrorInfo.reason`.
+    pub fn reason(&self) -> &str {
+        self.detail("ErrorInfo")
+            .and_then(|d| d["reason"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// Fields of `BadRequest` with their rules.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
+        self.detail("BadRequest")
+            .and_then(|d| d["field_violations"].as_array())
+            .map(|all| {
+                all.iter()
+                    .map(|v| (text(v, "field"), text(v, "description")))
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+
+    /// `RequestInfo.request_id`.
+    pub fn request_id(&self) -> &str {
+        self.detail("RequestInfo")
+            .and_then(|d| d["request_id"].as_str())
+            .unwrap_or_default()
+    }
+
+    fn detail(&self, kind: &str) -> Option<&Value> {
+        self.body["error"]["details"].as_array()?.iter().find(|d| {
+            d["@type"]
+                .as_str()
+                .is_some_and(|t| t.ends_with(&format!("google.rpc.{kind}")))
+        })
+    }
+}
+
+impl Api {
+    /// A caller with this bearer token.
+    pub fn new(base: impl Into<String>, token: impl Into<String>) -> Self {
+        Self {
+            base: base.into(),
+            token: token.into(),
+            // a test that boots a VM between two calls would meet a connection that the gateway has let go
+            http: reqwest::Client::builder()
+                .pool_max_idle_per_host(0)
+                .build()
+                .expect("client"),
+        }
+    }
+
+    /// The same address with another token.
+    #[must_use]
+    pub fn with_token(&self, token: impl Into<String>) -> Self {
+        Self {
+            token: token.into(),
+            ..self.clone()
+        }
+    }
+
+    /// A request of any form; `key` becomes the idempotency key.
+    ///
+    /// # Errors
+    /// [`Refusal`] for every answer that is not 2xx.
+    ///
+    /// # Panics
+    /// When nobody answers.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Option<Value>,
+    ) -> Result<Value, Refusal> {
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .bearer_auth(&self.token);
+        if let Some(key) = key {
+            request = request.header("X-Idempotency-Key", key);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let response = request.send().await.expect("the gateway answers");
+        let status = response.status();
+        let body = response.json().await.unwrap_or(Value::Null);
+        if status.is_success() {
+            Ok(body)
+        } else {
+            Err(Refusal { status, body })
+        }
+    }
+
+    /// GET.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn get(&self, path: &str) -> Result<Value, Refusal> {
+        self.call(Method::GET, path, None, None).await
+    }
+
+    /// POST with a fresh idempotency key.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn post(&self, path: &str, body: Value) -> Result<Value, Refusal> {
+        let key = uuid::Uuid::now_v7().to_string();
+        self.call(Method::POST, path, Some(&key), Some(body)).await
+    }
+
+    /// Creates an allocation of the lab SKU and returns its id.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn launch(&self, name: &str, image: &str, ssh_public_key: &str) -> String {
+        let created = self
+            .post(
+                "/api/v1/allocations",
+                launch_body(name, image, ssh_public_key),
+            )
+            .await
+            .unwrap_or_else(|refusal| panic!("launch refused: {}", refusal.body));
+        created["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Asks for release.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn release(&self, id: &str) {
+        self.post(&format!("/api/v1/allocations/{id}:release"), json!({}))
+            .await
+            .unwrap_or_else(|refusal| panic!("release refused: {}", refusal.body));
+    }
+
+    /// The allocation once it is in one of these states.
+    ///
+    /// # Panics
+    /// When the deadline passes or it ends in another final state.
+    pub async fn wait_state(&self, id: &str, states: &[&str], deadline: Duration) -> Value {
+        until(
+            &format!("allocation {id} to be {states:?}"),
+            deadline,
+            async || {
+                // a service that is being killed may answer 503: look again
+                let allocation = self.get(&format!("/api/v1/allocations/{id}")).await.ok()?;
+                let state = allocation["status"]["state"].as_str()?.to_owned();
+                if states.contains(&state.as_str()) {
+                    return Some(allocation);
+                }
+                assert!(
+                    !["failed", "released"].contains(&state.as_str()),
+                    "allocation {id} ended {state}: {allocation}"
+                );
+                None
+            },
+        )
+        .await
+    }
+}
+
+/// A valid request for one lab slice.
+pub fn launch_body(name: &str, image: &str, ssh_public_key: &str) -> Value {
+    json!({
+        "name": name,
+        "region_code": "lab-1",
+        "sku": "lab-slice",
+        "gpu_count": 1,
+        "image": image,
+        "ssh_public_keys": [ssh_public_key],
+    })
+}

@@ -1,0 +1,115 @@
+//! What must hold after every test, whatever happened in it.
+use gpuaas_kit::client::Peers;
+use gpuaas_proto::gpuaas::agent::v1::ListHoldsRequest;
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
+use sqlx::Row as _;
+use tonic::transport::{Certificate, Identity};
+
+use crate::system::System;
+
+/// Predicates over several schemas or in time: each query returns the rows that break it. Those of the ledger alone
+/// are [`gpuaas_placement::audit`].
+const PREDICATES: [(&str, &str); 2] = [
+    (
+        "usage intervals are the billable periods, once billing has read all",
+        "SELECT coalesce(p.allocation_id, u.allocation_id)::text FROM placement.allocation_periods p
+         FULL JOIN billing.usage_intervals u ON u.allocation_id = p.allocation_id AND u.started_at = p.started_at
+         WHERE (SELECT position FROM billing.consumer_position) = (SELECT position FROM placement.outbox_head)
+           AND (p.ended_at IS DISTINCT FROM u.ended_at OR p.id IS NULL OR u.allocation_id IS NULL)",
+    ),
+    (
+        "a final allocation has no running workflow",
+        "SELECT w.id::text FROM placement.workflows w JOIN placement.allocations a ON a.id = w.allocation_id
+         WHERE w.state = 'running' AND w.kind = 'provision' AND a.state IN ('released', 'active', 'failed')
+           AND w.created_at < clock_timestamp() - interval '30 seconds'",
+    ),
+];
+
+/// Checks every predicate.
+///
+/// # Panics
+/// Naming the predicate and the rows that break it.
+pub async fn check(system: &System) {
+    let mut database = system.database().await;
+    for (rule, query) in PREDICATES {
+        let rows = sqlx::query(query)
+            .fetch_all(&mut database)
+            .await
+            .unwrap_or_else(|error| panic!("{rule}: {error}"));
+        let broken: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(broken.is_empty(), "broken: {rule}: {broken:?}");
+    }
+    sqlx::query("SET search_path TO placement")
+        .execute(&mut database)
+        .await
+        .expect("search path");
+    let report = gpuaas_placement::audit::ledger(&mut database)
+        .await
+        .expect("audit");
+    let broken: Vec<_> = report.broken().collect();
+    assert!(broken.is_empty(), "broken: {broken:#?}");
+}
+
+/// What an idle host still has: holds, leases, domains, reservations, NVRAM, seeds.
+///
+/// # Panics
+/// When the host does not answer.
+pub async fn leftovers(system: &System) -> Vec<String> {
+    let row =
+        sqlx::query("SELECT agent_address, instance_id FROM placement.nodes WHERE id = $1::uuid")
+            .bind(&system.node_id)
+            .fetch_one(&mut system.database().await)
+            .await
+            .expect("the node");
+    let (address, instance): (String, uuid::Uuid) = (row.get(0), row.get(1));
+    let node = system.node_id.parse().expect("a uuid");
+    let authority = system.stack.authority();
+    let allocation = authority.service("allocation", &[]).expect("certificate");
+    let read = |path: &std::path::Path| std::fs::read(path).expect("readable");
+    let peers = Peers::new(
+        [],
+        Certificate::from_pem(read(&authority.authority().certificate)),
+        Identity::from_pem(read(&allocation.certificate), read(&allocation.key)),
+    );
+    let channel = peers
+        .host_channel(&address, &node, &instance)
+        .expect("address");
+    let seen = NodeSchedulerClient::new(channel)
+        .list_holds(ListHoldsRequest {})
+        .await
+        .expect("the host answers")
+        .into_inner();
+    let mut left = Vec::new();
+    left.extend(
+        seen.holds
+            .iter()
+            .map(|h| format!("hold of slot {} by {}", h.slot_id, h.allocation_id)),
+    );
+    left.extend(
+        seen.leases
+            .iter()
+            .map(|l| format!("lease {} of {}", l.lease_id, l.allocation_id)),
+    );
+    left.extend(
+        seen.domains
+            .iter()
+            .map(|d| format!("domain {} ({})", d.name, d.state)),
+    );
+    left.extend(seen.reservations.iter().map(|r| format!("reservation {r}")));
+    let lab = system.stack.lab().expect("lab");
+    let listing = lab
+        .exec("sh", &["-c", "ls /var/lib/libvirt/qemu/nvram"])
+        .unwrap_or_default();
+    left.extend(
+        listing
+            .split_whitespace()
+            .map(|file| format!("nvram {file}")),
+    );
+    for index in 0..2 {
+        let file = system.disk_file(index);
+        if !crate::canary::is_zero(&file) {
+            left.push(format!("bytes in {}", file.display()));
+        }
+    }
+    left
+}

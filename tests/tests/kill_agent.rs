@@ -1,0 +1,70 @@
+//! The host agent is killed at every step of provision and of release; it comes back, goes on, and nothing is
+//! left over (P5). The cases are made from the agent's step tables.
+use gpuaas_agent::journal::Kind;
+use gpuaas_agent::operation::steps_of;
+use gpuaas_tests::kill::Kill;
+use gpuaas_tests::system::{PATIENCE, System};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn points(kind: Kind) -> Vec<String> {
+    let steps = steps_of(kind).iter();
+    steps
+        .flat_map(|step| ["before", "after"].map(|at| format!("{}:{at}", step.name)))
+        .collect()
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let (provision, release) = (points(Kind::Provision), points(Kind::Release));
+    let lives = provision.len().max(release.len());
+    let trials = (0..lives)
+        .map(|life| {
+            let up = provision.get(life).cloned();
+            let down = release.get(life).cloned();
+            let name = [&up, &down]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("_then_");
+            Trial::test(format!("p5_agent_killed_at_{name}"), move || {
+                let runtime = tokio::runtime::Runtime::new().expect("runtime");
+                runtime.block_on(one_life(up, down));
+                Ok::<(), Failed>(())
+            })
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn arm(system: &System, point: &str) -> Kill {
+    let folder = system.stack.lab().expect("lab").agent_folder();
+    Kill::arm(&folder.join("kill-at"), &folder.join("killed-at"), point)
+}
+
+async fn one_life(up: Option<String>, down: Option<String>) {
+    let system = System::get().await;
+    let kill = up.as_deref().map(|point| arm(&system, point));
+    let id = system
+        .user
+        .launch("agent-killed", "lab-mini", &system.public_key)
+        .await;
+    if let Some(kill) = kill {
+        kill.hit(PATIENCE).await;
+    }
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let login = system.ssh(&active, "echo here");
+    assert_eq!(
+        String::from_utf8_lossy(&login.stdout).trim(),
+        "here",
+        "{login:?}"
+    );
+
+    let kill = down.as_deref().map(|point| arm(&system, point));
+    system.user.release(&id).await;
+    if let Some(kill) = kill {
+        kill.hit(PATIENCE).await;
+    }
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}

@@ -1,0 +1,200 @@
+//! The allocation service is killed before and after every effect of provision, of release and of each change of
+//! power; each time the allocation ends as it should and nothing is left over (P5). The cases are made from the step
+//! tables.
+use gpuaas_allocation::workflow::step_tables;
+use gpuaas_tests::kill::Kill;
+use gpuaas_tests::system::{PATIENCE, System};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn points(kind: &str) -> Vec<String> {
+    let tables = step_tables();
+    let table = tables
+        .iter()
+        .find(|t| t.kind == kind)
+        .expect("the workflow exists");
+    table.kill_points()
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let (provision, release) = (points("provision"), points("release"));
+    // one life of an allocation carries one kill on its way up and one on its way down
+    let lives = provision.len().max(release.len());
+    let trials = (0..lives)
+        .map(|life| {
+            let up = provision.get(life).cloned();
+            let down = release.get(life).cloned();
+            let name = [&up, &down]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("_then_");
+            Trial::test(format!("p5_killed_at_{name}"), move || {
+                run(one_life(up, down));
+                Ok::<(), Failed>(())
+            })
+        })
+        .chain(powered_lives())
+        .chain([Trial::test(
+            "p6_two_replicas_one_killed_the_other_finishes",
+            || {
+                run(two_replicas());
+                Ok(())
+            },
+        )])
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn run(case: impl Future<Output = ()>) {
+    tokio::runtime::Runtime::new()
+        .expect("runtime")
+        .block_on(case);
+}
+
+fn arm(system: &System, point: &str) -> Kill {
+    let file = system.kill_file();
+    let proof = file.with_file_name("kill-allocation.hit");
+    Kill::arm(&file, &proof, point)
+}
+
+/// Waits until the kill was carried out at its point, and until exactly one of `replicas` is gone: the proof is
+/// written before the signal is sent, and a replica that is about to die still looks alive.
+async fn died(system: &System, kill: Kill, replicas: &[u16]) {
+    kill.hit(PATIENCE).await;
+    gpuaas_tests::until::until("the killed replica to be gone", PATIENCE, async || {
+        let alive = replicas
+            .iter()
+            .filter(|replica| system.allocation(**replica).running().is_some());
+        (alive.count() == replicas.len() - 1).then_some(())
+    })
+    .await;
+}
+
+async fn one_life(up: Option<String>, down: Option<String>) {
+    let system = System::get().await;
+    system.allocation_up(1).await;
+
+    let kill = up.as_deref().map(|point| arm(&system, point));
+    let id = system
+        .user
+        .launch("killed", "lab-mini", &system.public_key)
+        .await;
+    if let Some(kill) = kill {
+        died(&system, kill, &[1]).await;
+        system.allocation_up(1).await;
+    }
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let login = system.ssh(&active, "echo here");
+    assert_eq!(
+        String::from_utf8_lossy(&login.stdout).trim(),
+        "here",
+        "{login:?}"
+    );
+
+    let kill = down.as_deref().map(|point| arm(&system, point));
+    system.user.release(&id).await;
+    if let Some(kill) = kill {
+        died(&system, kill, &[1]).await;
+        system.allocation_up(1).await;
+    }
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}
+
+/// Each life is stopped, started and rebooted, with one kill on each way.
+fn powered_lives() -> Vec<Trial> {
+    const CHANGES: [(&str, &str); 3] = [
+        ("stop", "stopped"),
+        ("start", "running"),
+        ("reboot", "running"),
+    ];
+    let points = CHANGES.map(|(verb, _)| points(verb));
+    let lives = points.iter().map(Vec::len).max().unwrap_or_default();
+    (0..lives)
+        .map(|life| {
+            let kills = points.each_ref().map(|points| points.get(life).cloned());
+            let names: Vec<String> = kills.iter().flatten().cloned().collect();
+            Trial::test(
+                format!("p5_killed_at_{}", names.join("_then_")),
+                move || {
+                    run(powered_life(CHANGES, kills));
+                    Ok(())
+                },
+            )
+        })
+        .collect()
+}
+
+async fn powered_life(changes: [(&str, &str); 3], kills: [Option<String>; 3]) {
+    let system = System::get().await;
+    system.allocation_up(1).await;
+    let id = system
+        .user
+        .launch("powered", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let mut boot = active["status"]["boot_id"].clone();
+    for ((verb, power), point) in changes.into_iter().zip(kills) {
+        let kill = point.as_deref().map(|point| arm(&system, point));
+        let asked = format!("/api/v1/allocations/{id}:{verb}");
+        system
+            .user
+            .post(&asked, serde_json::json!({}))
+            .await
+            .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
+        if let Some(kill) = kill {
+            died(&system, kill, &[1]).await;
+            system.allocation_up(1).await;
+        }
+        let what = format!("{power} after a kill at {point:?}");
+        let now = gpuaas_tests::until::until(&what, PATIENCE, async || {
+            let path = format!("/api/v1/allocations/{id}");
+            let now = system.user.get(&path).await.ok()?;
+            (now["status"]["power"] == power).then_some(now)
+        })
+        .await;
+        if power == "running" {
+            assert_ne!(now["status"]["boot_id"], boot, "{what}");
+            boot = now["status"]["boot_id"].clone();
+            let login = system.ssh(&now, "cat /proc/sys/kernel/random/boot_id");
+            let said = String::from_utf8_lossy(&login.stdout).trim().to_owned();
+            assert_eq!(boot, said, "{what}: {login:?}");
+        }
+    }
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}
+
+/// Both replicas run; whichever works dies in the middle, and nobody restarts it.
+async fn two_replicas() {
+    let system = System::get().await;
+    system.allocation_up(1).await;
+    system.allocation_up(2).await;
+    let kill = arm(&system, "provision.provision:after");
+    let id = system
+        .user
+        .launch("replicas", "lab-mini", &system.public_key)
+        .await;
+    died(&system, kill, &[1, 2]).await;
+
+    // read from the ledger: the replica that the gateway talks to may be the dead one
+    let mut database = system.database().await;
+    gpuaas_tests::until::until("the other replica to finish", PATIENCE, async || {
+        let state: String =
+            sqlx::query_scalar("SELECT state FROM placement.allocations WHERE id = $1::uuid")
+                .bind(&id)
+                .fetch_one(&mut database)
+                .await
+                .expect("the allocation");
+        (state == "active").then_some(())
+    })
+    .await;
+    system.allocation_up(1).await;
+    system.allocation(2).stop();
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}

@@ -1,0 +1,129 @@
+//! Stop, start and reboot of a real VM through the public API: disk, address and bill survive, and each start is
+//! proven by another boot of the guest's kernel.
+use std::time::Duration;
+
+use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::until::until;
+use serde_json::{Value, json};
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+async fn change(system: &System, id: &str, verb: &str, power: &str) -> Value {
+    let path = format!("/api/v1/allocations/{id}:{verb}");
+    system
+        .user
+        .post(&path, json!({}))
+        .await
+        .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
+    until(&format!("{verb} to end"), PATIENCE, async || {
+        let path = format!("/api/v1/allocations/{id}");
+        let allocation = system.user.get(&path).await.ok()?;
+        let now = text(&allocation, "/status/power").to_owned();
+        assert!(
+            ["stopping", "starting", "rebooting", power].contains(&now.as_str()),
+            "{verb} ended {now}: {allocation}"
+        );
+        (now == power).then_some(allocation)
+    })
+    .await
+}
+
+/// What the guest answers to a command; a login may have to wait for a moment after a start.
+fn said(system: &System, allocation: &Value, command: &str) -> String {
+    let login = system.ssh(allocation, command);
+    let out = String::from_utf8_lossy(&login.stdout).trim().to_owned();
+    assert!(!out.is_empty(), "{login:?}");
+    out
+}
+
+async fn interval(system: &System, id: &str) -> Value {
+    let path = format!("/api/v1/usage?allocation_id={id}");
+    let usage = system.user.get(&path).await.expect("usage");
+    let all = usage["intervals"].as_array().cloned().unwrap_or_default();
+    assert_eq!(all.len(), 1, "one unbroken interval: {usage}");
+    all[0].clone()
+}
+
+#[tokio::test]
+async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
+    const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
+    let system = System::get().await;
+    let id = system
+        .user
+        .launch("power", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    assert_eq!(text(&active, "/status/power"), "running");
+    assert_eq!(
+        text(&active, "/status/boot_id"),
+        said(&system, &active, BOOT)
+    );
+    // the mini guest lives in memory, so the file is a block of the disk
+    let write =
+        "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
+    let read = "dd if=/dev/vda bs=1M skip=80 count=1 2>/dev/null | head -c 4";
+    assert_eq!(said(&system, &active, write), "written");
+    let started_at = until("the interval to be opened", PATIENCE, async || {
+        let path = format!("/api/v1/usage?allocation_id={id}");
+        let usage = system.user.get(&path).await.ok()?;
+        usage.pointer("/intervals/0/start_time").cloned()
+    })
+    .await;
+
+    let stopped = change(&system, &id, "stop", "stopped").await;
+    assert_eq!(text(&stopped, "/status/state"), "active");
+    assert!(
+        text(&stopped, "/status/billing").starts_with("Billed, "),
+        "{stopped}"
+    );
+    let refused = system
+        .user
+        .post(&format!("/api/v1/allocations/{id}:reboot"), json!({}))
+        .await
+        .expect_err("nothing runs");
+    assert_eq!(refused.reason(), "STATE_CONFLICT");
+    assert_eq!(interval(&system, &id).await.pointer("/end_time"), None);
+
+    let started = change(&system, &id, "start", "running").await;
+    let rebooted = {
+        assert_eq!(said(&system, &started, read), "kept");
+        change(&system, &id, "reboot", "running").await
+    };
+    assert_eq!(said(&system, &rebooted, read), "kept");
+    assert_eq!(
+        text(&rebooted, "/status/boot_id"),
+        said(&system, &rebooted, BOOT)
+    );
+    let boots: Vec<&str> = [&active, &started, &rebooted]
+        .iter()
+        .map(|allocation| text(allocation, "/status/boot_id"))
+        .collect();
+    assert!(
+        boots.iter().all(|boot| boot.len() == 36) && boots[0] != boots[1] && boots[1] != boots[2],
+        "{boots:?}"
+    );
+    for allocation in [&stopped, &started, &rebooted] {
+        assert_eq!(
+            allocation.pointer("/status/access"),
+            active.pointer("/status/access"),
+            "address, port and host key are kept"
+        );
+    }
+    let open = interval(&system, &id).await;
+    assert_eq!(open.pointer("/end_time"), None);
+    assert_eq!(open["start_time"], started_at);
+
+    // a stopped one is released like any other
+    change(&system, &id, "stop", "stopped").await;
+    system.user.release(&id).await;
+    system
+        .user
+        .wait_state(&id, &["released"], PATIENCE + Duration::from_secs(30))
+        .await;
+    system.assert_nothing_left().await;
+}

@@ -1,0 +1,200 @@
+//! A terminal into a real VM, through everything: console protocol, edge, terminal gateway, agent, relay key.
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use gpuaas_dev::paths;
+use gpuaas_dev::seed::Tokens;
+use gpuaas_tests::system::{PATIENCE, System, root};
+use gpuaas_tests::until::until;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+/// Runs `gpuaas terminal` as a user at a pipe would.
+fn terminal(system: &System, id: &str, typed: &str) -> Output {
+    let mut child = Command::new(paths::checkout().join("target/debug/gpuaas"))
+        .args(["--api", &system.stack.api_url()])
+        .arg("--token-file")
+        .arg(Tokens::of(&root()).user)
+        .args(["terminal", id])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program is built");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(typed.as_bytes()).expect("it listens");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
+    let system = System::get().await;
+    let id = system
+        .user
+        .launch("terminal", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let guest_user = active["status"]["access"]["guest_user"]
+        .as_str()
+        .expect("a user")
+        .to_owned();
+
+    // the command line, with the shell's exit code
+    let typed = "echo slice-terminal-$((40+2)); id -un; tty; stty size; exit 7\n";
+    let said = tokio::task::block_in_place(|| terminal(&system, &id, typed));
+    let output = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert_eq!(said.status.code(), Some(7), "{said:?}");
+    for part in [
+        "slice-terminal-42",
+        guest_user.as_str(),
+        "/dev/pts/",
+        "24 80",
+    ] {
+        assert!(output.contains(part), "{part} in {output}");
+    }
+
+    // a page's session: cut, resumed, then ended by the release
+    let (mut socket, ready) = page(&system, &id).await;
+    type_in(&mut socket, 0, "echo before-$((1+1))\n").await;
+    let received = read_until(&mut socket, "before-2", 0).await;
+    drop(socket);
+    let mut socket = connect(&system).await;
+    let resume = json!({"type": "resume", "session_id": ready["session_id"], "resume_token": ready["resume_token"],
+        "received": received, "cols": 100, "rows": 30});
+    socket
+        .send(Message::text(resume.to_string()))
+        .await
+        .expect("sent");
+    let again = text_of(&mut socket, "session_ready").await;
+    assert_eq!(again["resumed"], true);
+    assert_eq!(again["output_offset"].as_u64(), Some(received));
+    let offset = again["input_offset"].as_u64().expect("offset");
+    type_in(&mut socket, offset, "echo after-$((1+2)); stty size\n").await;
+    read_until(&mut socket, "30 100", received).await;
+
+    system.user.release(&id).await;
+    let closed = text_of(&mut socket, "closed").await;
+    assert_eq!(closed["reason"], "allocation_ended");
+    let refused = system
+        .user
+        .post(
+            &format!("/api/v1/allocations/{id}/terminal-sessions"),
+            json!({}),
+        )
+        .await
+        .expect_err("it is over");
+    assert_eq!(refused.reason(), "STATE_CONFLICT");
+    let listed = until("both sessions to be closed", PATIENCE, async || {
+        let path = format!("/api/v1/allocations/{id}/terminal-sessions");
+        let listed = system.user.get(&path).await.ok()?["sessions"].clone();
+        let reasons: Vec<String> = listed
+            .as_array()?
+            .iter()
+            .map(|session| {
+                session["close_reason"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            })
+            .collect();
+        reasons
+            .iter()
+            .all(|reason| !reason.is_empty())
+            .then_some(reasons)
+    })
+    .await;
+    assert_eq!(listed, ["allocation_ended", "exited"]);
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}
+
+type Socket =
+    tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+/// Connects as a page of the console does.
+async fn connect(system: &System) -> Socket {
+    let api = system.stack.api_url();
+    let url = format!("{}/api/v1/terminal", api.replacen("http", "ws", 1));
+    let mut request = url.into_client_request().expect("url");
+    let headers = request.headers_mut();
+    headers.insert("origin", api.parse().expect("header"));
+    headers.insert(
+        "sec-websocket-protocol",
+        "gpuaas.terminal.v1".parse().expect("header"),
+    );
+    tokio_tungstenite::connect_async(request)
+        .await
+        .expect("upgraded")
+        .0
+}
+
+async fn page(system: &System, id: &str) -> (Socket, Value) {
+    let api = system.stack.api_url();
+    let token = std::fs::read_to_string(Tokens::of(&root()).user).expect("token");
+    let ticket: Value = reqwest::Client::new()
+        .post(format!("{api}/api/v1/allocations/{id}/terminal-sessions"))
+        .bearer_auth(token.trim())
+        .header("x-idempotency-key", uuid::Uuid::now_v7().to_string())
+        .header("origin", &api)
+        .json(&json!({}))
+        .send()
+        .await
+        .expect("answer")
+        .json()
+        .await
+        .expect("json");
+    let mut socket = connect(system).await;
+    let attach = json!({"type": "attach", "ticket": ticket["ticket"], "allocation_id": id, "cols": 80, "rows": 24});
+    socket
+        .send(Message::text(attach.to_string()))
+        .await
+        .expect("sent");
+    let ready = text_of(&mut socket, "session_ready").await;
+    (socket, ready)
+}
+
+async fn next(socket: &mut Socket) -> Message {
+    let next = tokio::time::timeout(Duration::from_secs(90), socket.next()).await;
+    next.expect("something is said in time")
+        .expect("connected")
+        .expect("unbroken")
+}
+
+async fn text_of(socket: &mut Socket, kind: &str) -> Value {
+    loop {
+        if let Message::Text(text) = next(socket).await {
+            let value: Value = serde_json::from_str(&text).expect("json");
+            if value["type"] == kind {
+                return value;
+            }
+            assert_ne!(value["type"], "closed", "{value}");
+        }
+    }
+}
+
+async fn type_in(socket: &mut Socket, offset: u64, typed: &str) {
+    let mut message = offset.to_be_bytes().to_vec();
+    message.extend_from_slice(typed.as_bytes());
+    socket.send(Message::binary(message)).await.expect("sent");
+}
+
+/// Reads and acknowledges output until it holds this; returns the offset after it.
+async fn read_until(socket: &mut Socket, needle: &str, mut received: u64) -> u64 {
+    let mut output = String::new();
+    while !output.contains(needle) {
+        if let Message::Binary(data) = next(socket).await {
+            output.push_str(&String::from_utf8_lossy(&data[8..]));
+            received += data.len() as u64 - 8;
+            let ack = json!({"type": "ack", "received": received});
+            socket
+                .send(Message::text(ack.to_string()))
+                .await
+                .expect("sent");
+        }
+    }
+    received
+}
