@@ -4,6 +4,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::system::PATIENCE;
 use crate::until::until;
 
 /// One caller of the JSON API.
@@ -24,6 +25,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// Nobody answered: the same to a client as a part of the platform that is away.
+    fn away(error: &reqwest::Error) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            body: json!({ "unanswered": format!("{error:?}") }),
+        }
+    }
+
     /// `ErrorInfo.reason`.
     pub fn reason(&self) -> &str {
         self.detail("ErrorInfo")
@@ -86,10 +95,7 @@ impl Api {
     /// A request of any form; `key` becomes the idempotency key.
     ///
     /// # Errors
-    /// [`Refusal`] for every answer that is not 2xx.
-    ///
-    /// # Panics
-    /// When nobody answers.
+    /// [`Refusal`] for every answer that is not 2xx, and when nobody answers.
     pub async fn call(
         &self,
         method: Method,
@@ -107,7 +113,10 @@ impl Api {
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let response = request.send().await.expect("the gateway answers");
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Err(Refusal::away(&error)),
+        };
         let status = response.status();
         let body = response.json().await.unwrap_or(Value::Null);
         if status.is_success() {
@@ -125,13 +134,24 @@ impl Api {
         self.call(Method::GET, path, None, None).await
     }
 
-    /// POST with a fresh idempotency key.
+    /// POST with a fresh idempotency key. A 503 is asked again with the same key, as its message says: a service that
+    /// is killed may take the answer to a request with it that it has carried out.
     ///
     /// # Errors
     /// [`Refusal`].
+    ///
+    /// # Panics
+    /// When the platform is away for longer than [`PATIENCE`].
     pub async fn post(&self, path: &str, body: Value) -> Result<Value, Refusal> {
         let key = uuid::Uuid::now_v7().to_string();
-        self.call(Method::POST, path, Some(&key), Some(body)).await
+        until(&format!("an answer to POST {path}"), PATIENCE, async || {
+            let answer = self
+                .call(Method::POST, path, Some(&key), Some(body.clone()))
+                .await;
+            let away = |refusal: &Refusal| refusal.status == StatusCode::SERVICE_UNAVAILABLE;
+            (!answer.as_ref().is_err_and(away)).then_some(answer)
+        })
+        .await
     }
 
     /// Creates an allocation of the lab SKU and returns its id.

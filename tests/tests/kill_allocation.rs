@@ -59,6 +59,24 @@ fn arm(system: &System, point: &str) -> Kill {
     Kill::arm(&file, &proof, point)
 }
 
+/// Carries out `request` while the service is killed at `point` and started again: the kill may come before the
+/// request is answered, and then the client asks again.
+async fn through_a_kill<T>(
+    system: &System,
+    point: Option<&str>,
+    request: impl Future<Output = T>,
+) -> T {
+    let Some(point) = point else {
+        return request.await;
+    };
+    let kill = arm(system, point);
+    let (answer, ()) = tokio::join!(request, async {
+        died(system, kill, &[1]).await;
+        system.allocation_up(1).await;
+    });
+    answer
+}
+
 /// Waits until the kill was carried out at its point, and until exactly one of `replicas` is gone: the proof is
 /// written before the signal is sent, and a replica that is about to die still looks alive.
 async fn died(system: &System, kill: Kill, replicas: &[u16]) {
@@ -76,15 +94,8 @@ async fn one_life(up: Option<String>, down: Option<String>) {
     let system = System::get().await;
     system.allocation_up(1).await;
 
-    let kill = up.as_deref().map(|point| arm(&system, point));
-    let id = system
-        .user
-        .launch("killed", "lab-mini", &system.public_key)
-        .await;
-    if let Some(kill) = kill {
-        died(&system, kill, &[1]).await;
-        system.allocation_up(1).await;
-    }
+    let launch = system.user.launch("killed", "lab-mini", &system.public_key);
+    let id = through_a_kill(&system, up.as_deref(), launch).await;
     let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
     let login = system.ssh(&active, "echo here");
     assert_eq!(
@@ -93,12 +104,7 @@ async fn one_life(up: Option<String>, down: Option<String>) {
         "{login:?}"
     );
 
-    let kill = down.as_deref().map(|point| arm(&system, point));
-    system.user.release(&id).await;
-    if let Some(kill) = kill {
-        died(&system, kill, &[1]).await;
-        system.allocation_up(1).await;
-    }
+    through_a_kill(&system, down.as_deref(), system.user.release(&id)).await;
     system.user.wait_state(&id, &["released"], PATIENCE).await;
     system.assert_nothing_left().await;
 }
@@ -137,17 +143,11 @@ async fn powered_life(changes: [(&str, &str); 3], kills: [Option<String>; 3]) {
     let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
     let mut boot = active["status"]["boot_id"].clone();
     for ((verb, power), point) in changes.into_iter().zip(kills) {
-        let kill = point.as_deref().map(|point| arm(&system, point));
         let asked = format!("/api/v1/allocations/{id}:{verb}");
-        system
-            .user
-            .post(&asked, serde_json::json!({}))
+        let change = system.user.post(&asked, serde_json::json!({}));
+        through_a_kill(&system, point.as_deref(), change)
             .await
             .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
-        if let Some(kill) = kill {
-            died(&system, kill, &[1]).await;
-            system.allocation_up(1).await;
-        }
         let what = format!("{power} after a kill at {point:?}");
         let now = gpuaas_tests::until::until(&what, PATIENCE, async || {
             let path = format!("/api/v1/allocations/{id}");
