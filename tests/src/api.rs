@@ -126,12 +126,15 @@ impl Api {
         }
     }
 
-    /// GET.
+    /// GET. A 503 is asked again.
     ///
     /// # Errors
     /// [`Refusal`].
+    ///
+    /// # Panics
+    /// When the platform is away for longer than [`PATIENCE`].
     pub async fn get(&self, path: &str) -> Result<Value, Refusal> {
-        self.call(Method::GET, path, None, None).await
+        self.answered(Method::GET, path, None, None).await
     }
 
     /// POST with a fresh idempotency key. A 503 is asked again with the same key, as its message says: a service that
@@ -144,13 +147,26 @@ impl Api {
     /// When the platform is away for longer than [`PATIENCE`].
     pub async fn post(&self, path: &str, body: Value) -> Result<Value, Refusal> {
         let key = uuid::Uuid::now_v7().to_string();
-        until(&format!("an answer to POST {path}"), PATIENCE, async || {
-            let answer = self
-                .call(Method::POST, path, Some(&key), Some(body.clone()))
-                .await;
-            let away = |refusal: &Refusal| refusal.status == StatusCode::SERVICE_UNAVAILABLE;
-            (!answer.as_ref().is_err_and(away)).then_some(answer)
-        })
+        self.answered(Method::POST, path, Some(&key), Some(body))
+            .await
+    }
+
+    async fn answered(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Option<Value>,
+    ) -> Result<Value, Refusal> {
+        until(
+            &format!("an answer to {method} {path}"),
+            PATIENCE,
+            async || {
+                let answer = self.call(method.clone(), path, key, body.clone()).await;
+                let away = |refusal: &Refusal| refusal.status == StatusCode::SERVICE_UNAVAILABLE;
+                (!answer.as_ref().is_err_and(away)).then_some(answer)
+            },
+        )
         .await
     }
 
@@ -188,7 +204,6 @@ impl Api {
             &format!("allocation {id} to be {states:?}"),
             deadline,
             async || {
-                // a service that is being killed may answer 503: look again
                 let allocation = self.get(&format!("/api/v1/allocations/{id}")).await.ok()?;
                 let state = allocation["status"]["state"].as_str()?.to_owned();
                 if states.contains(&state.as_str()) {

@@ -1,18 +1,19 @@
-//! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, and has
-//! removed what is provably ours and over (P5).
+//! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
+//! is provably ours and over (P5), and has the ledger say `stopped` of a VM that went off by itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpuaas_placement::workflows;
+use gpuaas_placement::{power, workflows};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::domain::residue::{Finding, KINDS, Standing, compare};
+use crate::domain::residue::{Finding, KINDS, Standing, Vm, compare};
 use crate::store::residue;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
+use crate::workflow::subject;
 
 /// Compares at the interval of the settings until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
@@ -71,8 +72,35 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
         if removable && after.get(&allocation_id) == Some(&Standing::OverHeld) {
             start_discard(deps, allocation_id).await?;
         }
+        if let Finding::WentOff {
+            id,
+            boot_id,
+            with_host,
+        } = *finding
+        {
+            went_off(deps, id, boot_id, with_host).await?;
+        }
     }
     Ok(findings)
+}
+
+/// Has the ledger say what is, and starts again what went off with its host.
+async fn went_off(
+    deps: &Deps,
+    id: Uuid,
+    boot_id: Option<Uuid>,
+    with_host: bool,
+) -> Result<(), StepError> {
+    let mut tx = deps.pool.begin().await?;
+    let started = power::went_off(&mut tx, id, boot_id, with_host)
+        .await
+        .map_err(subject::ledger)?;
+    tx.commit().await?;
+    if let Some(workflow_id) = started {
+        tracing::info!(allocation_id = %id, %workflow_id, "start what went off with its host");
+        deps.wake.notify(workflows::TOPIC).await;
+    }
+    Ok(())
 }
 
 async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing>, StepError> {
@@ -80,7 +108,10 @@ async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing
     let standing = |row: residue::Row| {
         let standing = match (row.worked_on, row.state.as_str(), row.holds) {
             (true, _, _) => Standing::Moving,
-            (false, "active", _) => Standing::Active,
+            (false, "active", _) => Standing::Active(Vm {
+                running: row.power.as_deref() == Some("running"),
+                boot_id: row.boot_id,
+            }),
             (false, "released" | "failed", true) => Standing::OverHeld,
             (false, "released" | "failed", false) => Standing::Over,
             (false, _, _) => Standing::Moving,

@@ -119,6 +119,39 @@ pub async fn settle(
     Ok(Outcome::Changed)
 }
 
+/// Records that the VM went off by itself: the guest shut down, or ended `with_host`, and then it is started again;
+/// returns the workflow of that start. Changes nothing unless the ledger still says that the boot `boot_id` runs and
+/// nobody works on the allocation: the observation is old news then.
+///
+/// # Errors
+/// [`crate::Error::NotFound`].
+pub async fn went_off(
+    conn: &mut PgConnection,
+    id: Uuid,
+    boot_id: Option<Uuid>,
+    with_host: bool,
+) -> Result<Option<Uuid>> {
+    let allocation = lock::allocation(conn, Scope::Platform, id).await?;
+    let (_, _, running) = Action::Start.powers();
+    let same_boot = allocation.power.as_deref() == Some(running) && allocation.boot_id == boot_id;
+    if allocation.state != AllocationState::Active || !same_boot || workflows::at(conn, id).await? {
+        return Ok(None);
+    }
+    let (_, _, stopped) = Action::Stop.powers();
+    set(conn, id, stopped, Boot::Keep, None).await?;
+    let told = if with_host {
+        "The host was restarted, and the VM went off with it; it is started again."
+    } else {
+        "The guest shut itself down. Start it again, or release it: a stopped allocation is billed like a running one."
+    };
+    timeline::append(conn, id, stopped, timeline::State::Done, told).await?;
+    if !with_host {
+        return Ok(None);
+    }
+    let (_, workflow_id) = begin(conn, Scope::Platform, id, Action::Start, "", "").await?;
+    Ok(Some(workflow_id))
+}
+
 /// What becomes of the stored boot id.
 enum Boot {
     Keep,

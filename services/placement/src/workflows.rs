@@ -70,3 +70,16 @@ pub async fn cancel(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Resul
     .fetch_all(conn)
     .await
 }
+
+/// Whether a workflow is at the allocation.
+///
+/// # Errors
+/// Those of the database.
+pub async fn at(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM workflows WHERE allocation_id = $1 AND state = 'running')",
+    )
+    .bind(allocation_id)
+    .fetch_one(conn)
+    .await
+}

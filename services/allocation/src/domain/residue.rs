@@ -2,16 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
+use gpuaas_proto::gpuaas::agent::v1::{DomainState, ListHoldsResponse};
 use uuid::Uuid;
 
 use super::names::allocation_of;
+
+/// The VM of an active allocation, as the ledger knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vm {
+    /// Its power is `running`.
+    pub running: bool,
+    /// The guest's boot that was last proven.
+    pub boot_id: Option<Uuid>,
+}
 
 /// What the ledger knows of an allocation on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Active: it must have a domain.
-    Active,
+    Active(Vm),
     /// Some workflow is at it, or one is about to be.
     Moving,
     /// Over, with slots that wait for a repair.
@@ -31,6 +40,15 @@ pub enum Finding {
     LeakedHold(Uuid),
     /// An active allocation without a domain.
     MissingDomain(Uuid),
+    /// A VM that ought to run and is shut off.
+    WentOff {
+        /// The allocation.
+        id: Uuid,
+        /// The boot that ended.
+        boot_id: Option<Uuid>,
+        /// The host was restarted; otherwise the guest shut itself down.
+        with_host: bool,
+    },
 }
 
 impl Finding {
@@ -42,6 +60,7 @@ impl Finding {
             Self::LeakedReservation(_) => "leaked_reservation",
             Self::LeakedHold(_) => "leaked_hold",
             Self::MissingDomain(_) => "missing_domain",
+            Self::WentOff { .. } => "went_off",
         }
     }
 
@@ -52,18 +71,24 @@ impl Finding {
             Self::LeakedDomain(id)
             | Self::LeakedReservation(id)
             | Self::LeakedHold(id)
-            | Self::MissingDomain(id) => *id,
+            | Self::MissingDomain(id)
+            | Self::WentOff { id, .. } => *id,
         }
     }
 }
 
 /// All kinds, so that a metric shows zero too.
-pub const KINDS: [&str; 4] = [
+pub const KINDS: [&str; 5] = [
     "leaked_domain",
     "leaked_reservation",
     "leaked_hold",
     "missing_domain",
+    "went_off",
 ];
+
+/// States of a domain in a host's report.
+const ON: &str = "running";
+const OFF: &str = "shut off";
 
 /// Compares what the ledger said before and after the host was asked; what moved meanwhile is no finding.
 #[must_use]
@@ -81,10 +106,10 @@ pub fn compare(
         }
     };
     let over = |id: &Uuid| matches!(standing(*id), Standing::Over | Standing::OverHeld);
-    let domains: BTreeSet<Uuid> = host
+    let domains: BTreeMap<Uuid, &DomainState> = host
         .domains
         .iter()
-        .filter_map(|domain| allocation_of(&domain.name))
+        .filter_map(|domain| Some((allocation_of(&domain.name)?, domain)))
         .collect();
     let reservations: BTreeSet<Uuid> = host
         .reservations
@@ -98,7 +123,7 @@ pub fn compare(
         .collect();
 
     let mut findings: Vec<Finding> = domains
-        .iter()
+        .keys()
         .copied()
         .filter(over)
         .map(Finding::LeakedDomain)
@@ -115,15 +140,20 @@ pub fn compare(
             .filter(|id| standing(*id) == Standing::Over)
             .map(Finding::LeakedHold),
     );
-    let active = after
-        .keys()
-        .copied()
-        .filter(|id| standing(*id) == Standing::Active);
-    findings.extend(
-        active
-            .filter(|id| !domains.contains(id))
-            .map(Finding::MissingDomain),
-    );
+    findings.extend(after.keys().filter_map(|&id| {
+        let Standing::Active(vm) = standing(id) else {
+            return None;
+        };
+        let Some(domain) = domains.get(&id) else {
+            return Some(Finding::MissingDomain(id));
+        };
+        let went_off = vm.running && domain.state == OFF && domain.left_state == ON;
+        went_off.then_some(Finding::WentOff {
+            id,
+            boot_id: vm.boot_id,
+            with_host: domain.host_restarted,
+        })
+    }));
     findings
 }
 
@@ -131,7 +161,12 @@ pub fn compare(
 mod tests {
     use super::*;
     use crate::domain::names::vm_name;
-    use gpuaas_proto::gpuaas::agent::v1::{DomainState, Hold};
+    use gpuaas_proto::gpuaas::agent::v1::Hold;
+
+    const VM: Vm = Vm {
+        running: true,
+        boot_id: Some(Uuid::from_u128(7)),
+    };
 
     fn host(domains: &[Uuid], reservations: &[Uuid], holds: &[Uuid]) -> ListHoldsResponse {
         ListHoldsResponse {
@@ -159,7 +194,7 @@ mod tests {
     fn differences_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
         let ledger: BTreeMap<Uuid, Standing> = [
-            (active, Standing::Active),
+            (active, Standing::Active(VM)),
             (moving, Standing::Moving),
             (blocked, Standing::OverHeld),
             (over, Standing::Over),
@@ -182,10 +217,40 @@ mod tests {
     }
 
     #[test]
+    fn a_vm_that_ought_to_run_and_is_off_is_found() {
+        let id = Uuid::from_u128(1);
+        let found = |vm: Vm, state: &str, left: &str, host_restarted| {
+            let mut said = host(&[id], &[id], &[id]);
+            said.domains[0].state = state.into();
+            said.domains[0].left_state = left.into();
+            said.domains[0].host_restarted = host_restarted;
+            let ledger = [(id, Standing::Active(vm))].into();
+            compare(&ledger, &ledger, &said)
+        };
+        let went_off = |with_host| {
+            [Finding::WentOff {
+                id,
+                boot_id: VM.boot_id,
+                with_host,
+            }]
+        };
+        assert_eq!(found(VM, OFF, ON, false), went_off(false));
+        assert_eq!(found(VM, OFF, ON, true), went_off(true));
+        assert_eq!(found(VM, ON, ON, true), []);
+        assert_eq!(found(VM, OFF, OFF, true), [], "the host shut it off itself");
+        assert_eq!(found(VM, OFF, "", false), [], "the host does not know");
+        let stopped = Vm {
+            running: false,
+            ..VM
+        };
+        assert_eq!(found(stopped, OFF, ON, false), []);
+    }
+
+    #[test]
     fn what_moved_meanwhile_is_no_finding() {
         let id = Uuid::from_u128(1);
         let (active, over): (BTreeMap<_, _>, BTreeMap<_, _>) = (
-            [(id, Standing::Active)].into(),
+            [(id, Standing::Active(VM))].into(),
             [(id, Standing::Over)].into(),
         );
         assert_eq!(compare(&active, &over, &host(&[id], &[], &[])), []);

@@ -14,6 +14,10 @@ pub struct Row {
     pub holds: bool,
     /// A workflow runs for it.
     pub worked_on: bool,
+    /// Its power, when it is active.
+    pub power: Option<String>,
+    /// The guest's boot that was last proven.
+    pub boot_id: Option<Uuid>,
 }
 
 /// Nodes whose hosts run slices.
@@ -33,7 +37,7 @@ pub async fn slice_nodes(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
 /// Those of the database.
 pub async fn allocations_of(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as(
-        "SELECT a.id, a.state,
+        "SELECT a.id, a.state, a.power, a.boot_id,
                 EXISTS (SELECT FROM claims c WHERE c.allocation_id = a.id AND c.state <> 'released') AS holds,
                 EXISTS (SELECT FROM workflows w WHERE w.allocation_id = a.id AND w.state = 'running') AS worked_on
            FROM allocations a

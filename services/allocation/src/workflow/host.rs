@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    ReleaseLeaseRequest, RenewLeaseRequest,
+    ReleaseLeaseRequest, RenewLeaseRequest, SlotToken,
 };
 use sqlx::PgPool;
 use tonic::Code;
@@ -87,15 +87,21 @@ impl Host {
         }
     }
 
-    /// Ends a lease.
+    /// Ends a lease. `tokens` may be empty when its id came from the host's own grant to this workflow; who learned
+    /// the id from [`Host::holds`] shows that the slots are still its own.
     ///
     /// # Errors
-    /// The host does not answer.
-    pub async fn release(&self, lease_id: String, allocation_id: Uuid) -> Result<(), StepError> {
+    /// The host does not answer; it knows a higher token.
+    pub async fn release(
+        &self,
+        lease_id: String,
+        allocation_id: Uuid,
+        tokens: Vec<SlotToken>,
+    ) -> Result<(), StepError> {
         let mut request = tonic::Request::new(ReleaseLeaseRequest {
             lease_id,
             allocation_id: allocation_id.to_string(),
-            ..ReleaseLeaseRequest::default()
+            tokens,
         });
         request.set_timeout(CALL);
         self.leases

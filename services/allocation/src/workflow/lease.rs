@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::failure::StepError;
 use super::host::Host;
+use super::repair;
 use super::subject;
 use super::table::{Effect, OnFailure, Step, StepResult};
 use super::work::Work;
@@ -83,26 +84,30 @@ fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
         let (node_id, allocation_id) = place(work).await?;
         Host::of_node(&work.deps, node_id)
             .await?
-            .release(lease_id, allocation_id)
+            .release(lease_id, allocation_id, Vec::new())
             .await?;
         Ok(json!({}))
     })
 }
 
 /// Ends every lease the host has for the allocation, also one whose grant never reached us, and asks whether it
-/// still holds a slot for it.
+/// still holds a slot for it. The tokens keep a late runner from ending the lease of the one that took over.
 fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
-        let (node_id, allocation_id) = place(work).await?;
-        let host = Host::of_node(&work.deps, node_id).await?;
-        let owner = allocation_id.to_string();
+        let subject = match work.taken.slot_id {
+            Some(_) => repair::subject(work).await?,
+            None => subject::of_allocation(work).await?.1,
+        };
+        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let owner = subject.allocation_id.to_string();
         let found = host.holds().await?;
         for lease in found
             .leases
             .into_iter()
             .filter(|lease| lease.allocation_id == owner)
         {
-            host.release(lease.lease_id, allocation_id).await?;
+            host.release(lease.lease_id, subject.allocation_id, subject.tokens())
+                .await?;
         }
         let held = found.holds.iter().any(|hold| hold.allocation_id == owner);
         Ok(json!({"held": held}))

@@ -27,7 +27,7 @@ mod provision;
 mod release;
 mod repair;
 pub mod runner;
-mod subject;
+pub(crate) mod subject;
 pub mod table;
 mod work;
 

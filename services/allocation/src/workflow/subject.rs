@@ -2,7 +2,7 @@
 
 use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
 use gpuaas_placement::{Scope, allocations, claims, slots};
-use gpuaas_proto::gpuaas::agent::v1::{FencingToken, SlotGrant, VmShape};
+use gpuaas_proto::gpuaas::agent::v1::{FencingToken, SlotGrant, SlotToken, VmShape};
 use uuid::Uuid;
 
 use super::failure::StepError;
@@ -23,6 +23,15 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Proof that these slots are the caller's to work on.
+    pub fn tokens(&self) -> Vec<SlotToken> {
+        let token = |grant: &SlotGrant| SlotToken {
+            slot_id: grant.slot_id.clone(),
+            token: grant.token,
+        };
+        self.grants.iter().map(token).collect()
+    }
+
     /// What a wipe of these slots must prove.
     pub fn expected_wipes(&self) -> Vec<ExpectedWipe> {
         let expected = |grant: &SlotGrant| {

@@ -1,10 +1,12 @@
 //! The reconciler against a real ledger and a host with residue.
 
+use crate::expect::timeline;
 use crate::world::World;
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::domain::residue::Finding;
 use gpuaas_allocation::reconcile;
 use gpuaas_placement::model::SlotStatus;
+use gpuaas_placement::power;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -88,5 +90,83 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
         .await
         .expect("a count");
     assert_eq!(started, 0);
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again_after_its_host() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let deps = world.deps(world.pool.clone(), World::config());
+    let first = world.allocation(id).await;
+
+    // the guest shuts itself down
+    world.agent.state().went_off.insert(vm_name(id), false);
+    let found = reconcile::node(&deps, world.node_id)
+        .await
+        .expect("compared");
+    let went_off = |boot_id, with_host| {
+        [Finding::WentOff {
+            id,
+            boot_id,
+            with_host,
+        }]
+    };
+    assert_eq!(found, went_off(first.boot_id, false));
+    assert_eq!(world.allocation(id).await.power.as_deref(), Some("stopped"));
+    world.nothing_runs(id, "only its owner starts it").await;
+    let again = reconcile::node(&deps, world.node_id).await;
+    assert_eq!(again.expect("compared"), [], "it is known now");
+    assert_eq!(
+        world.periods(id).await,
+        (1, 1),
+        "it is billed all the while"
+    );
+    world.power(id, "start").await;
+    world.until_idle(id).await;
+    let second = world.allocation(id).await;
+    assert_eq!(second.power.as_deref(), Some("running"));
+    assert_ne!(second.boot_id, first.boot_id);
+
+    // the host is restarted
+    world.agent.state().went_off.insert(vm_name(id), true);
+    let found = reconcile::node(&deps, world.node_id)
+        .await
+        .expect("compared");
+    assert_eq!(found, went_off(second.boot_id, true));
+    world.until_idle(id).await;
+    let third = world.allocation(id).await;
+    assert_eq!(third.power.as_deref(), Some("running"));
+    assert_ne!(third.boot_id, second.boot_id);
+    assert!(world.agent.state().went_off.is_empty());
+    let told: Vec<String> = timeline(&world, id)
+        .await
+        .into_iter()
+        .map(|(_, step, _)| step)
+        .collect();
+    assert_eq!(told.iter().filter(|step| *step == "stopped").count(), 2);
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn an_observation_that_is_old_news_changes_nothing() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let before = world.allocation(id).await;
+    let mut conn = world.pool.acquire().await.expect("a connection");
+    let another_boot = Some(Uuid::now_v7());
+    let started = power::went_off(&mut conn, id, another_boot, true).await;
+    assert_eq!(started.expect("seen"), None);
+    world.power(id, "reboot").await;
+    world.until_idle(id).await;
+    let started = power::went_off(&mut conn, id, before.boot_id, true).await;
+    assert_eq!(started.expect("seen"), None, "it was rebooted meanwhile");
+    assert_eq!(world.allocation(id).await.power.as_deref(), Some("running"));
     runner.stop().await;
 }

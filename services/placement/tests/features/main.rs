@@ -1,4 +1,5 @@
 //! What placement offers beyond one slice: whole nodes, batches, constraints, the operator's hand, explanations.
+mod backfill;
 mod batch;
 mod busy;
 mod constraints;

@@ -20,7 +20,7 @@ const WITH_EXECUTOR: Policy = Policy {
 };
 
 /// A world that sells whole nodes, with so many of them, empty and in mode slice.
-async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
+pub async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
     let world = World::new().await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let sku = Sku {
@@ -55,7 +55,7 @@ async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
     (world, specs)
 }
 
-fn whole(world: &World) -> Request {
+pub fn whole(world: &World) -> Request {
     Request {
         sku: NODE_SKU.into(),
         ..world.request(8)
@@ -75,7 +75,7 @@ async fn reserve(world: &World, request: &Request) -> Result<Uuid> {
         .map(|reserved| reserved.allocation_id)
 }
 
-fn reason(outcome: Result<Uuid>) -> ErrorReason {
+pub fn reason(outcome: Result<Uuid>) -> ErrorReason {
     match outcome {
         Err(Error::Refused { reason, .. } | Error::Invalid { reason, .. }) => reason,
         other => panic!("{other:?}"),

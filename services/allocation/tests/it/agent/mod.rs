@@ -69,6 +69,10 @@ pub struct State {
     pub domains: BTreeSet<String>,
     /// Domains that do not run.
     pub off: BTreeSet<String>,
+    /// Domains that went off by themselves; true: with the host.
+    pub went_off: BTreeMap<String, bool>,
+    /// Leases whose ids a caller read from the list; to end one takes tokens.
+    pub listed: BTreeSet<String>,
     pub reservations: BTreeSet<String>,
     pub dirty: BTreeSet<String>,
     pub operations: BTreeMap<String, pb::HostOperation>,
@@ -262,12 +266,14 @@ impl Agent {
             "undefine" => {
                 state.domains.remove(vm);
                 state.off.remove(vm);
+                state.went_off.remove(vm);
             }
             "stop" => {
                 state.off.insert(vm.to_owned());
             }
             "start" => {
                 state.off.remove(vm);
+                state.went_off.remove(vm);
             }
             "remove_reservation" => {
                 state.reservations.remove(vm);

@@ -40,12 +40,7 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
                     "held by another allocation",
                 ));
             }
-            let token = slot.token.unwrap_or_default();
-            let token = (
-                token.cell_epoch,
-                token.slot_generation,
-                token.workflow_epoch,
-            );
+            let token = ordered(slot.token);
             if state
                 .fences
                 .get(&slot.slot_id)
@@ -104,7 +99,26 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
         request: Request<pb::ReleaseLeaseRequest>,
     ) -> Result<Response<pb::ReleaseLeaseResponse>, Status> {
         let mut state = self.state();
-        state.leases.remove(&request.get_ref().lease_id);
+        let request = request.into_inner();
+        let proven = state.leases.get(&request.lease_id).is_none_or(|lease| {
+            lease.slots.iter().all(|slot| {
+                request.tokens.iter().any(|shown| {
+                    let shown_token = ordered(shown.token);
+                    shown.slot_id == slot.slot_id
+                        && state
+                            .fences
+                            .get(&slot.slot_id)
+                            .is_none_or(|fence| shown_token >= *fence)
+                })
+            })
+        });
+        if state.listed.contains(&request.lease_id) && !proven {
+            return Err(refusal(
+                ErrorReason::Fenced,
+                "the lease may be another worker's",
+            ));
+        }
+        state.leases.remove(&request.lease_id);
         drop(state);
         self.touch();
         Ok(Response::new(pb::ReleaseLeaseResponse {}))
@@ -114,7 +128,9 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
         &self,
         _request: Request<pb::ListHoldsRequest>,
     ) -> Result<Response<pb::ListHoldsResponse>, Status> {
-        let state = self.state();
+        let mut state = self.state();
+        let ids: Vec<String> = state.leases.keys().cloned().collect();
+        state.listed.extend(ids);
         let hold = |(slot, owner): (&String, &String)| pb::Hold {
             slot_id: slot.clone(),
             allocation_id: owner.clone(),
@@ -136,18 +152,34 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
                 .iter()
                 .map(|name| pb::DomainState {
                     name: name.clone(),
-                    state: if state.off.contains(name) {
+                    state: if state.off.contains(name) || state.went_off.contains_key(name) {
                         "shut off"
                     } else {
                         "running"
                     }
                     .into(),
-                    ..pb::DomainState::default()
+                    left_state: if state.off.contains(name) {
+                        "shut off"
+                    } else {
+                        "running"
+                    }
+                    .into(),
+                    host_restarted: state.went_off.get(name) == Some(&true),
                 })
                 .collect(),
             reservations: state.reservations.iter().cloned().collect(),
         }))
     }
+}
+
+/// A token as a host compares it.
+fn ordered(token: Option<pb::FencingToken>) -> (u64, u64, u64) {
+    let token = token.unwrap_or_default();
+    (
+        token.cell_epoch,
+        token.slot_generation,
+        token.workflow_epoch,
+    )
 }
 
 type Watch = Pin<Box<dyn Stream<Item = Result<pb::HostOperation, Status>> + Send>>;
