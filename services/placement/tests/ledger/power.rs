@@ -166,20 +166,27 @@ async fn a_release_works_from_every_power_and_fences_the_change() {
 async fn the_database_knows_the_changes_of_power() {
     let (world, _) = World::with_lab_slots(1).await;
     let id = world.active(1).await;
-    for power in ["stopped", "starting", "gone"] {
-        let refused =
-            sqlx::query("UPDATE allocations SET power = $2, revision = revision + 1 WHERE id = $1")
-                .bind(id)
-                .bind(power)
-                .execute(&world.allocation)
-                .await
-                .expect_err(power);
-        let code = refused
-            .as_database_error()
-            .and_then(sqlx::error::DatabaseError::code);
-        assert_eq!(code.as_deref(), Some("23514"), "running to {power}");
+    let change = async |power: &'static str| {
+        sqlx::query("UPDATE allocations SET power = $2, revision = revision + 1 WHERE id = $1")
+            .bind(id)
+            .bind(power)
+            .execute(&world.allocation)
+            .await
+    };
+    for (from, to) in [
+        ("running", ["starting", "gone"]),
+        ("stopped", ["running", "rebooting"]),
+    ] {
+        change(from).await.expect("legal: it went off by itself");
+        for power in to {
+            let refused = change(power).await.expect_err(power);
+            let code = refused
+                .as_database_error()
+                .and_then(sqlx::error::DatabaseError::code);
+            assert_eq!(code.as_deref(), Some("23514"), "{from} to {power}");
+        }
     }
-    let rewritten = sqlx::query("INSERT INTO power_transitions VALUES ('running', 'stopped')")
+    let rewritten = sqlx::query("INSERT INTO power_transitions VALUES ('running', 'starting')")
         .execute(&world.allocation)
         .await
         .expect_err("not its table");
