@@ -172,7 +172,7 @@ async fn a_stream_ends_with_the_token_it_was_opened_by() {
     let world = World::start().await;
     // clocks may differ by ten seconds
     let issued = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(60);
-    let token = world.dev.sign("demo", issued, 52).expect("signed");
+    let token = world.dev.sign("demo", issued, 56).expect("signed");
     let response = open_by(&world, "/api/v1/allocations/silent:watch", &[], token).await;
     assert_eq!(response.status(), 200);
     let found = lines(&response.text().await.expect("text"));
