@@ -2,9 +2,13 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-console lint bench bench-placement bench-edge docs
+.PHONY: help install build up down status test test-console lint bench bench-build bench-login bench-placement bench-edge bench-get \
+  bench-watches bench-terminal docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
+# How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
+PROFILE := measure
+MEASURE := target/$(patsubst dev,debug,$(PROFILE))
 SCRIPTS := $(shell git ls-files '*.sh' .ci/run)
 
 help: ## list these targets
@@ -49,15 +53,31 @@ lint: install ## formatting, clippy, buf, shellcheck, generated files
 	cargo run --quiet -p gpuaas-docs -- links --check
 	cargo run --quiet -p gpuaas-gateway -- openapi | diff -u docs/reference/openapi.json -
 
-bench: build ## run the benchmarks: pure pieces, then first login next to a plain script
-	@cargo bench -p gpuaas-load-tests
-	@cargo run --quiet -p gpuaas-load-tests --bin first_login
+bench: bench-build ## run the benchmarks: pure pieces, then first login next to a plain script
+	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests
+	@$(MAKE) --no-print-directory bench-login
+
+bench-build: install ## build what is measured, and what measures, once
+	@deploy/build-console.sh
+	@cargo build --profile $(PROFILE) --workspace --bins
+
+bench-login: bench-build ## from a request to the first login, next to a plain script; memory at rest
+	@$(MEASURE)/first_login
 
 bench-placement: ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
 	@cargo run --release --quiet -p gpuaas-load-tests --bin placement
 
-bench-edge: build ## what an idle terminal costs, next to Envoy; installs Envoy below target/envoy
-	@cargo run --quiet -p gpuaas-load-tests --bin sessions
+bench-edge: bench-build ## what an idle terminal costs, next to Envoy; installs Envoy below target/envoy
+	@$(MEASURE)/sessions
+
+bench-get: bench-build ## a GET through the gateway, next to gRPC and to Envoy's transcoder
+	@$(MEASURE)/get
+
+bench-watches: bench-build ## memory and delay of 2,000 watch streams, next to Envoy's transcoder
+	@ulimit -n 8192 && $(MEASURE)/watches
+
+bench-terminal: bench-build ## output and echo of a terminal, next to ssh
+	@$(MEASURE)/terminal
 
 docs: ## write the generated pages anew
 	@cargo run --quiet -p gpuaas-docs -- traceability

@@ -1,4 +1,5 @@
-//! Envoy as a peer: installed by `load-tests/envoy.sh`, with a listener that carries everything to one HTTP server.
+//! Envoy as a peer: installed by `load-tests/envoy.sh`, with a listener that carries everything to one HTTP server, or
+//! turns JSON into calls of one gRPC service.
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,6 +9,8 @@ use anyhow::{Context as _, bail};
 use gpuaas_dev::process::{self, Process};
 use gpuaas_dev::{paths, ports};
 use serde_json::{Value, json};
+
+use crate::system::{ALLOCATION, GATEWAY, System};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
@@ -35,6 +38,32 @@ impl Envoy {
     pub fn relay(folder: &Path, to: SocketAddr) -> anyhow::Result<Self> {
         let http = json!({ "upgrade_configs": [{"upgrade_type": "websocket"}] });
         Self::start(folder, &http, &cluster(to))
+    }
+
+    /// One that turns JSON into calls of the service of allocations by the same contract as the gateway, with its
+    /// identity. It checks no user: callers bring the internal token that the gateway would have made.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn transcoder(system: &System<'_>) -> anyhow::Result<Self> {
+        let folder = system.root().join("envoy");
+        std::fs::create_dir_all(&folder)?;
+        let descriptors = folder.join("descriptors.bin");
+        std::fs::write(&descriptors, gpuaas_proto::DESCRIPTORS)?;
+        let transcoder = json!({
+            "name": "envoy.filters.http.grpc_json_transcoder",
+            "typed_config": {
+                "@type": format!("{TYPES}.filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder"),
+                "proto_descriptor": descriptors,
+                "services": ["gpuaas.allocation.v1.AllocationService"],
+                "convert_grpc_status": true,
+                // as the gateway writes
+                "print_options": {"preserve_proto_field_names": true, "always_print_primitive_fields": true,
+                                  "stream_newline_delimited": true, "stream_sse_style_delimited": true},
+            },
+        });
+        let http = json!({ "http_filters": [transcoder, router()] });
+        Self::start(&folder, &http, &grpc_cluster(system)?)
     }
 
     fn start(folder: &Path, http: &Value, to: &Value) -> anyhow::Result<Self> {
@@ -99,16 +128,52 @@ fn cluster(to: SocketAddr) -> Value {
     })
 }
 
-fn bootstrap(port: u16, http: &Value, to: &Value) -> Value {
-    let router = json!({
+/// HTTP/2 with mutual TLS, as the gateway calls.
+fn grpc_cluster(system: &System<'_>) -> anyhow::Result<Value> {
+    let authority = system.stack.authority();
+    let own = authority.service(GATEWAY, &[])?;
+    let name = gpuaas_kit::identity::service_dns(ALLOCATION);
+    let certificate = json!({"certificate_chain": {"filename": own.certificate}, "private_key": {"filename": own.key}});
+    let check = json!({
+        "trusted_ca": {"filename": authority.authority().certificate},
+        "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": name}}],
+    });
+    let mut cluster = cluster(system.address(ALLOCATION)?);
+    let http2 = json!({
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    });
+    let more = json!({
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http2},
+        "transport_socket": {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": format!("{TYPES}.transport_sockets.tls.v3.UpstreamTlsContext"),
+                "sni": name,
+                "common_tls_context": {
+                    "alpn_protocols": ["h2"], "tls_certificates": [certificate], "validation_context": check,
+                },
+            },
+        },
+    });
+    merge(&mut cluster, &more);
+    Ok(cluster)
+}
+
+fn router() -> Value {
+    json!({
         "name": "envoy.filters.http.router",
         "typed_config": {"@type": format!("{TYPES}.filters.http.router.v3.Router")},
-    });
-    let route = json!({"match": {"prefix": "/"}, "route": {"cluster": "to", "timeout": "60s"}});
+    })
+}
+
+fn bootstrap(port: u16, http: &Value, to: &Value) -> Value {
+    // no timeout: it would end a stream
+    let route = json!({"match": {"prefix": "/"}, "route": {"cluster": "to", "timeout": "0s"}});
     let mut manager = json!({
         "@type": format!("{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager"),
         "stat_prefix": "edge",
-        "http_filters": [router],
+        "http_filters": [router()],
         "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
     });
     merge(&mut manager, http);

@@ -1,7 +1,9 @@
 //! What the benchmarks share. At this level: fleets and messages as large as a real cell has them, the same at every
-//! run; below: a running system, a terminal's client, a host that is played, and a peer.
+//! run; below: a running system, clients, a host that is played, and a peer.
 pub mod envoy;
+pub mod http;
 pub mod measure;
+pub mod slice;
 pub mod socket;
 pub mod stand_in;
 pub mod system;

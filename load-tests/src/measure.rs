@@ -1,5 +1,9 @@
-//! What every measurement shares: memory of processes, and the line that says under which circumstances a table came
-//! about.
+//! What every measurement shares: memory of processes, percentiles, and the line that says under which circumstances
+//! a table came about.
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
 use gpuaas_dev::process::Process;
 
 /// Resident memory of a process in KiB; 0 when it is gone.
@@ -7,16 +11,25 @@ pub fn memory_kib(process: &Process) -> f64 {
     process.memory().unwrap_or(0) as f64 / 1024.0
 }
 
+/// A percentile of sorted times, in milliseconds; 0 when there are none.
+pub fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    let found = sorted.get(last * percent / 100);
+    found.map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+}
+
+/// The median of values in any order; 0 when there are none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
 /// When, on what, with which build, and beside what a table was made.
 pub fn circumstances() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split_whitespace().next().unwrap_or("?").to_owned();
-    let build = if cfg!(debug_assertions) {
-        "development"
-    } else {
-        "release"
-    };
+    let build = build();
     let now = std::process::Command::new("date")
         .args(["-u", "+%Y-%m-%d %H:%M UTC"])
         .output()
@@ -25,9 +38,29 @@ pub fn circumstances() -> String {
     format!("{now}, {cores} cores, {build} build, load average at the start {load}")
 }
 
+/// The build of this program, and so of those beside it, after the folder that it lies in.
+fn build() -> &'static str {
+    let own = std::env::current_exe().unwrap_or_default();
+    let folder = own.parent().and_then(Path::file_name);
+    match folder.and_then(OsStr::to_str) {
+        Some("release") => "release",
+        Some("measure") => "optimised (profile `measure`)",
+        _ => "development",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_of_what_was_measured() {
+        let times: Vec<Duration> = (1..=101).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&times, 50), 51.0);
+        assert_eq!(percentile(&times, 99), 100.0);
+        assert_eq!(percentile(&[], 50), 0.0);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    }
 
     #[test]
     fn this_process_has_memory() {

@@ -44,7 +44,7 @@ pub struct Host {
 ///
 /// # Errors
 /// A certificate cannot be made.
-pub fn start(system: &System, port: u16, stop: &CancellationToken) -> anyhow::Result<Host> {
+pub fn start(system: &System<'_>, port: u16, stop: &CancellationToken) -> anyhow::Result<Host> {
     let ids = IdGen::new(system.stack.options().cell);
     let host = Host {
         allocation_id: ids.next(),
@@ -78,7 +78,7 @@ fn spawn(server: Server, stop: &CancellationToken) {
     });
 }
 
-fn settings(system: &System, own: &Identity, listen: SocketAddr) -> anyhow::Result<Settings> {
+fn settings(system: &System<'_>, own: &Identity, listen: SocketAddr) -> anyhow::Result<Settings> {
     let authority = system.stack.authority().authority();
     Ok(Settings {
         cell: system.stack.options().cell,

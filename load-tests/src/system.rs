@@ -1,34 +1,59 @@
 //! A running system of its own for the measurements, made of the programs beside the one that measures: a release
 //! build measures release programs.
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::Context as _;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::seed::{self, Api, Tokens};
-use gpuaas_dev::stack::{Options, Stack};
+use gpuaas_dev::stack::{Kind, Options, Stack};
+use gpuaas_kit::client::Peers;
+use gpuaas_kit::identity::TokenMinter;
+use tonic::transport::{Certificate, Identity};
+use uuid::Uuid;
 
 const INSTANCE: u16 = 61;
+/// A service that knows the allocations.
+pub const ALLOCATION: &str = "allocation";
+/// The gateway, whose identity is also that of its peers.
+pub const GATEWAY: &str = "gateway";
 
 /// A started system.
-pub struct System {
+pub struct System<'a> {
     /// Its parts.
-    pub stack: Stack,
+    pub stack: &'a Stack,
     /// A member of the project.
     pub user: Api,
     /// Id of the project.
     pub project: String,
+    minter: TokenMinter,
 }
 
 /// Settings by part, `section.key=value`.
 pub type Settings<'a> = &'a [(&'a str, &'a str)];
 
-fn options(root: PathBuf, settings: Settings<'_>) -> anyhow::Result<Options> {
+/// What stands behind the services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// None.
+    None,
+    /// The lab's, which sells slices.
+    Lab,
+}
+
+fn options(hosts: Hosts, settings: Settings<'_>) -> anyhow::Result<Options> {
+    let folder = match hosts {
+        Hosts::None => "bench/edge",
+        Hosts::Lab => "bench/stack",
+    };
+    let root = gpuaas_dev::paths::run_dir().join(folder);
     let mut options = Options::beside(root, Instance::new(INSTANCE)?);
-    options.lab = false;
+    options.lab = hosts == Hosts::Lab;
     let own = std::env::current_exe()?;
     let beside = own.parent().context("a program lies in a folder")?;
-    options.programs.insert(0, beside.to_path_buf());
+    // these alone: a program of another build would be measured unnoticed
+    options.programs = vec![beside.to_path_buf()];
     for (part, setting) in settings {
         let all = options.settings.entry((*part).to_owned()).or_default();
         all.push((*setting).to_owned());
@@ -36,21 +61,39 @@ fn options(root: PathBuf, settings: Settings<'_>) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-impl System {
-    /// Starts and seeds it, without any host.
-    ///
-    /// # Errors
-    /// The first part that does not come up.
-    pub async fn start(settings: Settings<'_>) -> anyhow::Result<Self> {
-        let root = gpuaas_dev::paths::run_dir().join("bench/edge");
-        let stack = Stack::new(options(root.clone(), settings)?)?;
+/// Starts and seeds a system, measures it, and ends it, also when the measurement fails or is interrupted.
+///
+/// # Errors
+/// The first part that does not come up; what the measurement says.
+pub async fn with(
+    hosts: Hosts,
+    settings: Settings<'_>,
+    measure: impl AsyncFnOnce(&System<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let stack = Stack::new(options(hosts, settings)?)?;
+    let running = async {
+        let system = System::start(&stack).await?;
+        measure(&system).await
+    };
+    let outcome = tokio::select! {
+        outcome = running => outcome,
+        signal = tokio::signal::ctrl_c() => signal.context("no signals").and_then(|()| anyhow::bail!("interrupted")),
+    };
+    stack.down()?;
+    outcome
+}
+
+impl<'a> System<'a> {
+    async fn start(stack: &'a Stack) -> anyhow::Result<Self> {
         let quiet = |line: &str| eprintln!("{line}");
         stack.up(&quiet).await?;
-        let project = seed::principals(&stack)?;
-        seed::all(&stack, &quiet).await?;
-        let file = Tokens::of(&root).user;
+        let project = seed::principals(stack)?;
+        seed::all(stack, &quiet).await?;
+        let file = Tokens::of(&stack.options().root).user;
+        let key = stack.authority().signing_key("internal-token")?.private;
         Ok(Self {
             user: Api::new(&stack.api_url(), &file)?,
+            minter: TokenMinter::from_pem(&std::fs::read_to_string(key)?)?,
             stack,
             project,
         })
@@ -59,6 +102,14 @@ impl System {
     /// Folder of everything it keeps.
     pub fn root(&self) -> &Path {
         &self.stack.options().root
+    }
+
+    /// Where a service answers gRPC, or the gateway HTTP.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn address(&self, part: &str) -> anyhow::Result<SocketAddr> {
+        Ok(Kind::find(part)?.address(self.stack.options().instance, 1))
     }
 
     /// The process of a part.
@@ -70,5 +121,42 @@ impl System {
         let row = rows.into_iter().find(|row| row.part == part);
         row.and_then(|row| row.process)
             .with_context(|| format!("{part} does not run"))
+    }
+
+    /// The user's token for the API.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn user_token(&self) -> anyhow::Result<String> {
+        let token = std::fs::read_to_string(Tokens::of(self.root()).user)?;
+        Ok(token.trim().to_owned())
+    }
+
+    /// A token as the gateway makes it for each call of the user to the service of allocations.
+    ///
+    /// # Errors
+    /// Signing failed.
+    pub fn internal_token(&self) -> anyhow::Result<String> {
+        let projects = [self.project.parse::<Uuid>()?];
+        let now = jiff::Timestamp::now().as_second();
+        let minted = self
+            .minter
+            .mint(ALLOCATION, "user:bench", &projects, false, now);
+        Ok(minted?)
+    }
+
+    /// Channels to the services, opened as the gateway opens them and with its identity.
+    ///
+    /// # Errors
+    /// A certificate cannot be read.
+    pub fn peers(&self) -> anyhow::Result<Peers> {
+        let own = self.stack.authority().service(GATEWAY, &[])?;
+        let authority = self.stack.authority().authority();
+        let url = format!("https://{}", self.address(ALLOCATION)?);
+        Ok(Peers::new(
+            [(ALLOCATION.to_owned(), url)],
+            Certificate::from_pem(std::fs::read(authority.certificate)?),
+            Identity::from_pem(std::fs::read(own.certificate)?, std::fs::read(own.key)?),
+        ))
     }
 }

@@ -4,7 +4,8 @@
 //! The sessions lead to a host that this program plays: no guest of the lab holds so many shells. The two measured
 //! processes, their database and everything between them are real.
 //!
-//! usage: cargo run --release -p gpuaas-load-tests --bin sessions [SESSIONS]
+//! usage: make bench-edge
+//!        sessions [SESSIONS]
 use anyhow::{Context as _, bail};
 use gpuaas_dev::ports;
 use gpuaas_kit::CancellationToken;
@@ -12,7 +13,7 @@ use gpuaas_load_tests::envoy::Envoy;
 use gpuaas_load_tests::measure::{circumstances, memory_kib};
 use gpuaas_load_tests::socket::Terminal;
 use gpuaas_load_tests::stand_in::{self, Host};
-use gpuaas_load_tests::system::System;
+use gpuaas_load_tests::system::{self, GATEWAY, Hosts, System};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -28,21 +29,21 @@ async fn main() -> anyhow::Result<()> {
         ("terminal-gateway", peer.as_str()),
         ("terminal-gateway", &most),
     ];
-    let system = System::start(&settings).await?;
-    let stop = CancellationToken::new();
-    let host = stand_in::start(&system, port, &stop)?;
-    let outcome = measure(&system, &host, sessions).await;
-    stop.cancel();
-    system.stack.down()?;
-    outcome
+    system::with(Hosts::None, &settings, async |system| {
+        let stop = CancellationToken::new();
+        let _stops = stop.clone().drop_guard();
+        let host = stand_in::start(system, port, &stop)?;
+        measure(system, &host, sessions).await
+    })
+    .await
 }
 
-async fn measure(system: &System, host: &Host, sessions: usize) -> anyhow::Result<()> {
+async fn measure(system: &System<'_>, host: &Host, sessions: usize) -> anyhow::Result<()> {
     let circumstances = circumstances();
-    let gateway = system.stack.api_url().replacen("http://", "", 1).parse()?;
+    let gateway = system.address(GATEWAY)?;
     let envoy = Envoy::relay(&system.root().join("envoy"), gateway)?;
     let mut processes = vec![("Envoy".to_owned(), envoy.process()?)];
-    for part in ["gateway", "terminal-gateway"] {
+    for part in [GATEWAY, "terminal-gateway"] {
         processes.push((part.to_owned(), system.process(part).await?));
     }
     let memory = || -> Vec<f64> { processes.iter().map(|(_, one)| memory_kib(one)).collect() };
@@ -108,7 +109,7 @@ async fn keep(
 }
 
 /// Opens a session whose WebSocket goes through Envoy.
-async fn open(system: &System, envoy: &Envoy, host: &Host) -> anyhow::Result<Terminal> {
+async fn open(system: &System<'_>, envoy: &Envoy, host: &Host) -> anyhow::Result<Terminal> {
     let allocation = host.allocation_id.to_string();
     Terminal::open(
         &system.user,
