@@ -54,7 +54,7 @@ lint: install ## formatting, clippy, buf, shellcheck, generated files
 	cargo run --quiet -p gpuaas-gateway -- openapi | diff -u docs/reference/openapi.json -
 
 bench: bench-build ## run the benchmarks: pure pieces, then first login next to a plain script
-	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests
+	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests --bench pure
 	@$(MAKE) --no-print-directory bench-login
 
 bench-build: install ## build what is measured, and what measures, once
