@@ -7,7 +7,7 @@ use gpuaas_gateway::contract::route::Lookup;
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_gateway::transcode::write::{Defaults, write_message};
 use gpuaas_load_tests::{create_body, fleet, page_of_allocations};
-use gpuaas_placement::decision::{Request, count_fits, decide};
+use gpuaas_placement::decision::{Fleet, Request, Rules};
 use gpuaas_placement::model::SlotClass;
 use http::Method;
 use prost::Message as _;
@@ -15,8 +15,9 @@ use prost_reflect::DynamicMessage;
 
 fn placement(c: &mut Criterion) {
     let mut group = c.benchmark_group("placement");
-    for nodes in [10, 100, 1000] {
-        let fleet = fleet(nodes);
+    let rules = Rules::default();
+    for nodes in [10, 100, 1000, 10_000] {
+        let fleet = Fleet::of(&fleet(nodes));
         group.throughput(Throughput::Elements(nodes.into()));
         for gpu_count in [1, 4] {
             let request = Request {
@@ -25,16 +26,16 @@ fn placement(c: &mut Criterion) {
                 hugepages_1g: 180,
             };
             assert!(
-                !decide(&request, &fleet).choices.is_empty(),
+                fleet.rank(&rules, &request).fits() > 0,
                 "the fleet has room"
             );
             let id = BenchmarkId::new(format!("decide {gpu_count} of"), nodes);
             group.bench_with_input(id, &fleet, |b, fleet| {
-                b.iter(|| decide(black_box(&request), fleet));
+                b.iter(|| fleet.rank(&rules, black_box(&request)));
             });
             let id = BenchmarkId::new(format!("count fits of {gpu_count} on"), nodes);
             group.bench_with_input(id, &fleet, |b, fleet| {
-                b.iter(|| count_fits(black_box(&request), fleet));
+                b.iter(|| fleet.count_fits(black_box(&request)));
             });
         }
     }

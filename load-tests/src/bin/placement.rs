@@ -17,7 +17,7 @@ use gpuaas_dev::{paths, ports};
 use gpuaas_kit::id::IdGen;
 use gpuaas_load_tests::fleet;
 use gpuaas_placement::availability;
-use gpuaas_placement::decision::{Request as Asked, decide};
+use gpuaas_placement::decision::{Fleet, Request as Asked, Rules};
 use gpuaas_placement::model::{Image, Scope, SlotClass};
 use gpuaas_placement::release;
 use gpuaas_placement::reserve::{self, Policy, Request};
@@ -217,7 +217,7 @@ impl Bench {
 
 /// The pure decision over ten thousand nodes, in milliseconds.
 fn decision() -> f64 {
-    let fleet = fleet(10_000);
+    let (fleet, rules) = (Fleet::of(&fleet(10_000)), Rules::default());
     let asked = Asked {
         gpu_count: 4,
         slot_class: SlotClass::H200Sxm,
@@ -225,10 +225,7 @@ fn decision() -> f64 {
     };
     let times = (0..10).map(|_| {
         let began = Instant::now();
-        assert!(
-            !decide(&asked, &fleet).choices.is_empty(),
-            "the fleet has room"
-        );
+        assert!(fleet.rank(&rules, &asked).fits() > 0, "the fleet has room");
         began.elapsed()
     });
     median(times.collect())

@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 
 use crate::catalog::{self, Sku};
-use crate::decision::{self, count_fits, decide, sentence};
+use crate::decision::{self, Fleet, Rules, sentence, telling};
 use crate::model::Shape;
 use crate::{Error, Reason, Result, candidates};
 
@@ -63,7 +63,7 @@ pub async fn list(
     };
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
-        let nodes = candidates::load(conn, &region_code, None).await?;
+        let fleet = Fleet::of(&candidates::load(conn, &region_code, None).await?);
         for sku in &skus {
             for count in &sku.allowed_gpu_counts {
                 let gpu_count = count.unsigned_abs();
@@ -72,7 +72,7 @@ pub async fn list(
                 } else if sku.price.is_none() || sku.capacity_shape != Shape::GpuSlice {
                     (0, vec![cause(ErrorReason::NoCapacity)])
                 } else {
-                    count_in(&decision_request(sku, gpu_count), &nodes)
+                    count_in(&decision_request(sku, gpu_count), &fleet)
                 };
                 rows.push(Availability {
                     region_code: region_code.clone(),
@@ -87,12 +87,13 @@ pub async fn list(
     Ok(rows)
 }
 
-fn count_in(request: &decision::Request, nodes: &[decision::CandidateNode]) -> (u32, Vec<Reason>) {
-    let fits = count_fits(request, nodes);
+fn count_in(request: &decision::Request, fleet: &Fleet) -> (u32, Vec<Reason>) {
+    let fits = fleet.count_fits(request);
     if fits > 0 {
         return (fits, Vec::new());
     }
-    let reasons = decide(request, nodes).reasons;
+    let removed = fleet.rank(&Rules::default(), request).removed();
+    let reasons = telling(removed, request.gpu_count);
     (
         0,
         if reasons.is_empty() {

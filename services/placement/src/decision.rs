@@ -1,13 +1,15 @@
 //! The placement decision: a pure function from a request and candidate nodes to ranked choices with reasons.
 //!
-//! Slots of a node are bits of a mask; a legal group is a mask too, so "fits", "breaks" and "left over" are bit
-//! operations. What may be sold together comes from the host's report; without one only a single GPU or the
-//! whole board is legal. Nothing here reads a clock, a database or a random number.
+//! A node is compiled once, when it is loaded: its slots are bits of a mask, a legal group is a mask too, so "fits",
+//! "breaks" and "left over" are bit operations, and a score is an integer. A [`Fleet`] holds compiled nodes; slots,
+//! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
+//! report; without one only a single GPU or the whole board is legal. Nothing here reads a clock, a database or a
+//! random number.
+mod board;
 mod causes;
-mod sets;
+mod fleet;
 mod whole;
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -16,10 +18,8 @@ use uuid::Uuid;
 use crate::Reason;
 use crate::model::{Health, SlotClass, SlotStatus};
 
-use causes::Causes;
-use sets::{choice, legal_sets, shares_fabric};
-
-pub use causes::{message, sentence};
+pub use causes::{Found, sentence};
+pub use fleet::{Fleet, Ranking, Verdict};
 pub use whole::{WholeNode, judge_whole};
 
 /// What is to be placed.
@@ -96,24 +96,6 @@ pub enum Filling {
     Spread,
 }
 
-impl Filling {
-    /// Orders two scores; the better one is less. NUMA and legal groups count alike under both policies.
-    #[must_use]
-    pub fn compare(self, a: &Score, b: &Score) -> Ordering {
-        match self {
-            Self::Pack => a.cmp(b),
-            Self::Spread => a
-                .numa_nodes
-                .cmp(&b.numa_nodes)
-                .then(a.broken_groups.cmp(&b.broken_groups))
-                .then(b.left_over.cmp(&a.left_over))
-                .then(a.image_missing.cmp(&b.image_missing))
-                .then(a.node_id.cmp(&b.node_id))
-                .then_with(|| a.indexes.cmp(&b.indexes)),
-        }
-    }
-}
-
 /// What narrows and orders the nodes besides the request itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -131,8 +113,9 @@ impl Rules {
     }
 }
 
-/// How good a choice is; less is better, and under [`Filling::Pack`] the order of the fields is the policy.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// How good a choice is; less is better, and under [`Filling::Pack`] the order of the fields is the policy. Under
+/// [`Filling::Spread`] clean nodes are not kept, and more slots left over are better.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     /// NUMA nodes the GPUs are spread over.
     pub numa_nodes: usize,
@@ -187,15 +170,6 @@ pub struct Decision {
     pub reasons: Vec<Reason>,
 }
 
-/// What becomes of one node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    /// Node.
-    pub node_id: Uuid,
-    /// The best choice on it, or what keeps how many of its GPUs away.
-    pub outcome: Result<Choice, Found>,
-}
-
 /// Ranks the nodes for a request, with no rules but the request's own.
 #[must_use]
 pub fn decide(request: &Request, nodes: &[CandidateNode]) -> Decision {
@@ -205,10 +179,11 @@ pub fn decide(request: &Request, nodes: &[CandidateNode]) -> Decision {
 /// Ranks the nodes for a request.
 #[must_use]
 pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> Decision {
-    let (choices, reasons) = summary(rules, request, judge(rules, request, nodes));
+    let fleet = Fleet::of(nodes);
+    let ranking = fleet.rank(rules, request);
     Decision {
-        choices,
-        reasons: telling(reasons, request.gpu_count),
+        choices: fleet.choices(&ranking).collect(),
+        reasons: telling(ranking.removed(), request.gpu_count),
     }
 }
 
@@ -222,66 +197,10 @@ pub fn telling(mut causes: Vec<Reason>, gpu_count: usize) -> Vec<Reason> {
     causes
 }
 
-/// What becomes of each node: those with a choice in the order of their rank, then the others by id.
-#[must_use]
-pub fn judge(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> = nodes
-        .iter()
-        .map(|node| Verdict {
-            node_id: node.id,
-            outcome: best_on(rules, request, node),
-        })
-        .collect();
-    verdicts.sort_by(|a, b| match (&a.outcome, &b.outcome) {
-        (Ok(one), Ok(other)) => rules.filling.compare(&one.score, &other.score),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.node_id.cmp(&b.node_id),
-    });
-    verdicts
-}
-
-/// The choices of some verdicts, and what removed the other nodes, per cause.
-#[must_use]
-pub fn summary(
-    rules: &Rules,
-    request: &Request,
-    verdicts: Vec<Verdict>,
-) -> (Vec<Choice>, Vec<Reason>) {
-    let mut choices = Vec::new();
-    let mut causes = Causes::default();
-    for verdict in verdicts {
-        match verdict.outcome {
-            Ok(choice) => choices.push(choice),
-            Err(found) => causes.add(verdict.node_id, &found),
-        }
-    }
-    choices.sort_by(|a, b| rules.filling.compare(&a.score, &b.score));
-    (choices, causes.into_reasons(request.gpu_count))
-}
-
 /// How many such requests fit at the same time, filled in the order of the policy.
 #[must_use]
 pub fn count_fits(request: &Request, nodes: &[CandidateNode]) -> u32 {
-    let rules = Rules::default();
-    let mut fits = 0;
-    for node in nodes {
-        let mut node = node.clone();
-        while let Ok(choice) = best_on(&rules, request, &node) {
-            fits += 1;
-            node.live_vms += 1;
-            node.hugepages_1g_free = node.hugepages_1g_free.saturating_sub(request.hugepages_1g);
-            for slot in node
-                .slots
-                .iter_mut()
-                .filter(|slot| choice.slot_ids.contains(&slot.id))
-            {
-                slot.held = true;
-                slot.status = SlotStatus::Reserved;
-            }
-        }
-    }
-    fits
+    Fleet::of(nodes).count_fits(request)
 }
 
 /// The fabric device a claim on this slot holds alone; empty when none. A shared parent is exclusive until every
@@ -298,87 +217,4 @@ pub fn fabric_key<'a>(slot: &'a CandidateSlot, node: &CandidateNode) -> &'a str 
         .all(|other| other.own_fabric_vf)
         && slot.own_fabric_vf;
     if all_own { "" } else { &slot.fabric_device }
-}
-
-/// GPUs of a node that a cause keeps away; empty when the node has none of the class.
-pub type Found = Vec<(ErrorReason, u32)>;
-
-fn best_on(rules: &Rules, request: &Request, node: &CandidateNode) -> Result<Choice, Found> {
-    let of_class: Vec<&CandidateSlot> = node
-        .slots
-        .iter()
-        .filter(|slot| slot.class == request.slot_class)
-        .collect();
-    let mut found = Found::new();
-    let mut usable = Vec::new();
-    for slot in &of_class {
-        match blocker(slot, node) {
-            Some(Some(reason)) => found.push((reason, 1)),
-            // out of sale by intent: nothing to explain to a user
-            Some(None) => {}
-            None => usable.push(*slot),
-        }
-    }
-    let free = u32::try_from(usable.len()).unwrap_or(u32::MAX);
-    if let Some(reason) = node_blocker(rules, request, node) {
-        found.push((reason, free));
-        return Err(found);
-    }
-    if usable.is_empty() {
-        return Err(found);
-    }
-    let best = legal_sets(request, node, &of_class, &usable)
-        .into_iter()
-        .filter(|set| !shares_fabric(set, node))
-        .map(|set| choice(node, &of_class, &usable, &set))
-        .min_by(|a, b| rules.filling.compare(&a.score, &b.score));
-    best.ok_or_else(|| {
-        found.push((ErrorReason::Fragmented, free));
-        found
-    })
-}
-
-/// Why a slot cannot be sold; the inner `None` when it is not for sale at all.
-fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorReason>> {
-    match slot.status {
-        SlotStatus::CleanupBlocked => return Some(Some(ErrorReason::CleanupBlocked)),
-        SlotStatus::Disabled if !slot.complete => return Some(Some(ErrorReason::IncompleteSlot)),
-        SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
-        SlotStatus::Available => {}
-        _ => return Some(Some(ErrorReason::SlotsInUse)),
-    }
-    if slot.held {
-        return Some(Some(ErrorReason::SlotsInUse));
-    }
-    if !slot.complete {
-        return Some(Some(ErrorReason::IncompleteSlot));
-    }
-    if slot.health != Health::Healthy {
-        return Some(Some(ErrorReason::SlotUnhealthy));
-    }
-    let device_held = node.slots.iter().any(|other| {
-        let exclusive = !fabric_key(other, node).is_empty() || !fabric_key(slot, node).is_empty();
-        other.held
-            && other.id != slot.id
-            && !slot.fabric_device.is_empty()
-            && other.fabric_device == slot.fabric_device
-            && exclusive
-    });
-    device_held.then_some(Some(ErrorReason::FabricHeld))
-}
-
-fn node_blocker(rules: &Rules, request: &Request, node: &CandidateNode) -> Option<ErrorReason> {
-    if !rules.allow(node.id) {
-        Some(ErrorReason::Affinity)
-    } else if !node.enabled {
-        Some(ErrorReason::NodeDraining)
-    } else if !node.schedulable {
-        Some(ErrorReason::HostNotReady)
-    } else if node.exclusively_held || (node.max_vms > 0 && node.live_vms >= node.max_vms) {
-        Some(ErrorReason::SlotsInUse)
-    } else if request.hugepages_1g > node.hugepages_1g_free {
-        Some(ErrorReason::HugepagesMissing)
-    } else {
-        None
-    }
 }

@@ -1,44 +1,67 @@
 //! Why something does not fit: causes summed over nodes, told with their numbers.
-use std::collections::{BTreeMap, BTreeSet};
-
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use uuid::Uuid;
 
 use crate::Reason;
 
-/// Causes summed over nodes.
-#[derive(Default)]
-pub(super) struct Causes(BTreeMap<i32, (u32, BTreeSet<Uuid>)>);
+/// Every cause the decision can find, in the order in which they are told.
+const CAUSES: [ErrorReason; 10] = [
+    ErrorReason::Fragmented,
+    ErrorReason::FabricHeld,
+    ErrorReason::IncompleteSlot,
+    ErrorReason::CleanupBlocked,
+    ErrorReason::HugepagesMissing,
+    ErrorReason::NodeDraining,
+    ErrorReason::SlotUnhealthy,
+    ErrorReason::SlotsInUse,
+    ErrorReason::Affinity,
+    ErrorReason::HostNotReady,
+];
 
-impl Causes {
-    pub(super) fn add(&mut self, node_id: Uuid, found: &[(ErrorReason, u32)]) {
-        for (reason, gpus) in found.iter().filter(|(_, gpus)| *gpus > 0) {
-            let sum = self.0.entry(*reason as i32).or_default();
-            sum.0 += gpus;
-            sum.1.insert(node_id);
+/// GPUs of a node that each cause keeps away; none when the node has no slot of the class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Found([u32; CAUSES.len()]);
+
+/// Causes summed over nodes: GPUs and nodes.
+#[derive(Debug, Default)]
+pub(super) struct Causes([(u32, u32); CAUSES.len()]);
+
+impl Found {
+    pub(super) fn note(&mut self, cause: ErrorReason, gpus: u32) {
+        if let Some(place) = CAUSES.iter().position(|known| *known == cause) {
+            self.0[place] += gpus;
         }
     }
 
-    pub(super) fn into_reasons(self, gpu_count: usize) -> Vec<Reason> {
-        self.0
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|gpus| *gpus == 0)
+    }
+}
+
+impl Causes {
+    pub(super) fn add(&mut self, found: &Found) {
+        for (sum, gpus) in self.0.iter_mut().zip(found.0) {
+            sum.0 += gpus;
+            sum.1 += u32::from(gpus > 0);
+        }
+    }
+
+    pub(super) fn reasons(&self, gpu_count: usize) -> Vec<Reason> {
+        CAUSES
             .into_iter()
-            .filter_map(|(reason, (gpus, nodes))| {
-                let reason = ErrorReason::try_from(reason).ok()?;
-                let nodes = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-                Some(Reason {
-                    reason,
-                    gpus,
-                    nodes,
-                    message: message(reason, gpus, nodes, gpu_count),
-                })
+            .zip(self.0)
+            .filter(|(_, (gpus, _))| *gpus > 0)
+            .map(|(reason, (gpus, nodes))| Reason {
+                reason,
+                gpus,
+                nodes,
+                message: message(reason, gpus, nodes, gpu_count),
             })
             .collect()
     }
 }
 
 /// A cause with its numbers, for a request of so many GPUs (B-57).
-#[must_use]
-pub fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> String {
+fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
     let be = if gpus == 1 { "is" } else { "are" };

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use super::causes::Causes;
-use super::{CandidateSlot, Found, Request, Rules};
+use super::causes::{Causes, Found};
+use super::{CandidateSlot, Request, Rules};
 use crate::Reason;
 use crate::model::{Health, SlotStatus};
 
@@ -39,7 +39,7 @@ pub fn judge_whole(
     for node in nodes {
         match verdict(rules, request, node) {
             Ok(()) => fit.push(node),
-            Err(found) => causes.add(node.id, &found),
+            Err(found) => causes.add(&found),
         }
     }
     // what is whole already comes first, so that slices keep their nodes
@@ -48,7 +48,7 @@ pub fn judge_whole(
         other => other,
     });
     let ids = fit.into_iter().map(|node| node.id).collect();
-    (ids, causes.into_reasons(request.gpu_count))
+    (ids, causes.reasons(request.gpu_count))
 }
 
 fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Found> {
@@ -56,7 +56,7 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
     if node.slots.len() != request.gpu_count || !node.slots.iter().all(of_class) {
         // a node of another size or class is not what was asked for: nothing to explain
-        return Err(Found::new());
+        return Err(Found::default());
     }
     let blocked = if !rules.allow(node.id) {
         Some(ErrorReason::Affinity)
@@ -68,9 +68,11 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
         None
     };
     if let Some(reason) = blocked {
-        return Err(vec![(reason, all)]);
+        let mut found = Found::default();
+        found.note(reason, all);
+        return Err(found);
     }
-    let mut found = Found::new();
+    let mut found = Found::default();
     for slot in &node.slots {
         let reason = match slot.status {
             SlotStatus::CleanupBlocked => ErrorReason::CleanupBlocked,
@@ -81,10 +83,10 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
             SlotStatus::Available => continue,
             _ => ErrorReason::SlotsInUse,
         };
-        found.push((reason, 1));
+        found.note(reason, 1);
     }
     if found.is_empty() && node.held {
-        found.push((ErrorReason::SlotsInUse, all));
+        found.note(ErrorReason::SlotsInUse, all);
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }

@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::admit::check;
 use super::{Explanation, Policy, Request, constraints, count, whole};
 use crate::availability::decision_request;
-use crate::decision::{Choice, Verdict, judge, message, summary};
+use crate::catalog::Sku;
+use crate::decision::{Choice, Fleet, Ranking, Rules, Verdict};
 use crate::model::Shape;
 use crate::{Reason, Result, candidates};
 
@@ -35,14 +36,27 @@ pub async fn explain(
     if sku.capacity_shape == Shape::Baremetal {
         return whole::explain(conn, &rules, request, &sku).await;
     }
-    let asked = decision_request(&sku, request.gpu_count);
-    let nodes = candidates::load(conn, &request.region_code, None).await?;
-    let (choices, removed) = summary(&rules, &asked, judge(&rules, &asked, &nodes));
-    Ok(Explanation {
-        nodes: count(nodes.len()),
-        nodes_fit: count(choices.len()),
-        removed,
-    })
+    let (fleet, ranking) = rank(conn, &rules, request, &sku).await?;
+    Ok(explanation(&fleet, &ranking))
+}
+
+async fn rank(
+    conn: &mut PgConnection,
+    rules: &Rules,
+    request: &Request,
+    sku: &Sku,
+) -> Result<(Fleet, Ranking)> {
+    let fleet = Fleet::of(&candidates::load(conn, &request.region_code, None).await?);
+    let ranking = fleet.rank(rules, &decision_request(sku, request.gpu_count));
+    Ok((fleet, ranking))
+}
+
+fn explanation(fleet: &Fleet, ranking: &Ranking) -> Explanation {
+    Explanation {
+        nodes: count(fleet.len()),
+        nodes_fit: count(ranking.fits()),
+        removed: ranking.removed(),
+    }
 }
 
 /// The same node by node, at most `limit` of them: those that fit in the order of their rank, then the others.
@@ -55,16 +69,14 @@ pub async fn explain_nodes(
     request: &Request,
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
-    let explanation = explain(conn, policy, request).await?;
     let sku = check(conn, policy, request).await?;
-    if sku.capacity_shape == Shape::Baremetal {
-        return Ok((explanation, Vec::new()));
-    }
     let rules = constraints::rules(conn, policy.filling, request).await?;
-    let asked = decision_request(&sku, request.gpu_count);
-    let nodes = candidates::load(conn, &request.region_code, None).await?;
-    let mut verdicts = judge(&rules, &asked, &nodes);
-    verdicts.truncate(limit);
+    if sku.capacity_shape == Shape::Baremetal {
+        let found = whole::explain(conn, &rules, request, &sku).await?;
+        return Ok((found, Vec::new()));
+    }
+    let (fleet, ranking) = rank(conn, &rules, request, &sku).await?;
+    let verdicts = fleet.verdicts(&ranking, limit);
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
     let names: Vec<(Uuid, String)> =
         sqlx::query_as("SELECT id, hostname FROM nodes WHERE id = ANY ($1)")
@@ -80,31 +92,8 @@ pub async fn explain_nodes(
                 .find(|(id, _)| *id == node_id)
                 .map(|(_, name)| name.clone())
                 .unwrap_or_default(),
-            outcome: outcome.map_err(|found| told(&found, asked.gpu_count)),
+            outcome,
         })
         .collect();
-    Ok((explanation, verdicts))
-}
-
-/// What keeps GPUs of one node away, each cause once.
-fn told(
-    found: &[(gpuaas_proto::gpuaas::errors::v1::ErrorReason, u32)],
-    asked: usize,
-) -> Vec<Reason> {
-    let mut reasons: Vec<Reason> = Vec::new();
-    for (reason, gpus) in found {
-        match reasons.iter_mut().find(|cause| cause.reason == *reason) {
-            Some(cause) => cause.gpus += gpus,
-            None => reasons.push(Reason {
-                reason: *reason,
-                gpus: *gpus,
-                nodes: 1,
-                message: String::new(),
-            }),
-        }
-    }
-    for cause in &mut reasons {
-        cause.message = message(cause.reason, cause.gpus, 1, asked);
-    }
-    reasons
+    Ok((explanation(&fleet, &ranking), verdicts))
 }

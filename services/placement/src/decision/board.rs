@@ -1,0 +1,408 @@
+//! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use super::causes::Found;
+use super::{CandidateNode, CandidateSlot, Filling, Request, Rules, Score, fabric_key};
+use crate::model::{Health, SlotClass, SlotStatus};
+
+/// Slots of one class and node that have a bit; what a node has beyond them is not sold.
+const BITS: usize = 64;
+
+/// A node as the decision works on it. Slots of a class are bits, the lowest index first.
+#[derive(Debug, Clone)]
+pub(super) struct Board {
+    pub(super) id: Uuid,
+    enabled: bool,
+    schedulable: bool,
+    exclusively_held: bool,
+    clean: bool,
+    image_missing: bool,
+    hugepages_1g_free: u32,
+    max_vms: u32,
+    live_vms: u32,
+    sides: [Option<Side>; SlotClass::ALL.len()],
+}
+
+/// The slots of one class on a node.
+#[derive(Debug, Clone)]
+struct Side {
+    usable: u64,
+    /// What keeps the others away.
+    found: Arc<Found>,
+    layout: Arc<Layout>,
+    /// Id and index of each bit's slot.
+    slots: Arc<[(Uuid, i32)]>,
+}
+
+/// What the slots of a class on a node have to do with each other; most nodes of a fleet share one.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Layout {
+    all: u64,
+    /// The host says what may be sold together.
+    reported: bool,
+    groups: Vec<Group>,
+    /// Slots of each NUMA node.
+    numa: Vec<u64>,
+    /// Slots that need the same fabric device alone, of each such device.
+    exclusive: Vec<u64>,
+    /// Per bit, the slots that a claim on it keeps away; empty when no device is shared.
+    conflicts: Vec<u64>,
+}
+
+/// A legal group.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Group {
+    /// Those of its GPUs that are slots.
+    slots: u64,
+    /// GPUs.
+    size: u32,
+}
+
+/// Layouts that are in use, each once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shared {
+    layouts: HashSet<Arc<Layout>>,
+    found: HashSet<Arc<Found>>,
+}
+
+/// Slots that may be sold together, and what that costs: less is better.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pick {
+    pub(super) slots: u64,
+    numa_nodes: u32,
+    broken_groups: u32,
+    left_over: u32,
+}
+
+fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        (mask != 0).then(|| {
+            mask &= mask - 1;
+            bit
+        })
+    })
+}
+
+impl Shared {
+    fn layout(&mut self, layout: Layout) -> Arc<Layout> {
+        if let Some(known) = self.layouts.get(&layout) {
+            return Arc::clone(known);
+        }
+        let layout = Arc::new(layout);
+        self.layouts.insert(Arc::clone(&layout));
+        layout
+    }
+
+    fn found(&mut self, found: Found) -> Arc<Found> {
+        if let Some(known) = self.found.get(&found) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(found);
+        self.found.insert(Arc::clone(&found));
+        found
+    }
+}
+
+impl Board {
+    pub(super) fn of(node: &CandidateNode, shared: &mut Shared) -> Self {
+        let mut sides = [const { None }; SlotClass::ALL.len()];
+        for class in SlotClass::ALL {
+            let mut slots: Vec<&CandidateSlot> = node
+                .slots
+                .iter()
+                .filter(|slot| slot.class == *class)
+                .collect();
+            slots.sort_by_key(|slot| slot.index);
+            slots.truncate(BITS);
+            if !slots.is_empty() {
+                sides[*class as usize] = Some(Side::of(node, &slots, shared));
+            }
+        }
+        Self {
+            id: node.id,
+            enabled: node.enabled,
+            schedulable: node.schedulable,
+            exclusively_held: node.exclusively_held,
+            clean: !node.slots.iter().any(|slot| slot.held),
+            image_missing: !node.has_image,
+            hugepages_1g_free: node.hugepages_1g_free,
+            max_vms: node.max_vms,
+            live_vms: node.live_vms,
+            sides,
+        }
+    }
+
+    fn side(&self, request: &Request) -> Option<&Side> {
+        self.sides[request.slot_class as usize].as_ref()
+    }
+
+    /// What keeps the node as a whole away.
+    fn blocker(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
+        if !rules.allow(self.id) {
+            Some(ErrorReason::Affinity)
+        } else if !self.enabled {
+            Some(ErrorReason::NodeDraining)
+        } else if !self.schedulable {
+            Some(ErrorReason::HostNotReady)
+        } else if self.exclusively_held || (self.max_vms > 0 && self.live_vms >= self.max_vms) {
+            Some(ErrorReason::SlotsInUse)
+        } else if request.hugepages_1g > self.hugepages_1g_free {
+            Some(ErrorReason::HugepagesMissing)
+        } else {
+            None
+        }
+    }
+
+    /// The best slots of the node; none: [`Board::found`] says why. `open` is room to work in.
+    pub(super) fn best(
+        &self,
+        rules: &Rules,
+        request: &Request,
+        open: &mut Vec<u64>,
+    ) -> Option<Pick> {
+        let side = self.side(request)?;
+        if self.blocker(rules, request).is_some() {
+            return None;
+        }
+        let count = u32::try_from(request.gpu_count).ok()?;
+        side.layout.best(side.usable, count, open)
+    }
+
+    /// What keeps how many of the GPUs of a node away that has no choice.
+    pub(super) fn found(&self, rules: &Rules, request: &Request) -> Found {
+        let Some(side) = self.side(request) else {
+            return Found::default();
+        };
+        let mut found = (*side.found).clone();
+        let reason = self.blocker(rules, request);
+        found.note(
+            reason.unwrap_or(ErrorReason::Fragmented),
+            side.usable.count_ones(),
+        );
+        found
+    }
+
+    /// How many such requests fit on the node, one after the other.
+    pub(super) fn count_fits(&self, request: &Request, open: &mut Vec<u64>) -> u32 {
+        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+            return 0;
+        };
+        if self.blocker(&Rules::default(), request).is_some() {
+            return 0;
+        }
+        let vms = match self.max_vms {
+            0 => u32::MAX,
+            most => most - self.live_vms,
+        };
+        let hugepages = self.hugepages_1g_free.checked_div(request.hugepages_1g);
+        let most = vms.min(hugepages.unwrap_or(u32::MAX));
+        let mut usable = side.usable;
+        let mut fits = 0;
+        while fits < most
+            && let Some(pick) = side.layout.best(usable, count, open)
+        {
+            fits += 1;
+            usable &= !pick.slots;
+            if !side.layout.conflicts.is_empty() {
+                for bit in bits(pick.slots) {
+                    usable &= !side.layout.conflicts[bit as usize];
+                }
+            }
+        }
+        fits
+    }
+
+    /// The order among nodes, but for their ids: less is better, and it has 30 bits.
+    pub(super) fn rank(&self, filling: Filling, pick: &Pick) -> u32 {
+        let numa = (pick.numa_nodes - 1).min(63);
+        let broken = pick.broken_groups.min(0xffff);
+        let (clean, left_over) = match filling {
+            Filling::Pack => (self.clean, pick.left_over),
+            Filling::Spread => (false, 63 - pick.left_over),
+        };
+        numa << 24
+            | u32::from(clean) << 23
+            | broken << 7
+            | left_over << 1
+            | u32::from(self.image_missing)
+    }
+
+    /// A pick with everything about it.
+    pub(super) fn slots(&self, request: &Request, pick: &Pick) -> (Vec<Uuid>, Score) {
+        let slots = self.side(request).map_or(&[][..], |side| &side.slots);
+        let (ids, indexes) = bits(pick.slots)
+            .filter_map(|bit| slots.get(bit as usize).copied())
+            .unzip();
+        let score = Score {
+            numa_nodes: pick.numa_nodes as usize,
+            clean_node: self.clean,
+            broken_groups: pick.broken_groups,
+            left_over: pick.left_over,
+            image_missing: self.image_missing,
+            node_id: self.id,
+            indexes,
+        };
+        (ids, score)
+    }
+}
+
+impl Side {
+    fn of(node: &CandidateNode, slots: &[&CandidateSlot], shared: &mut Shared) -> Self {
+        let mut usable = 0;
+        let mut found = Found::default();
+        for (bit, slot) in slots.iter().enumerate() {
+            match blocker(slot, node) {
+                Some(Some(reason)) => found.note(reason, 1),
+                // out of sale by intent: nothing to explain to a user
+                Some(None) => {}
+                None => usable |= 1 << bit,
+            }
+        }
+        Self {
+            usable,
+            found: shared.found(found),
+            layout: shared.layout(Layout::of(node, slots)),
+            slots: slots.iter().map(|slot| (slot.id, slot.index)).collect(),
+        }
+    }
+}
+
+impl Layout {
+    fn of(node: &CandidateNode, slots: &[&CandidateSlot]) -> Self {
+        let mask = |of: &dyn Fn(&CandidateSlot) -> bool| {
+            let chosen = slots.iter().enumerate().filter(|(_, slot)| of(slot));
+            chosen.fold(0u64, |mask, (bit, _)| mask | 1 << bit)
+        };
+        let group = |group: &Vec<u32>| Group {
+            slots: mask(&|slot| slot.module_id.is_some_and(|id| group.contains(&id))),
+            size: u32::try_from(group.len()).unwrap_or(u32::MAX),
+        };
+        let mut numa: BTreeMap<Option<i32>, u64> = BTreeMap::new();
+        let mut devices: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (bit, slot) in slots.iter().enumerate() {
+            *numa.entry(slot.numa_node).or_default() |= 1 << bit;
+            if !slot.fabric_device.is_empty() {
+                let (all, alone) = devices.entry(&slot.fabric_device).or_default();
+                *all |= 1 << bit;
+                *alone |= u64::from(!fabric_key(slot, node).is_empty()) << bit;
+            }
+        }
+        let mut conflicts = Vec::new();
+        for (all, alone) in devices.values().filter(|(_, alone)| *alone != 0) {
+            conflicts.resize(slots.len(), 0);
+            for bit in bits(*all) {
+                let others = if alone >> bit & 1 == 1 { *all } else { *alone };
+                conflicts[bit as usize] |= others & !(1 << bit);
+            }
+        }
+        Self {
+            all: mask(&|_| true),
+            reported: !node.legal_groups.is_empty(),
+            groups: node.legal_groups.iter().map(group).collect(),
+            numa: numa.into_values().collect(),
+            exclusive: devices
+                .into_values()
+                .map(|(_, alone)| alone)
+                .filter(|alone| *alone != 0)
+                .collect(),
+            conflicts,
+        }
+    }
+
+    /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
+    fn best(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
+        if usable.count_ones() < count {
+            return None;
+        }
+        // groups that could be sold now and are larger than what is asked for: taking a part of one breaks it
+        open.clear();
+        open.extend(
+            self.groups
+                .iter()
+                .filter(|group| {
+                    group.size > count
+                        && group.slots & !usable == 0
+                        && group.slots.count_ones() == group.size
+                })
+                .map(|group| group.slots),
+        );
+        let mut best: Option<Pick> = None;
+        let mut consider = |slots: u64| {
+            let shares = |alone: &u64| (slots & alone).count_ones() > 1;
+            if self.exclusive.iter().any(shares) {
+                return;
+            }
+            let pick = self.pick(slots, usable, open);
+            // left over is the same for all sets of one size; among equals the lowest slots come first
+            let key = |pick: &Pick| {
+                let lowest_first = !pick.slots.reverse_bits();
+                (pick.numa_nodes, pick.broken_groups, lowest_first)
+            };
+            if best.as_ref().is_none_or(|best| key(&pick) < key(best)) {
+                best = Some(pick);
+            }
+        };
+        if count == 1 {
+            bits(usable).for_each(|bit| consider(1 << bit));
+            return best;
+        }
+        for group in self.groups.iter().filter(|group| group.size == count) {
+            let slots = group.slots & usable;
+            if slots.count_ones() == count {
+                consider(slots);
+            }
+        }
+        if !self.reported && usable == self.all && usable.count_ones() == count {
+            consider(usable);
+        }
+        best
+    }
+
+    fn pick(&self, slots: u64, usable: u64, open: &[u64]) -> Pick {
+        let touched = |mask: &&u64| **mask & slots != 0;
+        let numa = self.numa.iter().filter(touched).count();
+        Pick {
+            slots,
+            numa_nodes: u32::try_from(numa).unwrap_or(u32::MAX),
+            broken_groups: open
+                .iter()
+                .filter(touched)
+                .map(|mask| mask.count_ones())
+                .sum(),
+            left_over: usable.count_ones() - slots.count_ones(),
+        }
+    }
+}
+
+/// Why a slot cannot be sold; the inner `None` when it is not for sale at all.
+fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorReason>> {
+    match slot.status {
+        SlotStatus::CleanupBlocked => return Some(Some(ErrorReason::CleanupBlocked)),
+        SlotStatus::Disabled if !slot.complete => return Some(Some(ErrorReason::IncompleteSlot)),
+        SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
+        SlotStatus::Available => {}
+        _ => return Some(Some(ErrorReason::SlotsInUse)),
+    }
+    if slot.held {
+        return Some(Some(ErrorReason::SlotsInUse));
+    }
+    if !slot.complete {
+        return Some(Some(ErrorReason::IncompleteSlot));
+    }
+    if slot.health != Health::Healthy {
+        return Some(Some(ErrorReason::SlotUnhealthy));
+    }
+    let device_held = node.slots.iter().any(|other| {
+        other.held
+            && other.id != slot.id
+            && !slot.fabric_device.is_empty()
+            && other.fabric_device == slot.fabric_device
+            && !(fabric_key(other, node).is_empty() && fabric_key(slot, node).is_empty())
+    });
+    device_held.then_some(Some(ErrorReason::FabricHeld))
+}

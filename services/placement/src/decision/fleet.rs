@@ -1,0 +1,170 @@
+//! Nodes compiled for decisions, in the order of their ids.
+use uuid::Uuid;
+
+use super::board::{Board, Pick, Shared};
+use super::causes::Causes;
+use super::{CandidateNode, Choice, Request, Rules};
+use crate::Reason;
+
+/// Candidate nodes, compiled once and asked often.
+#[derive(Debug, Clone, Default)]
+pub struct Fleet {
+    /// By id.
+    boards: Vec<Board>,
+    shared: Shared,
+}
+
+/// The nodes on which a request fits, best first, and what removes the others.
+#[derive(Debug)]
+pub struct Ranking {
+    rules: Rules,
+    request: Request,
+    /// Rank in the upper half, place in the fleet in the lower: of equal ones the lower id comes first (B-37).
+    order: Vec<u64>,
+    removed: Causes,
+}
+
+/// What becomes of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Node.
+    pub node_id: Uuid,
+    /// The best choice on it, or what keeps how many of its GPUs away.
+    pub outcome: Result<Choice, Vec<Reason>>,
+}
+
+impl Ranking {
+    /// Nodes on which it fits.
+    #[must_use]
+    pub fn fits(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Per cause, the nodes it removes and their GPUs.
+    #[must_use]
+    pub fn removed(&self) -> Vec<Reason> {
+        self.removed.reasons(self.request.gpu_count)
+    }
+}
+
+impl Fleet {
+    /// Compiles nodes.
+    #[must_use]
+    pub fn of(nodes: &[CandidateNode]) -> Self {
+        let mut shared = Shared::default();
+        let mut boards: Vec<Board> = nodes
+            .iter()
+            .map(|node| Board::of(node, &mut shared))
+            .collect();
+        boards.sort_by_key(|board| board.id);
+        Self { boards, shared }
+    }
+
+    /// Adds a node, or replaces what was known of it.
+    pub fn put(&mut self, node: &CandidateNode) {
+        let board = Board::of(node, &mut self.shared);
+        match self.boards.binary_search_by_key(&node.id, |board| board.id) {
+            Ok(place) => self.boards[place] = board,
+            Err(place) => self.boards.insert(place, board),
+        }
+    }
+
+    /// Forgets a node.
+    pub fn remove(&mut self, id: Uuid) {
+        if let Ok(place) = self.boards.binary_search_by_key(&id, |board| board.id) {
+            self.boards.remove(place);
+        }
+    }
+
+    /// Nodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.boards.len()
+    }
+
+    /// No nodes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.boards.is_empty()
+    }
+
+    /// Ranks the nodes for a request.
+    #[must_use]
+    pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
+        let mut open = Vec::new();
+        let mut order = Vec::with_capacity(self.boards.len());
+        let mut removed = Causes::default();
+        for (place, board) in self.boards.iter().enumerate() {
+            match board.best(rules, request, &mut open) {
+                Some(pick) => {
+                    let rank = u64::from(board.rank(rules.filling, &pick));
+                    order.push(rank << 32 | place as u64);
+                }
+                None => removed.add(&board.found(rules, request)),
+            }
+        }
+        order.sort_unstable();
+        Ranking {
+            rules: rules.clone(),
+            request: request.clone(),
+            order,
+            removed,
+        }
+    }
+
+    /// The choices of a ranking of this fleet, best first.
+    pub fn choices<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Choice> + 'a {
+        let mut open = Vec::new();
+        ranking.order.iter().filter_map(move |key| {
+            let board = self.boards.get((key & u64::from(u32::MAX)) as usize)?;
+            let pick = board.best(&ranking.rules, &ranking.request, &mut open)?;
+            Some(choice(board, &ranking.request, &pick))
+        })
+    }
+
+    /// What becomes of each node, at most `limit` of them: those with a choice in the order of their rank, then the
+    /// others by id.
+    #[must_use]
+    pub fn verdicts(&self, ranking: &Ranking, limit: usize) -> Vec<Verdict> {
+        let (rules, request) = (&ranking.rules, &ranking.request);
+        let mut open = Vec::new();
+        let others = self.boards.iter().filter_map(|board| {
+            if board.best(rules, request, &mut open).is_some() {
+                return None;
+            }
+            let mut causes = Causes::default();
+            causes.add(&board.found(rules, request));
+            Some(Verdict {
+                node_id: board.id,
+                outcome: Err(causes.reasons(request.gpu_count)),
+            })
+        });
+        self.choices(ranking)
+            .map(|choice| Verdict {
+                node_id: choice.node_id,
+                outcome: Ok(choice),
+            })
+            .chain(others)
+            .take(limit)
+            .collect()
+    }
+
+    /// How many such requests fit at the same time, filled in the order of the policy.
+    #[must_use]
+    pub fn count_fits(&self, request: &Request) -> u32 {
+        let mut open = Vec::new();
+        self.boards
+            .iter()
+            .map(|board| board.count_fits(request, &mut open))
+            .sum()
+    }
+}
+
+fn choice(board: &Board, request: &Request, pick: &Pick) -> Choice {
+    let (slot_ids, score) = board.slots(request, pick);
+    Choice {
+        node_id: board.id,
+        slot_ids,
+        score,
+    }
+}
