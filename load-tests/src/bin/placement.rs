@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use gpuaas_dev::postgres::{Access, Server};
-use gpuaas_dev::process::PidFile;
+use gpuaas_dev::process::{PidFile, Process};
 use gpuaas_dev::{paths, ports};
 use gpuaas_kit::id::IdGen;
 use gpuaas_load_tests::fleet;
+use gpuaas_load_tests::measure::{circumstances, memory_kib};
 use gpuaas_placement::availability;
+use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::decision::{Fleet, Request as Asked, Rules};
 use gpuaas_placement::model::{Image, Scope, SlotClass};
 use gpuaas_placement::release;
@@ -29,6 +31,7 @@ const FLEETS: [u32; 3] = [100, 1000, 10_000];
 const CONCURRENCY: [usize; 3] = [1, 8, 32];
 /// Reservations whose time is taken at each size of the fleet.
 const ROUNDS: usize = 500;
+const SKU: &str = "h200-sxm-slice";
 const POLICY: Policy = Policy {
     default_quota_gpus: 1_000_000,
     ..Policy::DEFAULT
@@ -53,6 +56,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn measure(server: &Server, root: &Path, seconds: u64) -> anyhow::Result<()> {
+    println!("{}\n", circumstances());
     println!("| nodes of 8 slots, 70 % in use | p50, ms | p95, ms | p99, ms |\n|---|---|---|---|");
     let mut last = None;
     for nodes in FLEETS {
@@ -68,12 +72,11 @@ async fn measure(server: &Server, root: &Path, seconds: u64) -> anyhow::Result<(
     }
     let bench = last.context("a fleet")?;
 
-    println!("\n| at 10,000 nodes | median of 10, ms |\n|---|---|");
+    bench.readings().await?;
     println!(
-        "| availability of one SKU | {:.1} |",
-        bench.availability().await?
+        "| the pure decision over every node, nothing read | {:.2} |",
+        decision()
     );
-    println!("| the pure decision over every node | {:.2} |", decision());
 
     println!(
         "\n| at once | reservations a second | peer transactions a second | ratio |\n|---|---|---|---|"
@@ -146,24 +149,7 @@ impl Bench {
     }
 
     async fn reserve(&self) -> anyhow::Result<Uuid> {
-        let unique = Uuid::new_v4().simple().to_string();
-        let request = Request {
-            principal: "user:bench".into(),
-            idempotency_key: unique.clone(),
-            request_hash: vec![7; 32],
-            project_id: Uuid::now_v7(),
-            name: format!("a-{unique}"),
-            region_code: "r".into(),
-            sku: "h200-sxm-slice".into(),
-            gpu_count: 1,
-            image: Image {
-                slug: "ubuntu".into(),
-                ..Image::default()
-            },
-            ssh_public_keys: vec!["ssh-ed25519 AAAA bench".into()],
-            ..Request::default()
-        };
-        let reserved = reserve::reserve(&self.scheduler, self.ids, POLICY, &request).await?;
+        let reserved = reserve::reserve(&self.scheduler, self.ids, POLICY, &request()).await?;
         Ok(reserved.allocation_id)
     }
 
@@ -185,18 +171,45 @@ impl Bench {
         Ok(times)
     }
 
-    async fn availability(&self) -> anyhow::Result<f64> {
-        let mut times = Vec::new();
+    /// Availability and explanation from one copy of the fleet, each after a reservation that changed it.
+    async fn readings(&self) -> anyhow::Result<()> {
+        let this = Process::of(i32::try_from(std::process::id())?).context("this process")?;
+        let capacity = Capacity::default();
         let mut conn = self.scheduler.acquire().await?;
+        let before = memory_kib(&this);
+        let began = Instant::now();
+        capacity.now(&mut conn).await?;
+        let first = began.elapsed().as_secs_f64() * 1000.0;
+        let after = memory_kib(&this);
+        let (mut availabilities, mut explanations) = (Vec::new(), Vec::new());
         for _ in 0..10 {
+            self.reserve().await?;
             let began = Instant::now();
-            let rows = availability::list(&mut conn, None, Some("h200-sxm-slice")).await?;
-            times.push(began.elapsed());
+            let rows = availability::list(&mut conn, &capacity, None, Some(SKU)).await?;
+            availabilities.push(began.elapsed());
             if rows.iter().all(|row| row.fits == 0) {
                 bail!("the fleet has no room");
             }
+            self.reserve().await?;
+            let began = Instant::now();
+            reserve::explain_nodes(&mut conn, &capacity, POLICY, &request(), 50).await?;
+            explanations.push(began.elapsed());
         }
-        Ok(median(times))
+        println!("\n| at 10,000 nodes, median of 10 | ms |\n|---|---|");
+        println!(
+            "| availability of one SKU | {:.1} |",
+            median(availabilities)
+        );
+        println!(
+            "| explanation, with the best 50 nodes | {:.1} |",
+            median(explanations)
+        );
+        println!("| the first reading of a process, once | {first:.0} |");
+        println!(
+            "| (memory that it keeps and that reading it took, MiB) | {:.1} |",
+            (after - before) / 1024.0
+        );
+        Ok(())
     }
 
     /// Reservations a second of so many clients that only reserve.
@@ -212,6 +225,27 @@ impl Bench {
         };
         futures::future::try_join_all((0..clients).map(|_| client())).await?;
         Ok(done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+    }
+}
+
+/// One GPU for a project of its own.
+fn request() -> Request {
+    let unique = Uuid::new_v4().simple().to_string();
+    Request {
+        principal: "user:bench".into(),
+        idempotency_key: unique.clone(),
+        request_hash: vec![7; 32],
+        project_id: Uuid::now_v7(),
+        name: format!("a-{unique}"),
+        region_code: "r".into(),
+        sku: SKU.into(),
+        gpu_count: 1,
+        image: Image {
+            slug: "ubuntu".into(),
+            ..Image::default()
+        },
+        ssh_public_keys: vec!["ssh-ed25519 AAAA bench".into()],
+        ..Request::default()
     }
 }
 

@@ -1,11 +1,14 @@
 //! What could be launched now, per region, SKU and GPU count, and why not more (B-57, B-58).
+use std::sync::Arc;
+
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 
+use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Fleet, Rules, sentence, telling};
 use crate::model::Shape;
-use crate::{Error, Reason, Result, candidates};
+use crate::{Error, Reason, Result};
 
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,7 @@ const SKUS: i64 = 500;
 /// [`Error::Invalid`] for a region or SKU that does not exist.
 pub async fn list(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     region_code: Option<&str>,
     sku: Option<&str>,
 ) -> Result<Vec<Availability>> {
@@ -61,9 +65,11 @@ pub async fn list(
                 })?,
         ],
     };
+    let nodes = capacity.now(conn).await?;
+    let none = Arc::default();
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
-        let fleet = Fleet::of(&candidates::load(conn, &region_code, None).await?);
+        let fleet = nodes.get(&region_code).unwrap_or(&none);
         for sku in &skus {
             for count in &sku.allowed_gpu_counts {
                 let gpu_count = count.unsigned_abs();
@@ -72,7 +78,7 @@ pub async fn list(
                 } else if sku.price.is_none() || sku.capacity_shape != Shape::GpuSlice {
                     (0, vec![cause(ErrorReason::NoCapacity)])
                 } else {
-                    count_in(&decision_request(sku, gpu_count), &fleet)
+                    count_in(&decision_request(sku, gpu_count), fleet)
                 };
                 rows.push(Availability {
                     region_code: region_code.clone(),

@@ -13,6 +13,7 @@ use crate::slots::missing;
 #[derive(sqlx::FromRow)]
 struct NodeRow {
     id: Uuid,
+    region_code: String,
     admin_state: String,
     schedulable: bool,
     hugepages_1g_free: i32,
@@ -39,13 +40,13 @@ struct SlotRow {
 macro_rules! slice_nodes {
     ($held:literal, $which:literal) => {
         concat!(
-            "SELECT n.id, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
+            "SELECT n.id, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
                     (SELECT count(DISTINCT c.allocation_id) FROM claims c
                       WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms,
                     ",
             $held,
             " AS exclusively_held
-               FROM nodes n WHERE n.region_code = $1 AND n.mode = 'slice' ",
+               FROM nodes n WHERE n.mode = 'slice' AND ",
             $which,
             " ORDER BY n.id"
         )
@@ -92,12 +93,38 @@ pub(crate) async fn load(
     }
     let nodes = sqlx::query_as(slice_nodes!(
         "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released')",
-        ""
+        "n.region_code = $1"
     ))
         .bind(region_code)
         .fetch_all(&mut *conn)
         .await?;
     with_slots(conn, nodes, Extent::All).await
+}
+
+/// More nodes than these are read as if they were all.
+const SOME: usize = 500;
+
+/// Those of the nodes that are slice nodes, by id, with their regions.
+pub(crate) async fn of_all_regions(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+) -> Result<Vec<(String, CandidateNode)>> {
+    let nodes: Vec<NodeRow> = sqlx::query_as(slice_nodes!(
+        "(SELECT count(*) FROM claims c
+           WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0",
+        "n.id = ANY ($1)"
+    ))
+    .bind(ids)
+    .fetch_all(&mut *conn)
+    .await?;
+    let regions: Vec<String> = nodes.iter().map(|node| node.region_code.clone()).collect();
+    let extent = if ids.len() > SOME {
+        Extent::All
+    } else {
+        Extent::Some
+    };
+    let nodes = with_slots(conn, nodes, extent).await?;
+    Ok(regions.into_iter().zip(nodes).collect())
 }
 
 /// A statement of its own, and without `EXISTS`: the planner would read all nodes, and all claims to hash them.
@@ -109,7 +136,7 @@ async fn these(
     let nodes = sqlx::query_as(slice_nodes!(
         "(SELECT count(*) FROM claims c
            WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0",
-        "AND n.id = ANY ($2)"
+        "n.region_code = $1 AND n.id = ANY ($2)"
     ))
     .bind(region_code)
     .bind(ids)

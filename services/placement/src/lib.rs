@@ -9,6 +9,7 @@
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
 //! | [`decision`] | the pure placement decision with its reasons |
 //! | [`availability`] | what fits now, and why not more |
+//! | [`capacity`] | the nodes in memory, for availability and explanations |
 //! | [`audit`] | the ledger's invariants as queries |
 //! | [`allocations`] | load and list, always scoped |
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
@@ -63,6 +64,7 @@ mod approval;
 pub mod audit;
 pub mod availability;
 mod candidates;
+pub mod capacity;
 pub mod catalog;
 pub mod claims;
 pub mod decision;

@@ -22,6 +22,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Filling, telling};
 use crate::model::{AllocationState, Image, Scope, Shape};
@@ -225,6 +226,7 @@ pub async fn validate_all(
 /// As [`reserve`].
 pub async fn validate(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     request: &Request,
 ) -> Result<Explanation> {
@@ -247,7 +249,7 @@ pub async fn validate(
     )
     .await?;
     check_quota(request, quota)?;
-    let explanation = explain::explain(conn, policy, request).await?;
+    let explanation = explain::explain(conn, capacity, policy, request).await?;
     if explanation.nodes_fit == 0 {
         return Err(refusal(telling(
             explanation.removed,

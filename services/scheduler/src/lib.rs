@@ -7,6 +7,7 @@
 //! constraints of the database, met in one transaction.
 pub mod api;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_kit::server::Server;
@@ -65,6 +66,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             // nothing brings up whole nodes yet; they are refused rather than kept waiting
             whole_nodes: false,
         },
+        capacity: Arc::default(),
     };
     Server::new(&ctx)
         .add(SkuServiceServer::new(api.clone()))

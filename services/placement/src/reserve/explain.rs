@@ -1,14 +1,17 @@
 //! Where a request would fit now: in sum for users, node by node for operators. Nothing is written (B-57, B-58).
+use std::sync::Arc;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::check;
 use super::{Explanation, Policy, Request, constraints, count, whole};
 use crate::availability::decision_request;
+use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Choice, Fleet, Ranking, Rules, Verdict};
 use crate::model::Shape;
-use crate::{Reason, Result, candidates};
+use crate::{Reason, Result};
 
 /// What placement makes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,7 @@ pub struct NodeVerdict {
 /// Those of [`super::reserve`] that are about region, SKU, count or constraints.
 pub async fn explain(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     request: &Request,
 ) -> Result<Explanation> {
@@ -36,17 +40,19 @@ pub async fn explain(
     if sku.capacity_shape == Shape::Baremetal {
         return whole::explain(conn, &rules, request, &sku).await;
     }
-    let (fleet, ranking) = rank(conn, &rules, request, &sku).await?;
+    let (fleet, ranking) = rank(conn, capacity, &rules, request, &sku).await?;
     Ok(explanation(&fleet, &ranking))
 }
 
 async fn rank(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     rules: &Rules,
     request: &Request,
     sku: &Sku,
-) -> Result<(Fleet, Ranking)> {
-    let fleet = Fleet::of(&candidates::load(conn, &request.region_code, None).await?);
+) -> Result<(Arc<Fleet>, Ranking)> {
+    let mut nodes = capacity.now(conn).await?;
+    let fleet = nodes.remove(&request.region_code).unwrap_or_default();
     let ranking = fleet.rank(rules, &decision_request(sku, request.gpu_count));
     Ok((fleet, ranking))
 }
@@ -65,6 +71,7 @@ fn explanation(fleet: &Fleet, ranking: &Ranking) -> Explanation {
 /// As [`explain`].
 pub async fn explain_nodes(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     request: &Request,
     limit: usize,
@@ -75,7 +82,7 @@ pub async fn explain_nodes(
         let found = whole::explain(conn, &rules, request, &sku).await?;
         return Ok((found, Vec::new()));
     }
-    let (fleet, ranking) = rank(conn, &rules, request, &sku).await?;
+    let (fleet, ranking) = rank(conn, capacity, &rules, request, &sku).await?;
     let verdicts = fleet.verdicts(&ranking, limit);
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
     let names: Vec<(Uuid, String)> =

@@ -45,7 +45,7 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     }
     let expected = "6 GPUs free on 2 nodes, none has 4 in one legal group.";
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, Some(REGION), Some(H200))
+    let rows = availability::list(&mut conn, &world.capacity, Some(REGION), Some(H200))
         .await
         .expect("availability");
     let row = rows.iter().find(|row| row.gpu_count == 4).expect("four");
@@ -74,7 +74,7 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         ))
         .await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found = reserve::validate(&mut conn, POLICY, &four(&world))
+    let found = reserve::validate(&mut conn, &world.capacity, POLICY, &four(&world))
         .await
         .expect("fits once");
     assert_eq!((found.nodes, found.nodes_fit), (4, 1));
@@ -92,9 +92,10 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         ]
     );
     // node by node, for operators: the one that fits first, with its slots and its score
-    let (again, nodes) = reserve::explain_nodes(&mut conn, POLICY, &four(&world), 10)
-        .await
-        .expect("nodes");
+    let (again, nodes) =
+        reserve::explain_nodes(&mut conn, &world.capacity, POLICY, &four(&world), 10)
+            .await
+            .expect("nodes");
     assert_eq!(again, found);
     assert_eq!((nodes.len(), nodes[0].node_id), (4, good));
     let choice = nodes[0].outcome.as_ref().expect("fits");
@@ -109,7 +110,7 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         .expect_err("out");
     assert_eq!(why[0].reason, ErrorReason::HugepagesMissing);
     assert_eq!(
-        reserve::explain_nodes(&mut conn, POLICY, &four(&world), 2)
+        reserve::explain_nodes(&mut conn, &world.capacity, POLICY, &four(&world), 2)
             .await
             .expect("nodes")
             .1
@@ -123,7 +124,7 @@ async fn what_fits_nowhere_is_explained_and_not_refused() {
     let world = World::new().await;
     gpu_node(&world, 3).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found = reserve::explain(&mut conn, POLICY, &four(&world))
+    let found = reserve::explain(&mut conn, &world.capacity, POLICY, &four(&world))
         .await
         .expect("explained");
     assert_eq!((found.nodes, found.nodes_fit), (1, 0));
@@ -136,7 +137,7 @@ async fn what_fits_nowhere_is_explained_and_not_refused() {
         ..four(&world)
     };
     assert!(matches!(
-        reserve::explain(&mut conn, POLICY, &bad).await,
+        reserve::explain(&mut conn, &world.capacity, POLICY, &bad).await,
         Err(Error::Invalid {
             reason: ErrorReason::GpuCountNotAllowed,
             ..

@@ -27,6 +27,7 @@ fn reason(error: &Error) -> ErrorReason {
 async fn validate(world: &World, request: &Request) -> Result<(), Error> {
     reserve::validate(
         &mut world.scheduler.acquire().await.expect("connection"),
+        &world.capacity,
         POLICY,
         request,
     )
@@ -390,6 +391,7 @@ async fn b_57_availability_counts_and_explains() {
     let list = async |region: Option<&str>, sku: Option<&str>| {
         availability::list(
             &mut world.scheduler.acquire().await.expect("connection"),
+            &world.capacity,
             region,
             sku,
         )

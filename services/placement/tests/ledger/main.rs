@@ -1,6 +1,7 @@
 //! The ledger against a real PostgreSQL, every statement as the role that runs it in production.
 mod admission;
 mod audit;
+mod capacity;
 mod decision;
 mod events;
 mod fleet;

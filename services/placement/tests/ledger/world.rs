@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_kit::id::IdGen;
+use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{
     Allocation, Bindings, EvidenceKind, GuestAccess, Health, Image, Price, Profile, Scope, Shape,
@@ -39,6 +40,8 @@ pub struct World {
     pub allocation: PgPool,
     /// Owner of the schema, with the schema in its search path: to arrange and to look.
     pub owner: PgPool,
+    /// A copy that lives as long as the world, as in a process of the scheduler.
+    pub capacity: Capacity,
     pub ids: IdGen,
     pub project: Uuid,
 }
@@ -64,6 +67,7 @@ impl World {
             scheduler,
             allocation,
             owner,
+            capacity: Capacity::default(),
             ids: IdGen::new(1),
             project: Uuid::now_v7(),
         };

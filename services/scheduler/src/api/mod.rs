@@ -8,8 +8,11 @@ mod placement;
 mod public;
 mod wire;
 
+use std::sync::Arc;
+
 use gpuaas_kit::id::IdGen;
 use gpuaas_kit::wake::Wake;
+use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::reserve::Policy;
 use sqlx::PgPool;
 
@@ -24,4 +27,6 @@ pub struct Api {
     pub wake: Wake,
     /// How reservations are decided.
     pub policy: Policy,
+    /// The nodes in memory, for availability and explanations.
+    pub capacity: Arc<Capacity>,
 }

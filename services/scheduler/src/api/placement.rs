@@ -90,7 +90,7 @@ impl Api {
         let request = parse::reserve(request)?;
         if validate_only {
             let mut conn = self.pool.acquire().await?;
-            let found = reserve::validate(&mut conn, self.policy, &request).await?;
+            let found = reserve::validate(&mut conn, &self.capacity, self.policy, &request).await?;
             let (region, sku) = (&request.region_code, &request.sku);
             return Ok(ReserveResponse {
                 explanation: Some(wire::explanation(region, sku, request.gpu_count, found)),

@@ -72,8 +72,13 @@ impl Api {
         request: &ListAvailabilityRequest,
     ) -> Result<ListAvailabilityResponse> {
         let mut conn = self.pool.acquire().await?;
-        let rows =
-            availability::list(&mut conn, given(&request.region_code), given(&request.sku)).await?;
+        let rows = availability::list(
+            &mut conn,
+            &self.capacity,
+            given(&request.region_code),
+            given(&request.sku),
+        )
+        .await?;
         Ok(ListAvailabilityResponse {
             availability: rows.into_iter().map(wire::availability).collect(),
         })
@@ -82,7 +87,7 @@ impl Api {
     async fn explained(&self, request: ExplainPlacementRequest) -> Result<PlacementExplanation> {
         let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
         let mut conn = self.pool.acquire().await?;
-        let found = reserve::explain(&mut conn, self.policy, &asked).await?;
+        let found = reserve::explain(&mut conn, &self.capacity, self.policy, &asked).await?;
         Ok(wire::explanation(
             &asked.region_code,
             &asked.sku,

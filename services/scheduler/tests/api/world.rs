@@ -62,6 +62,7 @@ impl World {
                 node_wait: Duration::from_millis(500),
                 ..Policy::DEFAULT
             },
+            capacity: std::sync::Arc::default(),
         };
         Self { db, api }
     }

@@ -1,6 +1,7 @@
 //! One ledger beside its model: a step is foretold, made and compared.
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::reserve::{Request, Reserved};
 use gpuaas_placement::{Error, audit, stamper};
 use uuid::Uuid;
@@ -11,6 +12,7 @@ use super::fleet::{Fleet, SKU};
 use super::perform::{Pools, perform, refusal};
 use super::predict::{No, created, legal, predict};
 use super::view::View;
+use crate::capacity::told;
 use crate::wire::Wire;
 use crate::world::World;
 
@@ -284,14 +286,25 @@ impl Run {
         }
     }
 
+    /// What was kept in memory all the time is what is read now.
+    async fn copy(&self) -> Outcome {
+        let kept = told(&self.world, &self.world.capacity).await;
+        let read = told(&self.world, &Capacity::default()).await;
+        if kept == read {
+            Ok(())
+        } else {
+            Err(format!("kept in memory: {kept:#?}\nread: {read:#?}"))
+        }
+    }
+
     pub async fn all(&mut self, steps: &[Step]) -> Outcome {
         for (number, step) in steps.iter().enumerate() {
             let place = |reason| format!("step {number}: {reason}");
             self.step(step).await.map_err(place)?;
             if number % AUDIT_EVERY == 0 {
-                self.audit()
-                    .await
-                    .map_err(|reason| format!("after step {number}, {step:?}: {reason}"))?;
+                let place = |reason| format!("after step {number}, {step:?}: {reason}");
+                self.audit().await.map_err(place)?;
+                self.copy().await.map_err(place)?;
             }
         }
         stamper::run_once(&self.world.allocation)
