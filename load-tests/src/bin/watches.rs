@@ -26,6 +26,8 @@ const PATH: &str = "/api/v1/allocations:watch";
 const OPENING: usize = 32;
 /// Longest time until the last reader has a change, or until closed streams are gone.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Streams that are silent for so long have told all that the change brought with it.
+const SILENCE: Duration = Duration::from_secs(2);
 /// Descriptors of a process beside those of its streams.
 const OTHER_FILES: usize = 200;
 
@@ -117,6 +119,7 @@ async fn measure(
                 edge.first.extend(times.first().map(after));
                 edge.last.extend(times.last().map(after));
                 slice.wait_power(then).await?;
+                open.settle().await?;
             }
             if round == 1 {
                 // later ones reuse what the allocator has kept
@@ -250,6 +253,14 @@ impl Readers {
 
     async fn synced(&mut self) -> anyhow::Result<()> {
         while !matches!(self.next().await?, Said::Synced) {}
+        Ok(())
+    }
+
+    /// Waits until no reader has anything more to say, so that the next measurement begins at rest.
+    async fn settle(&mut self) -> anyhow::Result<()> {
+        while let Ok(said) = tokio::time::timeout(SILENCE, self.said.recv()).await {
+            said.context("the streams have ended")??;
+        }
         Ok(())
     }
 
