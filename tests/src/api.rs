@@ -195,6 +195,26 @@ impl Api {
             .unwrap_or_else(|refusal| panic!("release refused: {}", refusal.body));
     }
 
+    /// Stops, starts or reboots (`verb`) and returns the allocation once its power is as wanted.
+    ///
+    /// # Panics
+    /// When it is refused, the deadline passes, or it ends in another power state.
+    pub async fn power(&self, id: &str, verb: &str, wanted: &str) -> Value {
+        self.post(&format!("/api/v1/allocations/{id}:{verb}"), json!({}))
+            .await
+            .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
+        until(&format!("{verb} to end"), PATIENCE, async || {
+            let allocation = self.get(&format!("/api/v1/allocations/{id}")).await.ok()?;
+            let now = allocation["status"]["power"].as_str()?.to_owned();
+            assert!(
+                ["stopping", "starting", "rebooting", wanted].contains(&now.as_str()),
+                "{verb} ended {now}: {allocation}"
+            );
+            (now == wanted).then_some(allocation)
+        })
+        .await
+    }
+
     /// The allocation once it is in one of these states.
     ///
     /// # Panics

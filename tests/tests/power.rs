@@ -13,26 +13,6 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-async fn change(system: &System, id: &str, verb: &str, power: &str) -> Value {
-    let path = format!("/api/v1/allocations/{id}:{verb}");
-    system
-        .user
-        .post(&path, json!({}))
-        .await
-        .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
-    until(&format!("{verb} to end"), PATIENCE, async || {
-        let path = format!("/api/v1/allocations/{id}");
-        let allocation = system.user.get(&path).await.ok()?;
-        let now = text(&allocation, "/status/power").to_owned();
-        assert!(
-            ["stopping", "starting", "rebooting", power].contains(&now.as_str()),
-            "{verb} ended {now}: {allocation}"
-        );
-        (now == power).then_some(allocation)
-    })
-    .await
-}
-
 /// What the guest answers to a command; a login may have to wait for a moment after a start.
 fn said(system: &System, allocation: &Value, command: &str) -> String {
     let login = system.ssh(allocation, command);
@@ -75,7 +55,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     })
     .await;
 
-    let stopped = change(&system, &id, "stop", "stopped").await;
+    let stopped = system.user.power(&id, "stop", "stopped").await;
     assert_eq!(text(&stopped, "/status/state"), "active");
     assert!(
         text(&stopped, "/status/billing").starts_with("Billed, "),
@@ -89,10 +69,10 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     assert_eq!(refused.reason(), "STATE_CONFLICT");
     assert_eq!(interval(&system, &id).await.pointer("/end_time"), None);
 
-    let started = change(&system, &id, "start", "running").await;
+    let started = system.user.power(&id, "start", "running").await;
     let rebooted = {
         assert_eq!(said(&system, &started, read), "kept");
-        change(&system, &id, "reboot", "running").await
+        system.user.power(&id, "reboot", "running").await
     };
     assert_eq!(said(&system, &rebooted, read), "kept");
     assert_eq!(
@@ -119,7 +99,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     assert_eq!(open["start_time"], started_at);
 
     // a stopped one is released like any other
-    change(&system, &id, "stop", "stopped").await;
+    system.user.power(&id, "stop", "stopped").await;
     system.user.release(&id).await;
     system
         .user

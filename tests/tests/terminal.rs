@@ -1,11 +1,13 @@
 //! A terminal into a real VM, through everything: console protocol, edge, terminal gateway, agent, relay key.
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use gpuaas_dev::paths;
 use gpuaas_dev::seed::Tokens;
+use gpuaas_dev::{paths, process};
+use gpuaas_tests::canary;
 use gpuaas_tests::system::{PATIENCE, System, root};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
@@ -88,28 +90,102 @@ async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
         .await
         .expect_err("it is over");
     assert_eq!(refused.reason(), "STATE_CONFLICT");
-    let listed = until("both sessions to be closed", PATIENCE, async || {
-        let path = format!("/api/v1/allocations/{id}/terminal-sessions");
-        let listed = system.user.get(&path).await.ok()?["sessions"].clone();
-        let reasons: Vec<String> = listed
-            .as_array()?
-            .iter()
-            .map(|session| {
-                session["close_reason"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            })
-            .collect();
-        reasons
-            .iter()
-            .all(|reason| !reason.is_empty())
-            .then_some(reasons)
-    })
-    .await;
+    let listed = close_reasons(&system, &id).await;
     assert_eq!(listed, ["allocation_ended", "exited"]);
     system.user.wait_state(&id, &["released"], PATIENCE).await;
     system.assert_nothing_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it() {
+    let system = System::get().await;
+    let id = system
+        .user
+        .launch("terminal-power", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    the_relay_key_stays_on_its_host(&system, &active).await;
+
+    let mut reasons = Vec::new();
+    for (verb, word, power) in [
+        ("stop", "stopped", "stopped"),
+        ("reboot", "rebooted", "running"),
+    ] {
+        let (mut socket, _) = page(&system, &id).await;
+        type_in(&mut socket, 0, "echo slice-terminal-ok $(hostname)\n").await;
+        read_until(&mut socket, "slice-terminal-ok terminal-power", 0).await;
+        let (closed, _) = tokio::join!(
+            text_of(&mut socket, "closed"),
+            system.user.power(&id, verb, power)
+        );
+        assert_eq!(closed["reason"], "powered_off", "{verb}: {closed}");
+        let message = closed["message"].as_str().expect("a sentence");
+        assert!(message.contains(word), "{verb}: {message}");
+        reasons.push("powered_off");
+        if power == "stopped" {
+            let path = format!("/api/v1/allocations/{id}/terminal-sessions");
+            let refused = system.user.post(&path, json!({})).await;
+            let refused = refused.expect_err("nothing runs");
+            assert_eq!(refused.reason(), "STATE_CONFLICT");
+            system.user.power(&id, "start", "running").await;
+        }
+    }
+    let typed = "echo after-$((1+2)); exit 5\n";
+    let said = tokio::task::block_in_place(|| terminal(&system, &id, typed));
+    assert_eq!(said.status.code(), Some(5), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stdout).contains("after-3"));
+
+    reasons.insert(0, "exited");
+    assert_eq!(close_reasons(&system, &id).await, reasons);
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.assert_nothing_left().await;
+}
+
+/// The private half is a file of the host that only its owner reads; the guest got the public half alone.
+async fn the_relay_key_stays_on_its_host(system: &System, active: &Value) {
+    let key = system.stack.options().root.join("lab/terminal/id_ed25519");
+    let mode = std::fs::metadata(&key)
+        .expect("the key")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let private = std::fs::read_to_string(&key).expect("the key");
+    // OpenSSH's format has the secret in the fourth line of base64
+    let secret = private.lines().nth(4).expect("lines of a key");
+    let public = process::run("ssh-keygen", &["-y", "-f", &key.display().to_string()]);
+    let public = public.expect("ssh-keygen");
+    let public: Vec<&str> = public.split_whitespace().take(2).collect();
+    let public = public.join(" ");
+
+    let login = system.ssh(active, "cat .ssh/authorized_keys");
+    let trusted = String::from_utf8_lossy(&login.stdout).into_owned();
+    assert!(trusted.contains(&public), "{login:?}");
+    assert!(!trusted.contains(secret));
+    let slots = system.slots().await;
+    let slot = slots
+        .iter()
+        .position(|s| s["allocation_id"] == active["id"]);
+    let disk = system.disk_file(slot.expect("a slot is held"));
+    assert_eq!(canary::occurrences(&disk, secret.as_bytes()), 0);
+    let vm = active["status"]["vm"].as_str().expect("a name");
+    let lab = system.stack.lab().expect("lab");
+    let seed = lab.agent_folder().join("seeds").join(vm).join("seed.iso");
+    assert_eq!(canary::occurrences(&seed, public.as_bytes()), 1);
+    assert_eq!(canary::occurrences(&seed, secret.as_bytes()), 0);
+}
+
+/// Why the sessions of an allocation ended, the newest first, once all have.
+async fn close_reasons(system: &System, id: &str) -> Vec<String> {
+    until("all sessions to be closed", PATIENCE, async || {
+        let path = format!("/api/v1/allocations/{id}/terminal-sessions");
+        let listed = system.user.get(&path).await.ok()?["sessions"].clone();
+        let reason = |session: &Value| Some(session["close_reason"].as_str()?.to_owned());
+        let reasons: Vec<String> = listed.as_array()?.iter().filter_map(reason).collect();
+        let ended = reasons.iter().all(|reason| !reason.is_empty());
+        (ended && Some(reasons.len()) == listed.as_array().map(Vec::len)).then_some(reasons)
+    })
+    .await
 }
 
 type Socket =
