@@ -32,6 +32,8 @@ const CONCURRENCY: [usize; 3] = [1, 8, 32];
 /// Reservations whose time is taken at each size of the fleet.
 const ROUNDS: usize = 500;
 const SKU: &str = "h200-sxm-slice";
+/// Projects that reserve, each with a quota whose row its reservations lock.
+const PROJECTS: u128 = 256;
 const POLICY: Policy = Policy {
     default_quota_gpus: 1_000_000,
     ..Policy::DEFAULT
@@ -228,14 +230,16 @@ impl Bench {
     }
 }
 
-/// One GPU for a project of its own.
+/// One GPU for one of the projects.
 fn request() -> Request {
-    let unique = Uuid::new_v4().simple().to_string();
+    let unique = Uuid::new_v4();
+    let project_id = Uuid::from_u128(unique.as_u128() % PROJECTS);
+    let unique = unique.simple().to_string();
     Request {
         principal: "user:bench".into(),
         idempotency_key: unique.clone(),
         request_hash: vec![7; 32],
-        project_id: Uuid::now_v7(),
+        project_id,
         name: format!("a-{unique}"),
         region_code: "r".into(),
         sku: SKU.into(),

@@ -54,29 +54,38 @@ macro_rules! slice_nodes {
 }
 
 /// Nodes with the same number of free slots that are looked at before all others are.
-const LIKELY: i32 = 8;
+const LIKELY: i32 = 4;
 
 /// A few slice nodes with room for so many slots of a class: of each number of free slots some that are in use and
-/// some that are not. Their number does not grow with the fleet; [`load`] has the others.
+/// some that are not, those next to `place` first, so that requests of one moment look at different ones. Their
+/// number does not grow with the fleet; [`load`] has the others.
 pub(crate) async fn likely(
     conn: &mut PgConnection,
     region_code: &str,
     class: SlotClass,
     slots: usize,
+    place: i32,
 ) -> Result<Vec<CandidateNode>> {
     let ids: Vec<Uuid> = sqlx::query_scalar(
         "SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
           CROSS JOIN (VALUES (false), (true)) AS c (clean)
           CROSS JOIN LATERAL
-             (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
-               WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-               ORDER BY r.node_id LIMIT $4) r",
+             ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
+                WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
+                  AND r.place >= $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                ORDER BY r.place LIMIT $4)
+              UNION ALL
+              (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
+                WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
+                  AND r.place < $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                ORDER BY r.place LIMIT $4)
+              LIMIT $4) r",
     )
     .bind(region_code)
     .bind(class.as_str())
     .bind(i32::try_from(slots).unwrap_or(i32::MAX))
     .bind(LIKELY)
+    .bind(place)
     .fetch_all(&mut *conn)
     .await?;
     these(conn, region_code, &ids).await

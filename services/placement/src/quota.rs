@@ -48,17 +48,24 @@ pub async fn put(
 
 /// Takes the quota's row lock, the first of all locks. Count after it, in a statement of its own.
 pub(crate) async fn lock(conn: &mut PgConnection, project_id: Uuid, sku: &str) -> Result<()> {
-    // A row for the lock; it stays only when the reservation does.
-    sqlx::query("INSERT INTO quotas (project_id, sku) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-        .bind(project_id)
-        .bind(sku)
-        .execute(&mut *conn)
-        .await?;
-    sqlx::query("SELECT FROM quotas WHERE project_id = $1 AND sku = $2 FOR NO KEY UPDATE")
-        .bind(project_id)
-        .bind(sku)
-        .fetch_one(conn)
-        .await?;
+    let locked =
+        sqlx::query("SELECT FROM quotas WHERE project_id = $1 AND sku = $2 FOR NO KEY UPDATE")
+            .bind(project_id)
+            .bind(sku)
+            .fetch_optional(&mut *conn)
+            .await?;
+    if locked.is_some() {
+        return Ok(());
+    }
+    // A row for the lock; it stays only when the reservation does. One that another transaction makes at this moment
+    // is waited for, and then locked as it is.
+    sqlx::query(
+        "INSERT INTO quotas (project_id, sku) VALUES ($1, $2) ON CONFLICT (project_id, sku) DO UPDATE SET sku = excluded.sku",
+    )
+    .bind(project_id)
+    .bind(sku)
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

@@ -378,7 +378,8 @@ async fn reserve_one(
     let allocation_id = ids.next();
     match sku.capacity_shape {
         Shape::GpuSlice => {
-            let (choice, node) = place::take(conn, policy, until, request, sku).await?;
+            let (choice, node) =
+                place::take(conn, policy, until, request, sku, allocation_id).await?;
             insert_allocation(conn, allocation_id, principal, request, sku, choice.node_id).await?;
             claim(conn, ids, allocation_id, sku, &choice, &node).await?;
         }

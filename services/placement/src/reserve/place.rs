@@ -21,14 +21,20 @@ pub(super) async fn take(
     until: Instant,
     request: &Request,
     sku: &Sku,
+    allocation_id: Uuid,
 ) -> Result<(Choice, CandidateNode)> {
     let asked = decision_request(sku, request.gpu_count);
+    // the last bytes of an id are random
+    let [.., a, b, c, d] = *allocation_id.as_bytes();
+    let place = i32::from_be_bytes([a, b, c, d]);
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
         let region = &request.region_code;
         let few = match rules.only {
             Some(node_id) => candidates::load(conn, region, Some(node_id)).await?,
-            None => candidates::likely(conn, region, asked.slot_class, asked.gpu_count).await?,
+            None => {
+                candidates::likely(conn, region, asked.slot_class, asked.gpu_count, place).await?
+            }
         };
         let mut decision = decide_by(&rules, &asked, &few);
         if decision.choices.is_empty() {
@@ -39,20 +45,31 @@ pub(super) async fn take(
         if decision.choices.is_empty() {
             return Err(refusal(decision.reasons));
         }
+        // the best of those that nobody has locked, and the next as long as one was lost meanwhile
+        let mut left: Vec<Uuid> = decision
+            .choices
+            .iter()
+            .map(|choice| choice.node_id)
+            .collect();
         let mut busy = Vec::new();
-        for choice in &decision.choices {
-            match try_node(conn, policy, &asked, request, choice.node_id, None).await? {
+        loop {
+            match try_nodes(conn, policy, &asked, request, &left, None).await? {
                 Attempt::Taken(choice, node) => return Ok((choice, node)),
-                Attempt::Busy => busy.push(choice.node_id),
-                Attempt::Lost => {}
+                Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
+                Attempt::SlotsBusy(node_id) => {
+                    left.retain(|id| *id != node_id);
+                    busy.push(node_id);
+                }
+                Attempt::Busy => break,
             }
         }
-        for node_id in &busy {
+        left.extend(busy);
+        for node_id in left {
             let Some(wait) = bound(policy, until) else {
                 break;
             };
             if let Attempt::Taken(choice, node) =
-                try_node(conn, policy, &asked, request, *node_id, Some(wait)).await?
+                try_nodes(conn, policy, &asked, request, &[node_id], Some(wait)).await?
             {
                 return Ok((choice, node));
             }
@@ -72,44 +89,67 @@ pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {
     (!left.is_zero()).then(|| policy.node_wait.min(left))
 }
 
-/// How trying one node went.
+/// How trying nodes went.
 enum Attempt {
     Taken(Choice, CandidateNode),
-    /// Its row, or that of a slot, is locked by others.
+    /// Others have locked all of them.
     Busy,
-    /// It does not fit any more (B-42).
-    Lost,
+    /// Others have locked slots of this one.
+    SlotsBusy(Uuid),
+    /// This one does not fit any more (B-42).
+    Lost(Uuid),
 }
 
-/// Locks a node within a savepoint, so that the lock of one that does not fit is given back at once.
-async fn try_node(
+/// Locks the first node that can be had within a savepoint, so that the lock of one that does not fit is given back at
+/// once. With `wait` there is one node, which is waited for.
+async fn try_nodes(
     conn: &mut PgConnection,
     policy: Policy,
     asked: &decision::Request,
     request: &Request,
-    node_id: Uuid,
+    ids: &[Uuid],
     wait: Option<Duration>,
 ) -> Result<Attempt> {
     let mut savepoint = conn.begin().await?;
-    if !lock_node(&mut savepoint, node_id, wait).await? {
+    let Some(node_id) = lock_first(&mut savepoint, ids, wait).await? else {
         savepoint.rollback().await?;
         return Ok(Attempt::Busy);
-    }
+    };
     // Statements after the lock: what they see cannot change before the commit.
     let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
     let found = candidates::load(&mut savepoint, &request.region_code, Some(node_id)).await?;
     let choice = decide_by(&rules, asked, &found).choices.into_iter().next();
     let (Some(choice), Some(node)) = (choice, found.into_iter().next()) else {
         savepoint.rollback().await?;
-        return Ok(Attempt::Lost);
+        return Ok(Attempt::Lost(node_id));
     };
     if !lock_slots(&mut savepoint, &choice.slot_ids, wait.is_some()).await? {
         savepoint.rollback().await?;
-        return Ok(Attempt::Busy);
+        return Ok(Attempt::SlotsBusy(node_id));
     }
     unbound(&mut savepoint, wait).await?;
     savepoint.commit().await?;
     Ok(Attempt::Taken(choice, node))
+}
+
+/// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first.
+async fn lock_first(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    wait: Option<Duration>,
+) -> Result<Option<Uuid>> {
+    if let Some(first) = ids.first().filter(|_| wait.is_some()) {
+        let locked = lock_node(conn, *first, wait).await?;
+        return Ok(locked.then_some(*first));
+    }
+    let locked = sqlx::query_scalar(
+        "SELECT n.id FROM unnest($1::uuid[]) WITH ORDINALITY AS c (id, place) JOIN nodes n ON n.id = c.id
+          ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED",
+    )
+    .bind(ids)
+    .fetch_optional(conn)
+    .await?;
+    Ok(locked)
 }
 
 /// Locks a node's row; without `wait` only when nobody else has it. False: others have it, and the savepoint that
