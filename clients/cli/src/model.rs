@@ -64,6 +64,40 @@ pub struct AllocationStatus {
     pub active_time: Option<Timestamp>,
     pub release_time: Option<Timestamp>,
     pub lab: bool,
+    pub queue: Option<Queue>,
+}
+
+/// The place of an allocation that waits for capacity.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Queue {
+    pub position: u32,
+    pub message: String,
+    pub since: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
+}
+
+impl Queue {
+    /// Where it stands, as part of a sentence.
+    pub fn place(&self) -> String {
+        format!("place {} in line", self.position)
+    }
+}
+
+/// A request in line, as an administrator sees it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WaitingRequest {
+    pub slot_class: String,
+    pub position: u32,
+    pub project_id: String,
+    pub priority: String,
+    pub allocation_ids: Vec<String>,
+    pub gpus: u32,
+    pub since: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
+    pub reason: String,
+    pub kept_node_ids: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Allocation, Progress, TimelineEntry};
+use crate::model::{Allocation, Progress, Queue, TimelineEntry};
 use crate::output::{clock, took};
 use crate::watch::Watch;
 
@@ -189,6 +189,10 @@ impl View {
         if self.quiet {
             return;
         }
+        if let Some(queue) = &allocation.status.queue {
+            self.queue(queue);
+            return;
+        }
         let Some(progress) = &allocation.status.progress else {
             return;
         };
@@ -200,6 +204,21 @@ impl View {
             }
             None if self.announced.insert(progress.step.clone()) => {
                 self.line(&format!("          {} …", progress_name(progress)));
+            }
+            None => {}
+        }
+    }
+
+    /// Says where it stands in line, each place once on plain output.
+    fn queue(&mut self, queue: &Queue) {
+        let told = format!("{}: {}", queue.place(), queue.message);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_prefix("waiting");
+                bar.set_message(told);
+            }
+            None if self.announced.insert(told.clone()) => {
+                self.line(&format!("          waiting, {told}"));
             }
             None => {}
         }
@@ -258,6 +277,7 @@ mod tests {
     #[test]
     fn waiting_ends_when_it_should() {
         for (goal, state, outcome) in [
+            (Goal::Active, "requested", None),
             (Goal::Active, "reserved", None),
             (Goal::Active, "provisioning", None),
             (Goal::Active, "active", Some(true)),

@@ -260,3 +260,107 @@ fn several_are_launched_in_one_call_and_kept_apart() {
         ran.err
     );
 }
+
+#[test]
+fn a_launch_waits_in_line_and_says_where_it_stands() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let waiting = json!({ "id": FIRST, "config": { "name": "web", "sku": "lab-slice", "gpu_count": 1 },
+        "status": { "state": "requested", "queue": { "position": 3, "reason": "SLOTS_IN_USE",
+            "message": "All GPUs that would fit are in use.",
+            "since": "2026-01-31T12:00:00Z", "deadline": "2026-01-31T14:00:00Z" } } });
+    post(&world, "/api/v1/allocations", waiting.clone());
+    let launch = |more: &[&str]| {
+        let mut arguments = vec![
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "lab-mini",
+            "--ssh-key",
+            key,
+            "--region",
+            "lab",
+            "--name",
+            "web",
+            "--wait-for-capacity",
+            "2026-01-31T14:00:00Z",
+        ];
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    let ran = launch(&[]).ok();
+    assert!(
+        ran.err
+            .contains("waits, place 3 in line: All GPUs that would fit are in use."),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.contains("until 2026-01-31"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body["wait"],
+        json!({ "deadline": "2026-01-31T14:00:00Z" })
+    );
+    world.get(
+        "/api/v1/allocations",
+        json!({ "allocations": [waiting.clone()] }),
+    );
+    let ran = world.run(&["list"]).ok();
+    assert!(
+        ran.out.contains("requested, place 3 in line"),
+        "{}",
+        ran.out
+    );
+
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": [waiting] }),
+    );
+    launch(&["--count", "2"]).ok();
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body["wait"],
+        json!({ "deadline": "2026-01-31T14:00:00Z" })
+    );
+    assert!(sent.body["allocations"][0].get("wait").is_none());
+}
+
+#[test]
+fn an_operator_sees_the_line_and_sets_classes() {
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/queue",
+        json!({ "requests": [{ "slot_class": "lab", "position": 1, "project_id": NODE, "priority": "high",
+            "allocation_ids": [FIRST], "gpus": 2, "reason": "SLOTS_IN_USE", "kept_node_ids": [NODE] }] }),
+    );
+    let ran = world
+        .run(&["admin", "queue", "list", "--region", "lab"])
+        .ok();
+    assert!(
+        ran.out.contains("SLOTS_IN_USE") && ran.out.contains("high"),
+        "{}",
+        ran.out
+    );
+    let path = format!("/api/v1/admin/projects/{NODE}/priority");
+    world.on(
+        "PUT",
+        &path,
+        [(200, json!({ "project_id": NODE, "priority": "low" }))],
+    );
+    let ran = world
+        .run(&["admin", "queue", "prioritise", NODE, "low"])
+        .ok();
+    assert!(ran.out.contains("wait with priority low"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "priority": "low" }));
+    assert_eq!(
+        world
+            .run(&["admin", "queue", "prioritise", NODE, "vip"])
+            .code,
+        2
+    );
+}

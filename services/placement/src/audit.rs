@@ -28,7 +28,7 @@ pub struct Invariant {
 }
 
 /// Every invariant of the ledger.
-pub const INVARIANTS: [Invariant; 18] = [
+pub const INVARIANTS: [Invariant; 20] = [
     Invariant {
         name: "claim_matches_slot",
         rule: "the slot of a live claim is there, of the claim's generation and in the matching status",
@@ -135,6 +135,20 @@ pub const INVARIANTS: [Invariant; 18] = [
                         OR a.power IN ('stopping', 'starting', 'rebooting'))
                    AND NOT EXISTS (SELECT FROM workflows w
                         WHERE w.allocation_id = a.id AND w.slot_id IS NULL AND w.state = 'running')",
+    },
+    Invariant {
+        name: "waiting_allocation_is_in_line",
+        rule: "an allocation that waits for capacity has its ticket, a turn, and no node",
+        query: "SELECT a.id::text FROM allocations a LEFT JOIN waits w ON w.allocation_id = a.id
+                  LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
+                                   AND t.project_id = a.project_id
+                 WHERE a.state = 'requested' AND (w.ticket IS NULL OR t.turn IS NULL OR a.node_id IS NOT NULL)",
+    },
+    Invariant {
+        name: "ticket_is_served_whole",
+        rule: "of the allocations of one ticket none waits while another was served",
+        query: "SELECT w.ticket::text FROM waits w JOIN allocations a ON a.id = w.allocation_id
+                 GROUP BY w.ticket HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
     },
     Invariant {
         name: "slot_in_cleanup_is_worked_on",

@@ -23,7 +23,7 @@ pub use fleet::{Fleet, Ranking, Verdict};
 pub use whole::{WholeNode, judge_whole};
 
 /// What is to be placed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// GPUs, all on one node (B-17).
     pub gpu_count: usize,
@@ -105,6 +105,8 @@ pub struct Rules {
     pub only: Option<Uuid>,
     /// None of these nodes.
     pub avoid: BTreeSet<Uuid>,
+    /// None of these either: what is free there is first for requests that wait.
+    pub kept: BTreeSet<Uuid>,
 }
 
 impl Rules {

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
+//! | [`waiting`] | requests that wait for capacity: their order, and what is kept for them |
 //! | [`decision`] | the pure placement decision with its reasons |
 //! | [`availability`] | what fits now, and why not more |
 //! | [`capacity`] | the nodes in memory, for availability and explanations |
@@ -86,6 +87,7 @@ pub mod slots;
 pub mod stamper;
 pub mod sweep;
 pub mod timeline;
+pub mod waiting;
 pub mod wire;
 pub mod workflows;
 

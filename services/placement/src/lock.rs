@@ -1,5 +1,5 @@
 //! Row locks in the one order: quota, node, slots by id, allocation, workflow, outbox.
-use sqlx::PgConnection;
+use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use crate::model::{Allocation, Fence, Scope};
@@ -23,16 +23,29 @@ pub(crate) async fn allocation(
 ) -> Result<Allocation> {
     // The node of an allocation never changes once it has one, so reading it without a lock is safe.
     if let Some(node_id) = allocations::get(conn, scope, id).await?.node_id {
-        node(conn, node_id).await?;
-        sqlx::query_scalar::<_, Uuid>(
-            "SELECT id FROM slots
-              WHERE id IN (SELECT slot_id FROM claims WHERE allocation_id = $1 AND state <> 'released')
-              ORDER BY id FOR NO KEY UPDATE",
-        )
-        .bind(id)
-        .fetch_all(&mut *conn)
-        .await?;
+        return with_node(conn, node_id, id).await;
     }
+    // It waits in line, and may be given a node just now: then its lock is given back, and taken in its order.
+    let mut savepoint = conn.begin().await?;
+    let locked = allocations::lock(&mut savepoint, id).await?;
+    let Some(node_id) = locked.node_id else {
+        savepoint.commit().await?;
+        return Ok(locked);
+    };
+    savepoint.rollback().await?;
+    with_node(conn, node_id, id).await
+}
+
+async fn with_node(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result<Allocation> {
+    node(conn, node_id).await?;
+    sqlx::query_scalar::<_, Uuid>(
+        "SELECT id FROM slots
+          WHERE id IN (SELECT slot_id FROM claims WHERE allocation_id = $1 AND state <> 'released')
+          ORDER BY id FOR NO KEY UPDATE",
+    )
+    .bind(id)
+    .fetch_all(&mut *conn)
+    .await?;
     allocations::lock(conn, id).await
 }
 

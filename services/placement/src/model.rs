@@ -90,7 +90,7 @@ words! {
 words! {
     /// State of an allocation (C-01, C-02).
     AllocationState {
-        /// Queued, nothing reserved.
+        /// Waits for capacity, nothing is reserved.
         Requested = "requested",
         /// Slots are claimed, no host was touched.
         Reserved = "reserved",
@@ -144,6 +144,17 @@ words! {
         CleanupBlocked = "cleanup_blocked",
         /// Over.
         Released = "released",
+    }
+}
+words! {
+    /// Class of waiting requests, from the last to the first; an operator sets it for a project.
+    Priority {
+        /// After all others.
+        Low = "low",
+        /// Where nothing was said.
+        Normal = "normal",
+        /// Before all others.
+        High = "high",
     }
 }
 words! {

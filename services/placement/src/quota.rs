@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub struct Quota {
     /// GPUs the project may hold.
     pub max_gpus: i64,
-    /// GPUs of its allocations that have not ended.
+    /// GPUs of its allocations that have not ended and do not wait for capacity.
     pub used_gpus: i64,
 }
 
@@ -82,7 +82,7 @@ pub async fn read(
     let (max_gpus, used_gpus) = sqlx::query_as(
         "SELECT coalesce((SELECT max_gpus FROM quotas WHERE project_id = $1 AND sku = $2)::bigint, $3),
                 coalesce((SELECT sum(gpu_count) FROM allocations
-                           WHERE project_id = $1 AND sku = $2 AND state NOT IN ('released', 'failed')), 0)",
+                           WHERE project_id = $1 AND sku = $2 AND state NOT IN ('requested', 'released', 'failed')), 0)",
     )
     .bind(project_id)
     .bind(sku)

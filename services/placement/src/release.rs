@@ -21,7 +21,8 @@ pub struct Begun {
 }
 
 /// Accepts a release. The billable period ends at this moment; a running provision workflow loses its lease and
-/// the release workflow is started, both in this transaction. Asking again changes nothing.
+/// the release workflow is started, both in this transaction. One that waits in line leaves it and is released at once.
+/// Asking again changes nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for an allocation that failed.
@@ -41,7 +42,17 @@ pub async fn begin(
             });
         }
         AllocationState::Reserved | AllocationState::Provisioning | AllocationState::Active => {}
-        AllocationState::Requested | AllocationState::Failed => return Err(conflict(&allocation)),
+        AllocationState::Requested => {
+            // it waits in line: nothing is claimed, no host knows of it
+            timeline::end_running(conn, id, "Its owner gave up waiting.").await?;
+            let allocation =
+                advance(conn, id, AllocationState::Released, Change::default()).await?;
+            return Ok(Begun {
+                allocation,
+                workflow_id: None,
+            });
+        }
+        AllocationState::Failed => return Err(conflict(&allocation)),
     }
     if !workflows::cancel(conn, id).await?.is_empty() {
         timeline::end_running(conn, id, "Stopped: the allocation is being released.").await?;

@@ -10,6 +10,7 @@ mod constraints;
 mod explain;
 mod place;
 mod record;
+mod wait;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,12 @@ use admit::{check, check_quota, refusal};
 use record::{claim, insert_allocation};
 
 pub use constraints::Constraints;
+pub(crate) use constraints::rules as constraint_rules;
 pub use explain::{NodeVerdict, explain, explain_nodes};
+pub use wait::{
+    MAX_WAIT_SECONDS, MAX_WAITING, Pass, reserve_all_or_wait, reserve_or_wait, serve_waiting,
+    validate_all_or_wait, validate_or_wait,
+};
 
 /// Method name in the scope of idempotency keys: callers that answer replays themselves look for it.
 pub const METHOD: &str = "Reserve";
@@ -74,6 +80,8 @@ pub struct Request {
     pub traceparent: String,
     /// Where it may be placed.
     pub constraints: Constraints,
+    /// Its ticket, when it waits in line already.
+    pub ticket: Option<Uuid>,
 }
 
 /// How the scheduler is set up.
@@ -315,11 +323,7 @@ async fn in_transaction(
         method: call.method,
         key: idempotency_key,
     };
-    // Calls with one key go one after the other, so that the second finds the row of the first.
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
-        .bind(format!("{principal}\n{}\n{idempotency_key}", call.method))
-        .execute(&mut *conn)
-        .await?;
+    lock_key(conn, scope).await?;
     if let Lookup::Replay { resource_id } = idempotency::lookup(conn, scope, request_hash).await? {
         return Ok((ids_of(&resource_id)?, true));
     }
@@ -347,6 +351,18 @@ async fn in_transaction(
     let resource_id: Vec<String> = made.iter().map(Uuid::to_string).collect();
     idempotency::record(conn, scope, request_hash, &resource_id.join(",")).await?;
     Ok((made, false))
+}
+
+/// Calls with one key go one after the other, so that the second finds the row of the first.
+async fn lock_key(conn: &mut PgConnection, scope: idempotency::Scope<'_>) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(format!(
+            "{}\n{}\n{}",
+            scope.principal, scope.method, scope.key
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// The ids that were recorded with a key.
@@ -389,6 +405,13 @@ async fn reserve_one(
             whole::claim(conn, ids, allocation_id, sku, node_id).await?;
         }
     }
+    begin(conn, allocation_id, request).await?;
+    audit::record(conn, entry(principal, request, &allocation_id.to_string())).await?;
+    Ok(allocation_id)
+}
+
+/// Starts the work on an allocation that has its claims, and tells of it.
+async fn begin(conn: &mut PgConnection, allocation_id: Uuid, request: &Request) -> Result<()> {
     let allocation = allocations::get(conn, Scope::Platform, allocation_id).await?;
     outbox::append_allocation(
         conn,
@@ -419,8 +442,7 @@ async fn reserve_one(
         &message,
     )
     .await?;
-    audit::record(conn, entry(principal, request, &allocation_id.to_string())).await?;
-    Ok(allocation_id)
+    Ok(())
 }
 
 /// Who got what (P10).

@@ -2,10 +2,11 @@
 //!
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
 //! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`,
-//! `SkuAdminService`, `LedgerAdminService`) and by allocation, inventory, billing and image-catalog
+//! `SkuAdminService`, `LedgerAdminService`, `QueueAdminService`) and by allocation, inventory, billing and image-catalog
 //! (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
-//! constraints of the database, met in one transaction.
+//! constraints of the database, met in one transaction. The task in [`waiting`] serves requests that wait for capacity.
 pub mod api;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::Pla
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuServiceServer;
 use serde::Deserialize;
@@ -36,6 +38,8 @@ pub struct Config {
     pub patience_ms: u64,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
     pub filling: Filling,
+    /// Seconds between two looks at requests that wait for capacity; wake-ups come sooner.
+    pub waiting_poll_seconds: f64,
 }
 
 impl Default for Config {
@@ -45,6 +49,7 @@ impl Default for Config {
             node_wait_ms: 2000,
             patience_ms: 10_000,
             filling: Filling::Pack,
+            waiting_poll_seconds: 5.0,
         }
     }
 }
@@ -68,13 +73,23 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         },
         capacity: Arc::default(),
     };
-    Server::new(&ctx)
+    let stop = shutdown.child_token();
+    let poll = Duration::from_secs_f64(config.waiting_poll_seconds.max(0.01));
+    let serving = {
+        let (api, stop) = (api.clone(), stop.clone());
+        tokio::spawn(async move { waiting::run(&api, poll, stop).await })
+    };
+    let served = Server::new(&ctx)
         .add(SkuServiceServer::new(api.clone()))
         .add(AvailabilityServiceServer::new(api.clone()))
         .add(SkuAdminServiceServer::new(api.clone()))
         .add(LedgerAdminServiceServer::new(api.clone()))
         .add(NodePlacementServiceServer::new(api.clone()))
+        .add(QueueAdminServiceServer::new(api.clone()))
         .add(PlacementServiceServer::new(api))
         .run(shutdown)
-        .await
+        .await;
+    stop.cancel();
+    serving.await?;
+    served
 }

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -55,10 +56,13 @@ pub struct Flags {
     /// Not on a node with an allocation of the project that has this label.
     #[arg(long, value_name = "KEY=VALUE")]
     spread_from_label: Option<String>,
+    /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 2026-01-31T12:00:00Z; at most 168h.
+    #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
+    wait_for_capacity: Option<Timestamp>,
     /// Wait until a login works, showing progress.
     #[arg(long)]
     wait: bool,
-    /// Longest time to wait, in seconds.
+    /// Longest time to wait once there is capacity, in seconds.
     #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
     timeout: u64,
     /// Check everything, launch nothing.
@@ -70,6 +74,17 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .ok_or_else(|| "must be KEY=VALUE".to_owned())
+}
+
+/// A length of time from now, or a time.
+fn parse_deadline(text: &str) -> Result<Timestamp, String> {
+    if let Ok(length) = text.parse::<SignedDuration>() {
+        return Timestamp::now()
+            .checked_add(length)
+            .map_err(|error| error.to_string());
+    }
+    text.parse()
+        .map_err(|_| "must be like 90m, 2h or 2026-01-31T12:00:00Z".to_owned())
 }
 
 /// Runs it.
@@ -107,8 +122,16 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     if let Some(placement) = placement {
         body["placement"] = placement;
     }
+    let in_line = flags.wait_for_capacity.map_or(Duration::ZERO, |deadline| {
+        let left = deadline.duration_since(Timestamp::now());
+        Duration::try_from(left).unwrap_or_default()
+    });
+    let limit = in_line + Duration::from_secs(flags.timeout);
+    if let Some(deadline) = flags.wait_for_capacity {
+        body["wait"] = json!({ "deadline": deadline });
+    }
     if flags.count > 1 {
-        let wait = flags.wait.then(|| Duration::from_secs(flags.timeout));
+        let wait = flags.wait.then_some(limit);
         let batch = Batch {
             count: flags.count,
             project: flags.project,
@@ -127,15 +150,16 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     if flags.validate_only {
         return finish_validated(session, &answer);
     }
-    let id = parse::<Allocation>(&answer)?.id;
+    let made: Allocation = parse(&answer)?;
+    let id = made.id.clone();
     remember(&id, &keys);
     if !session.json() {
-        eprintln!("Launched {name} ({id})");
+        eprintln!("{}", launched(&made, &name));
     }
     if flags.wait {
         let wait = Wait {
             goal: Goal::Active,
-            limit: Duration::from_secs(flags.timeout),
+            limit,
             quiet: session.json(),
             after: 0,
         };
@@ -175,6 +199,7 @@ async fn launch_several(
         allocation["name"] = json!(format!("{name}-{number}"));
         if let Value::Object(fields) = &mut allocation {
             fields.remove("validate_only");
+            fields.remove("wait");
         }
         allocation
     });
@@ -182,6 +207,9 @@ async fn launch_several(
         "allocations": each.collect::<Vec<_>>(),
         "validate_only": batch.validate_only,
     });
+    if let Some(wait) = one.get("wait") {
+        body["wait"] = wait.clone();
+    }
     if let Some(project) = batch.project {
         body["project_id"] = Value::String(project);
     }
@@ -202,10 +230,11 @@ async fn launch_several(
         .cloned()
         .unwrap_or_default();
     for allocation in &mut made {
-        let Allocation { id, config, .. } = parse(allocation)?;
-        remember(&id, keys);
+        let launched_one: Allocation = parse(allocation)?;
+        let id = &launched_one.id;
+        remember(id, keys);
         if !session.json() {
-            eprintln!("Launched {} ({id})", config.name);
+            eprintln!("{}", launched(&launched_one, &launched_one.config.name));
         }
         if let Some(limit) = batch.wait {
             let wait = Wait {
@@ -214,7 +243,7 @@ async fn launch_several(
                 quiet: session.json(),
                 after: 0,
             };
-            *allocation = progress::wait(&session.api, &id, wait).await?;
+            *allocation = progress::wait(&session.api, id, wait).await?;
         }
     }
     if session.json() {
@@ -223,6 +252,19 @@ async fn launch_several(
         println!("See them: gpuaas list");
     }
     Ok(())
+}
+
+/// What became of a launch.
+fn launched(allocation: &Allocation, name: &str) -> String {
+    let id = &allocation.id;
+    match &allocation.status.queue {
+        Some(queue) => format!(
+            "{name} ({id}) waits, {}: {} It costs nothing yet; give up: gpuaas release {id}",
+            queue.place(),
+            queue.message
+        ),
+        None => format!("Launched {name} ({id})"),
+    }
 }
 
 fn remember(id: &str, keys: &[PublicKey]) {
@@ -366,6 +408,16 @@ mod tests {
             );
             assert!(!name.starts_with('-') && !name.ends_with('-'), "{name}");
         }
+    }
+
+    #[test]
+    fn a_deadline_is_a_length_or_a_time() {
+        let now = Timestamp::now();
+        let in_two_hours = parse_deadline("2h").expect("a length");
+        assert_eq!(in_two_hours.duration_since(now).as_mins(), 120);
+        let at = parse_deadline("2026-01-31T12:00:00Z").expect("a time");
+        assert_eq!(at.to_string(), "2026-01-31T12:00:00Z");
+        assert!(parse_deadline("tomorrow").is_err());
     }
 
     #[test]

@@ -41,6 +41,10 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
                 format!("{}:{}", s.ssh_host, s.ssh_host_port)
             }
         });
+        let state = match &a.status.queue {
+            Some(queue) => format!("{}, {}", a.status.state, queue.place()),
+            None => a.status.state,
+        };
         [
             a.id,
             a.config.name,
@@ -48,7 +52,7 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
             a.config.gpu_count.to_string(),
             a.config.image,
             a.config.region_code,
-            a.status.state,
+            state,
             address.unwrap_or_default(),
             time(a.metadata.create_time),
         ]

@@ -82,6 +82,17 @@ pub fn print_allocation(allocation: &Allocation) {
         String::new()
     };
     line("State", &format!("{}{power}", status.state));
+    if let Some(queue) = &status.queue {
+        line("Waits", &format!("{}. {}", queue.place(), queue.message));
+        line(
+            "",
+            &format!(
+                "since {}, until {}",
+                time(queue.since),
+                time(queue.deadline)
+            ),
+        );
+    }
     line("Billing", &status.billing);
     line("Boot", &status.boot_id);
     if let Some(progress) = &status.progress {

@@ -41,12 +41,10 @@ impl AdminApi {
         let row = allocations::get(&mut conn, Scope::Platform, allocation_id).await?;
         let held = claims::of_allocation(&mut conn, allocation_id).await?;
         let tasks = node_tasks::of_allocation(&mut conn, allocation_id, MAX_TASKS).await?;
-        let progress = read::progress(&mut conn, &[allocation_id])
-            .await?
-            .remove(&allocation_id);
+        let now = read::now_of(&mut conn, &row).await?;
         Ok(pb::AllocationDetail {
             node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
-            allocation: Some(convert::allocation(row, progress)),
+            allocation: Some(convert::allocation(row, now)),
             claims: held.into_iter().map(convert::claim).collect(),
             tasks: tasks.into_iter().map(convert::node_task).collect(),
         })

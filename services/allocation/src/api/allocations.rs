@@ -61,9 +61,8 @@ impl AllocationApi {
     async fn get(&self, caller: &Caller, allocation_id: Uuid) -> Result<pb::Allocation, Error> {
         let mut conn = self.deps.pool.acquire().await?;
         let (row, _) = owned(&mut conn, caller, allocation_id).await?;
-        let mut progress = read::progress(&mut conn, &[row.id]).await?;
-        let progress = progress.remove(&row.id);
-        Ok(convert::allocation(row, progress))
+        let now = read::now_of(&mut conn, &row).await?;
+        Ok(convert::allocation(row, now))
     }
 
     async fn release(
@@ -254,13 +253,12 @@ impl AllocationService for AllocationApi {
                     &query,
                 )
             });
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-        let mut progress = read::progress(&mut conn, &ids).await.map_err(Error::from)?;
+        let mut now = read::now(&mut conn, &rows).await?;
         let allocations = rows
             .into_iter()
             .map(|row| {
-                let progress = progress.remove(&row.id);
-                convert::allocation(row, progress)
+                let now = now.remove(&row.id).unwrap_or_default();
+                convert::allocation(row, now)
             })
             .collect();
         Ok(Response::new(pb::ListAllocationsResponse {

@@ -2,6 +2,7 @@
 
 use gpuaas_kit::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
+use gpuaas_placement::waiting::{Standing, sentence};
 use gpuaas_placement::{model, node_tasks, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -10,15 +11,15 @@ use jiff_sqlx::Timestamp;
 use prost::Message as _;
 
 use crate::domain::names::vm_name;
-use crate::domain::operation;
+use crate::store::read::Now;
 
 /// A ledger time as proto.
 pub fn time(at: Timestamp) -> prost_types::Timestamp {
     proto_time(at.to_jiff())
 }
 
-/// An allocation with what runs for it now.
-pub fn allocation(row: Row, progress: Option<operation::Progress>) -> pb::Allocation {
+/// An allocation with what is now with it.
+pub fn allocation(row: Row, now: Now) -> pb::Allocation {
     let shape: common::CapacityShape = row.capacity_shape.into();
     let released = row.state == RowState::Released;
     let status = pb::AllocationStatus {
@@ -33,7 +34,7 @@ pub fn allocation(row: Row, progress: Option<operation::Progress>) -> pb::Alloca
                 advice: failure.advice,
                 step: failure.step,
             }),
-        progress: progress.map(|p| pb::Progress {
+        progress: now.progress.map(|p| pb::Progress {
             step: p.step,
             percent: p.percent,
             message: p.message,
@@ -60,6 +61,7 @@ pub fn allocation(row: Row, progress: Option<operation::Progress>) -> pb::Alloca
             .map(|id| id.to_string())
             .unwrap_or_default(),
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
+        queue: now.standing.map(queue),
     };
     pb::Allocation {
         id: row.id.to_string(),
@@ -81,6 +83,16 @@ pub fn allocation(row: Row, progress: Option<operation::Progress>) -> pb::Alloca
             labels: row.labels.0.into_iter().collect(),
         }),
         placement: None,
+    }
+}
+
+fn queue(standing: Standing) -> pb::QueueStatus {
+    pb::QueueStatus {
+        position: standing.position,
+        message: sentence(&standing.reason).to_owned(),
+        reason: standing.reason,
+        since: Some(proto_time(standing.since)),
+        deadline: Some(proto_time(standing.deadline)),
     }
 }
 

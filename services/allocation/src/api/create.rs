@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
-use crate::domain::request::{CreateRequest, Refusal};
+use crate::domain::request::{CreateRequest, Refusal, wait_until};
 use crate::workflow::Deps;
 
 /// Most allocations of a batch.
@@ -102,6 +102,10 @@ pub async fn create_all(
     for one in &parsed {
         hasher.update(one.hash(&project.to_string()));
     }
+    let wait_until = wait_until(request.wait.as_ref())?;
+    if let Some(until) = &wait_until {
+        hasher.update(format!("wait {}.{}", until.seconds, until.nanos));
+    }
     let hash: [u8; 32] = hasher.finalize().into();
     if !request.validate_only
         && let Some(made) = replayed(deps, caller, reserve::BATCH_METHOD, key, &hash).await?
@@ -125,6 +129,7 @@ pub async fn create_all(
             request_hash: hash.to_vec(),
             reservations,
             validate_only: request.validate_only,
+            wait_until,
         })
         .await?
         .into_inner();
@@ -146,6 +151,9 @@ fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Err
     }
     if request.validate_only {
         return Err(Error::invalid("validate_only", left_out));
+    }
+    if request.wait.is_some() {
+        return Err(Error::invalid("wait", left_out));
     }
     Ok(CreateRequest::parse(request)?)
 }
@@ -219,6 +227,7 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
         labels: parsed.labels.as_map().clone().into_iter().collect(),
         traceparent: trace::current_traceparent(),
         placement: parsed.placement.clone(),
+        wait_until: parsed.wait_until,
         ..scheduler::ReserveRequest::default()
     };
     Ok(Checked { reservation, shape })

@@ -3,7 +3,7 @@
 //! Parsing and checking are apart on purpose: a replay of an idempotency key needs only the parsed request, and
 //! must be answered although the SKU or image has changed since (P4).
 
-use gpuaas_proto::gpuaas::allocation::v1::CreateAllocationRequest;
+use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{Image, ImageStatus};
@@ -35,6 +35,8 @@ pub struct CreateRequest {
     pub shape: Option<RequestedShape>,
     /// Where it may be placed; the ids in it are checked by the ledger.
     pub placement: Option<PlacementConstraints>,
+    /// Until when it may wait for capacity; the ledger's clock judges it.
+    pub wait_until: Option<prost_types::Timestamp>,
 }
 
 /// A shape with the field it came by.
@@ -59,7 +61,7 @@ pub struct Refusal {
 }
 
 impl CreateRequest {
-    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape; the first broken rule counts.
+    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape, wait; the first broken rule counts.
     ///
     /// # Errors
     /// The field and its rule.
@@ -74,6 +76,7 @@ impl CreateRequest {
         let ssh_keys = SshKeys::parse(&request.ssh_public_keys)?;
         let labels = Labels::parse(&request.labels)?;
         let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;
+        let wait_until = wait_until(request.wait.as_ref())?;
         Ok(Self {
             name,
             region,
@@ -88,6 +91,7 @@ impl CreateRequest {
                 .placement
                 .clone()
                 .filter(|placement| *placement != PlacementConstraints::default()),
+            wait_until,
         })
     }
 
@@ -121,6 +125,10 @@ impl CreateRequest {
             part(&placement.spread_from.len().to_string());
             placement.spread_from.iter().for_each(|id| part(id));
             part(&placement.spread_from_label);
+        }
+        if let Some(until) = &self.wait_until {
+            part("wait");
+            part(&format!("{}.{}", until.seconds, until.nanos));
         }
         hasher.finalize().into()
     }
@@ -185,6 +193,15 @@ impl CreateRequest {
             });
         }
         Ok(())
+    }
+}
+
+/// Until when a request may wait; none: not at all.
+pub fn wait_until(wait: Option<&Wait>) -> Result<Option<prost_types::Timestamp>, FieldError> {
+    let Some(wait) = wait else { return Ok(None) };
+    match wait.deadline {
+        Some(deadline) => Ok(Some(deadline)),
+        None => Err(FieldError::required("wait.deadline")),
     }
 }
 

@@ -1,7 +1,10 @@
-//! Read models: running progress, the latest repair of a slot.
+//! Read models: running progress, places in line, the latest repair of a slot.
 
 use std::collections::HashMap;
 
+use gpuaas_kit::Error;
+use gpuaas_placement::model::Allocation;
+use gpuaas_placement::waiting::{self, Standing};
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -10,11 +13,44 @@ use uuid::Uuid;
 
 use crate::domain::operation::Progress;
 
-/// What runs now for these allocations.
+/// What an allocation's own row does not say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Now {
+    /// What runs for it.
+    pub progress: Option<Progress>,
+    /// Where it stands in line, while it waits for capacity.
+    pub standing: Option<Standing>,
+}
+
+/// What is now with these allocations.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn progress(
+pub async fn now(
+    conn: &mut PgConnection,
+    rows: &[Allocation],
+) -> Result<HashMap<Uuid, Now>, Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut progress = progress(conn, &ids).await?;
+    let mut standing = waiting::standing(conn, rows).await?;
+    let of = |id: &Uuid| Now {
+        progress: progress.remove(id),
+        standing: standing.remove(id),
+    };
+    let all: Vec<Now> = ids.iter().map(of).collect();
+    Ok(ids.into_iter().zip(all).collect())
+}
+
+/// What is now with one allocation.
+///
+/// # Errors
+/// Those of the database.
+pub async fn now_of(conn: &mut PgConnection, row: &Allocation) -> Result<Now, Error> {
+    let mut all = now(conn, std::slice::from_ref(row)).await?;
+    Ok(all.remove(&row.id).unwrap_or_default())
+}
+
+async fn progress(
     conn: &mut PgConnection,
     allocation_ids: &[Uuid],
 ) -> sqlx::Result<HashMap<Uuid, Progress>> {

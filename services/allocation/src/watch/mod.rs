@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::convert;
-use crate::domain::operation::Progress;
+use crate::store::read::Now;
 use crate::workflow::Deps;
 
 /// What a bell is of.
@@ -100,7 +100,7 @@ fn has_ended(state: AllocationState) -> bool {
 }
 
 /// The allocation as a change.
-fn change(row: Allocation, progress: Option<Progress>, is_new: bool) -> pb::AllocationChange {
+fn change(row: Allocation, now: Now, is_new: bool) -> pb::AllocationChange {
     let kind = if has_ended(row.state) {
         ChangeKind::Ended
     } else if is_new {
@@ -110,7 +110,7 @@ fn change(row: Allocation, progress: Option<Progress>, is_new: bool) -> pb::Allo
     };
     pb::AllocationChange {
         kind: kind.into(),
-        allocation: Some(convert::allocation(row, progress)),
+        allocation: Some(convert::allocation(row, now)),
     }
 }
 

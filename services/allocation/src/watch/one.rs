@@ -2,7 +2,7 @@
 use gpuaas_kit::identity::{Caller, ProjectScope};
 use gpuaas_kit::watch::{Bell, Sink, Stop, Stream, token};
 use gpuaas_kit::{Error, id};
-use gpuaas_placement::model::Allocation;
+use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::{Scope, allocations, timeline};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event;
@@ -13,8 +13,7 @@ use uuid::Uuid;
 use super::{Key, Watching, Woken, change, endure, expired, has_ended, wait};
 use crate::api::allocations::owned;
 use crate::api::convert;
-use crate::domain::operation::Progress;
-use crate::store::read;
+use crate::store::read::{self, Now};
 
 /// Entries read in one go.
 const BATCH: i64 = 100;
@@ -35,13 +34,13 @@ struct Follower {
     id: Uuid,
     place: Place,
     /// As last sent.
-    progress: Option<Progress>,
+    now: Now,
 }
 
 /// The allocation at one moment.
 struct Look {
     row: Allocation,
-    progress: Option<Progress>,
+    now: Now,
     /// Nothing more can happen: what the timeline holds now is all.
     is_over: bool,
 }
@@ -82,7 +81,7 @@ impl Watching {
                 scope: Scope::Project(project.id()),
                 id,
                 place: resumed.unwrap_or_default(),
-                progress: None,
+                now: Now::default(),
             };
             follower.run()
         }))
@@ -111,19 +110,23 @@ impl Follower {
             if look.is_over {
                 return self.send(Event::End(WatchEnd {})).await;
             }
-            self.listen(has_ended(look.row.state)).await?;
+            self.listen(look.row.state).await?;
         }
     }
 
     /// Returns when there may be something new; says meanwhile that the stream is alive.
-    async fn listen(&mut self, is_ending: bool) -> Result<(), Stop> {
-        if is_ending {
+    async fn listen(&mut self, state: AllocationState) -> Result<(), Stop> {
+        if has_ended(state) {
             // the end of the work behind an ended allocation rings no bell
             wait(&mut self.bell, self.watching.poll()).await;
             return Ok(());
         }
         while let Woken::Silence = wait(&mut self.bell, self.watching.heartbeat()).await {
             self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
+            if state == AllocationState::Requested {
+                // others who leave the line ring no bell of this one
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -135,7 +138,7 @@ impl Follower {
             self.state(&look, true).await?;
         }
         self.entries().await?;
-        if look.row.revision > self.place.r || look.progress != self.progress {
+        if look.row.revision > self.place.r || look.now != self.now {
             self.state(&look, false).await?;
         }
         Ok(look)
@@ -146,20 +149,14 @@ impl Follower {
         let mut conn = self.watching.deps.pool.acquire().await?;
         let row = allocations::get(&mut conn, self.scope, self.id).await?;
         let is_over = has_ended(row.state) && !read::at_work(&mut conn, self.id).await?;
-        let progress = read::progress(&mut conn, &[self.id])
-            .await?
-            .remove(&self.id);
-        Ok(Look {
-            row,
-            progress,
-            is_over,
-        })
+        let now = read::now_of(&mut conn, &row).await?;
+        Ok(Look { row, now, is_over })
     }
 
     async fn state(&mut self, look: &Look, is_new: bool) -> Result<(), Stop> {
         self.place.r = look.row.revision;
-        self.progress.clone_from(&look.progress);
-        let change = change(look.row.clone(), look.progress.clone(), is_new);
+        self.now.clone_from(&look.now);
+        let change = change(look.row.clone(), look.now.clone(), is_new);
         self.send(Event::Change(change)).await
     }
 

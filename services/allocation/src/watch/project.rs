@@ -107,17 +107,16 @@ impl Follower {
                 allocations::list(&mut conn, self.project, self.include_ended, before, BATCH)
                     .await
                     .map_err(Error::from)?;
-            let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-            let mut progress = read::progress(&mut conn, &ids).await?;
+            let mut now = read::now(&mut conn, &rows).await?;
             drop(conn);
             let Some(last) = rows.last() else {
                 return Ok(());
             };
             before = Some((last.created_at, last.id));
             for row in rows {
-                let progress = progress.remove(&row.id);
+                let now = now.remove(&row.id).unwrap_or_default();
                 let message = pb::WatchAllocationsResponse {
-                    event: Some(Event::Change(change(row, progress, true))),
+                    event: Some(Event::Change(change(row, now, true))),
                     resume_token: String::new(),
                 };
                 self.sink.send(message).await?;
@@ -153,8 +152,8 @@ impl Follower {
         is_new: bool,
     ) -> Result<pb::AllocationChange, Error> {
         let row = allocations::get(conn, Scope::Project(self.project), id).await?;
-        let progress = read::progress(conn, &[id]).await?.remove(&id);
-        Ok(change(row, progress, is_new))
+        let now = read::now_of(conn, &row).await?;
+        Ok(change(row, now, is_new))
     }
 
     async fn send(&self, event: Event) -> Result<(), Stop> {

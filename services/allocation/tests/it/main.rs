@@ -6,6 +6,7 @@ mod api_admin;
 mod api_batch;
 mod api_create;
 mod api_read;
+mod api_wait;
 mod catalog;
 mod crashes;
 mod expect;

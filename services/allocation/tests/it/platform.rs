@@ -44,7 +44,10 @@ impl Platform {
         let context = world.context("scheduler", "scheduler", scheduler);
         tokio::spawn(gpuaas_scheduler::run(
             context,
-            gpuaas_scheduler::Config::default(),
+            gpuaas_scheduler::Config {
+                waiting_poll_seconds: 0.1,
+                ..gpuaas_scheduler::Config::default()
+            },
             down.clone(),
         ));
         let context = world.context("allocation", "allocation", allocation);

@@ -145,6 +145,8 @@ impl Board {
     fn blocker(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
         if !rules.allow(self.id) {
             Some(ErrorReason::Affinity)
+        } else if rules.kept.contains(&self.id) {
+            Some(ErrorReason::WaitingAhead)
         } else if !self.enabled {
             Some(ErrorReason::NodeDraining)
         } else if !self.schedulable {

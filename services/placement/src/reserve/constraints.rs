@@ -11,7 +11,8 @@ use crate::decision::{Filling, Rules};
 use crate::{Error, Result};
 
 /// Where an allocation may be placed; all of it must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Constraints {
     /// The node of this allocation.
     pub same_node_as: Option<Uuid>,
@@ -23,7 +24,7 @@ pub struct Constraints {
 
 /// The rules that the constraints come to on the ledger as it is now. Asked again under a node's lock, the answer
 /// holds for that node: whoever placed something there before has committed.
-pub(super) async fn rules(
+pub(crate) async fn rules(
     conn: &mut PgConnection,
     filling: Filling,
     request: &Request,

@@ -11,6 +11,7 @@ use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Choice, Fleet, Ranking, Rules, Verdict};
 use crate::model::Shape;
+use crate::waiting::Ahead;
 use crate::{Reason, Result};
 
 /// What placement makes of one node.
@@ -40,20 +41,23 @@ pub async fn explain(
     if sku.capacity_shape == Shape::Baremetal {
         return whole::explain(conn, &rules, request, &sku).await;
     }
-    let (fleet, ranking) = rank(conn, capacity, &rules, request, &sku).await?;
+    let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
     Ok(explanation(&fleet, &ranking))
 }
 
 async fn rank(
     conn: &mut PgConnection,
     capacity: &Capacity,
+    policy: Policy,
     rules: &Rules,
     request: &Request,
     sku: &Sku,
 ) -> Result<(Arc<Fleet>, Ranking)> {
+    let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     let mut nodes = capacity.now(conn).await?;
     let fleet = nodes.remove(&request.region_code).unwrap_or_default();
-    let ranking = fleet.rank(rules, &decision_request(sku, request.gpu_count));
+    let rules = ahead.keep_in(rules, &fleet);
+    let ranking = fleet.rank(&rules, &decision_request(sku, request.gpu_count));
     Ok((fleet, ranking))
 }
 
@@ -82,7 +86,7 @@ pub async fn explain_nodes(
         let found = whole::explain(conn, &rules, request, &sku).await?;
         return Ok((found, Vec::new()));
     }
-    let (fleet, ranking) = rank(conn, capacity, &rules, request, &sku).await?;
+    let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
     let verdicts = fleet.verdicts(&ranking, limit);
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
     let names: Vec<(Uuid, String)> =

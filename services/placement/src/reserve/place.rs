@@ -9,6 +9,7 @@ use super::{Policy, Request, constraints};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
 use crate::decision::{self, CandidateNode, Choice, decide_by};
+use crate::waiting::Ahead;
 use crate::{Error, Result, candidates};
 
 /// Takes the best node that can be had, and returns it locked.
@@ -29,6 +30,7 @@ pub(super) async fn take(
     let place = i32::from_be_bytes([a, b, c, d]);
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
+        let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
         let region = &request.region_code;
         let few = match rules.only {
             Some(node_id) => candidates::load(conn, region, Some(node_id)).await?,
@@ -36,15 +38,20 @@ pub(super) async fn take(
                 candidates::likely(conn, region, asked.slot_class, asked.gpu_count, place).await?
             }
         };
-        let mut decision = decide_by(&rules, &asked, &few);
+        let mut decision = decide_by(&ahead.keep(&rules, &few), &asked, &few);
         if decision.choices.is_empty() {
             // none of the likely ones fits: the others, which also say why not
             let nodes = candidates::load(conn, region, None).await?;
-            decision = decide_by(&rules, &asked, &nodes);
+            decision = decide_by(&ahead.keep(&rules, &nodes), &asked, &nodes);
         }
         if decision.choices.is_empty() {
             return Err(refusal(decision.reasons));
         }
+        let sought = Sought {
+            request,
+            asked: &asked,
+            ahead,
+        };
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
         let mut left: Vec<Uuid> = decision
             .choices
@@ -53,7 +60,7 @@ pub(super) async fn take(
             .collect();
         let mut busy = Vec::new();
         loop {
-            match try_nodes(conn, policy, &asked, request, &left, None).await? {
+            match try_nodes(conn, policy, &sought, &left, None).await? {
                 Attempt::Taken(choice, node) => return Ok((choice, node)),
                 Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
                 Attempt::SlotsBusy(node_id) => {
@@ -69,7 +76,7 @@ pub(super) async fn take(
                 break;
             };
             if let Attempt::Taken(choice, node) =
-                try_nodes(conn, policy, &asked, request, &[node_id], Some(wait)).await?
+                try_nodes(conn, policy, &sought, &[node_id], Some(wait)).await?
             {
                 return Ok((choice, node));
             }
@@ -89,6 +96,14 @@ pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {
     (!left.is_zero()).then(|| policy.node_wait.min(left))
 }
 
+/// What is to be placed.
+struct Sought<'a> {
+    request: &'a Request,
+    asked: &'a decision::Request,
+    /// As it was before any node was locked.
+    ahead: Ahead,
+}
+
 /// How trying nodes went.
 enum Attempt {
     Taken(Choice, CandidateNode),
@@ -105,11 +120,11 @@ enum Attempt {
 async fn try_nodes(
     conn: &mut PgConnection,
     policy: Policy,
-    asked: &decision::Request,
-    request: &Request,
+    sought: &Sought<'_>,
     ids: &[Uuid],
     wait: Option<Duration>,
 ) -> Result<Attempt> {
+    let Sought { request, asked, .. } = sought;
     let mut savepoint = conn.begin().await?;
     let Some(node_id) = lock_first(&mut savepoint, ids, wait).await? else {
         savepoint.rollback().await?;
@@ -118,6 +133,12 @@ async fn try_nodes(
     // Statements after the lock: what they see cannot change before the commit.
     let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
     let found = candidates::load(&mut savepoint, &request.region_code, Some(node_id)).await?;
+    let class = asked.slot_class;
+    let ahead = sought
+        .ahead
+        .again(&mut savepoint, policy, request, class)
+        .await?;
+    let rules = ahead.keep(&rules, &found);
     let choice = decide_by(&rules, asked, &found).choices.into_iter().next();
     let (Some(choice), Some(node)) = (choice, found.into_iter().next()) else {
         savepoint.rollback().await?;

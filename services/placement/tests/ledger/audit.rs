@@ -11,7 +11,7 @@ async fn report(world: &World) -> Report {
     audit::ledger(&mut conn).await.expect("audit")
 }
 
-/// A ledger with a slot in every status that lasts, and an allocation in every state but `requested`.
+/// A ledger with a slot in every status that lasts, and an allocation in every state.
 async fn lived_in() -> World {
     let (world, node) = World::with_lab_slots(9).await;
     world.reserved(1).await;
@@ -44,6 +44,12 @@ async fn lived_in() -> World {
             world.finish(fence).await;
         }
     }
+    // no node has a slot of this class
+    let waits = gpuaas_placement::reserve::Request {
+        sku: crate::world::H200.into(),
+        ..world.request(1)
+    };
+    crate::waiting::wait(&world, &waits).await.expect("waits");
     let failed = world.reserved(1).await;
     let fence = world.take(failed).await;
     let failure = gpuaas_placement::model::Failure {
@@ -85,7 +91,7 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 }
 
 /// One way to break each invariant, past constraints and triggers.
-const BREAKS: [(&str, &str); 22] = [
+const BREAKS: [(&str, &str); 24] = [
     ("room_matches_slots", "UPDATE node_room SET free = free + 1"),
     (
         "claim_matches_slot",
@@ -144,6 +150,11 @@ const BREAKS: [(&str, &str); 22] = [
     (
         "moving_allocation_is_worked_on",
         "UPDATE workflows SET state = 'done', ended_at = now() WHERE kind = 'provision'",
+    ),
+    ("waiting_allocation_is_in_line", "DELETE FROM turns"),
+    (
+        "ticket_is_served_whole",
+        "INSERT INTO waits SELECT a.id, w.ticket, 'lab', '{}', 'QUOTA' FROM waits w, allocations a WHERE a.state = 'active'",
     ),
     (
         "slot_in_cleanup_is_worked_on",

@@ -16,5 +16,8 @@ mod repair;
 mod roles;
 mod rules;
 mod transitions;
+mod waiting;
+mod waiting_crash;
+mod waiting_order;
 mod wire;
 mod world;

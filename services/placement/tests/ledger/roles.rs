@@ -110,6 +110,10 @@ async fn within_the_ledger_each_role_does_its_own_part() {
             "UPDATE allocations SET state = 'active'",
         ),
         (
+            "gpuaas_allocation",
+            "SELECT leave_line(gen_random_uuid(), 'failed', NULL, NULL, 0)",
+        ),
+        (
             "gpuaas_scheduler",
             "INSERT INTO allocation_periods SELECT * FROM allocation_periods",
         ),

@@ -42,7 +42,7 @@ const ALLOCATION: [&str; 7] = [
     "failed",
 ];
 const ALLOCATION_LEGAL: [(&str, &[&str]); 7] = [
-    ("requested", &["reserved", "failed"]),
+    ("requested", &["reserved", "released", "failed"]),
     ("reserved", &["provisioning", "releasing", "failed"]),
     ("provisioning", &["active", "releasing", "failed"]),
     ("active", &["releasing"]),

@@ -2,7 +2,7 @@
 use gpuaas_kit::idempotency::{self, Lookup, Scope};
 use gpuaas_kit::identity::Caller;
 use gpuaas_kit::{Error, Result, audit, id};
-use gpuaas_placement::{catalog, quota};
+use gpuaas_placement::{catalog, outbox, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
@@ -103,6 +103,8 @@ impl Api {
                 idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
                 tx.commit().await?;
                 tracing::info!(%project_id, sku = request.sku, max_gpus, "put quota");
+                // who waits may be served now
+                self.wake.notify(outbox::TOPIC).await;
                 quota
             }
         };

@@ -31,6 +31,8 @@ impl Api {
         parse::label("code", &request.code)?;
         let mut conn = self.pool.acquire().await?;
         catalog::put_region(&mut conn, &request.code, request.enabled).await?;
+        // who waits may be served now
+        self.wake.notify(outbox::TOPIC).await;
         tracing::info!(
             region_code = request.code,
             enabled = request.enabled,

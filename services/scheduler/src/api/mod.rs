@@ -6,6 +6,7 @@ mod nodes;
 mod parse;
 mod placement;
 mod public;
+mod queue;
 mod wire;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Requests into values of the ledger; each error names the field and the rule.
 use std::collections::HashSet;
 
+use gpuaas_kit::time::from_proto_time;
 use gpuaas_kit::{Error, Result, id};
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Price, Profile, Shape, SlotClass};
@@ -53,6 +54,14 @@ pub(super) fn reserve(request: internal::ReserveRequest) -> Result<Request> {
         )?;
     }
     one(request)
+}
+
+/// Until when a request may wait; none: not at all.
+pub(super) fn wait_until(at: Option<&prost_types::Timestamp>) -> Result<Option<jiff::Timestamp>> {
+    at.map(|at| {
+        from_proto_time(at).ok_or_else(|| Error::invalid("wait.deadline", "must be a time"))
+    })
+    .transpose()
 }
 
 /// Principal, key and hash of what is to be kept.
@@ -159,6 +168,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         request_id: request.request_id,
         traceparent: request.traceparent,
         constraints: constraints(&request.placement.unwrap_or_default())?,
+        ticket: None,
     })
 }
 

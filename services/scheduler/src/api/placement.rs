@@ -87,17 +87,31 @@ impl PlacementService for Api {
 impl Api {
     async fn reserve_slots(&self, request: ReserveRequest) -> Result<ReserveResponse> {
         let validate_only = request.validate_only;
+        let wait_until = parse::wait_until(request.wait_until.as_ref())?;
         let request = parse::reserve(request)?;
         if validate_only {
             let mut conn = self.pool.acquire().await?;
-            let found = reserve::validate(&mut conn, &self.capacity, self.policy, &request).await?;
+            let (ids, capacity, policy) = (self.ids, &self.capacity, self.policy);
+            let found = match wait_until {
+                Some(deadline) => {
+                    reserve::validate_or_wait(&mut conn, ids, capacity, policy, &request, deadline)
+                        .await?
+                }
+                None => reserve::validate(&mut conn, capacity, policy, &request).await?,
+            };
             let (region, sku) = (&request.region_code, &request.sku);
             return Ok(ReserveResponse {
                 explanation: Some(wire::explanation(region, sku, request.gpu_count, found)),
                 ..ReserveResponse::default()
             });
         }
-        let reserved = reserve::reserve(&self.pool, self.ids, self.policy, &request).await?;
+        let reserved = match wait_until {
+            Some(deadline) => {
+                reserve::reserve_or_wait(&self.pool, self.ids, self.policy, &request, deadline)
+                    .await?
+            }
+            None => reserve::reserve(&self.pool, self.ids, self.policy, &request).await?,
+        };
         if !reserved.replayed {
             tracing::info!(
                 allocation_id = %reserved.allocation_id, project_id = %request.project_id, sku = request.sku,
@@ -120,12 +134,24 @@ impl Api {
             idempotency_key: &request.idempotency_key,
             request_hash: &request.request_hash,
         };
+        let wait_until = parse::wait_until(request.wait_until.as_ref())?;
+        let (pool, ids, policy) = (&self.pool, self.ids, self.policy);
         if request.validate_only {
-            reserve::validate_all(&self.pool, self.ids, self.policy, key, &parsed).await?;
+            match wait_until {
+                Some(deadline) => {
+                    reserve::validate_all_or_wait(pool, ids, policy, key, &parsed, deadline)
+                        .await?;
+                }
+                None => reserve::validate_all(pool, ids, policy, key, &parsed).await?,
+            }
             return Ok(ReserveBatchResponse::default());
         }
-        let (made, replayed) =
-            reserve::reserve_all(&self.pool, self.ids, self.policy, key, &parsed).await?;
+        let (made, replayed) = match wait_until {
+            Some(deadline) => {
+                reserve::reserve_all_or_wait(pool, ids, policy, key, &parsed, deadline).await?
+            }
+            None => reserve::reserve_all(pool, ids, policy, key, &parsed).await?,
+        };
         if !replayed {
             tracing::info!(
                 allocation_ids = ?made, project_id = %parsed[0].project_id, "reserve batch"

@@ -3,5 +3,6 @@ mod admin;
 mod ledger;
 mod nodes;
 mod placement;
+mod queue;
 mod race;
 mod world;

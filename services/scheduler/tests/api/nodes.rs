@@ -205,6 +205,7 @@ async fn a_batch_is_parsed_as_a_whole() {
         request_hash: vec![1; 32],
         reservations: names.iter().map(|name| reservation(name)).collect(),
         validate_only: false,
+        wait_until: None,
     };
     for (request, field) in [
         (batch(&[]), "reservations"),

@@ -3,6 +3,7 @@ mod audit;
 mod catalog;
 mod node;
 pub mod placement;
+mod queue;
 mod slots;
 
 use serde_json::Value;
@@ -39,6 +40,9 @@ pub enum Command {
     /// Allocations with their placement.
     #[command(subcommand)]
     Allocation(node::AllocationCommand),
+    /// Requests that wait for capacity.
+    #[command(subcommand)]
+    Queue(queue::Command),
     /// Proof that the platform's records are sound.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -59,6 +63,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Node(command) => node::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => node::allocation(session, command).await,
+        Command::Queue(command) => queue::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }

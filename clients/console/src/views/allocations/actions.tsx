@@ -28,6 +28,13 @@ export function Actions({ allocation }: { allocation: Allocation }) {
     const call = client.POST("/api/v1/allocations/{allocation_id}:release", { params: { path: { allocation_id: id } }, body: {} });
     changed(await unwrap(call));
   };
+  if (state === "requested") {
+    return (
+      <Confirm danger trigger={<Button kind="danger">Stop waiting</Button>} title={`Stop waiting for ${name}?`} action="Stop waiting" run={release}>
+        It leaves the line. Nothing was billed; a new launch joins at the end.
+      </Confirm>
+    );
+  }
   if (!["reserved", "provisioning", "active"].includes(state ?? "")) return null;
   const busy = turn.isPending;
   return (

@@ -43,6 +43,26 @@ function Running({ allocation }: { allocation: Allocation }) {
   );
 }
 
+/** Its place among those that wait for capacity. */
+function Waiting({ allocation }: { allocation: Allocation }) {
+  const queue = allocation.status?.queue;
+  if (!queue) return null;
+  return (
+    <div className="under-way" role="status">
+      <div className="under-way-line">
+        <strong>{queue.position === 1 ? "Next in line" : `Place ${queue.position} in line`}</strong>
+        <span className="muted">
+          waits since <Time value={queue.since} />
+        </span>
+      </div>
+      <p>{queue.message}</p>
+      <small className="muted">
+        It costs nothing yet, and gives up <Time value={queue.deadline} />.
+      </small>
+    </div>
+  );
+}
+
 function Failure({ allocation }: { allocation: Allocation }) {
   const failure = allocation.status?.failure;
   if (!failure) return null;
@@ -180,6 +200,7 @@ export default function AllocationView({ id }: { id: string }) {
       }
     >
       <WatchProblem watched={watched} />
+      <Waiting allocation={allocation} />
       <Running allocation={allocation} />
       <Failure allocation={allocation} />
       {allocation.status?.power === "stopped" && open && (

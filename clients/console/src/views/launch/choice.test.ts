@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
-import { SHAPES, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, worthJudging } from "./choice";
+import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },
@@ -37,6 +37,12 @@ describe("the launch form", () => {
     expect(worthJudging("gpu_slice", { fits: 0 })).toBe(false);
     expect(isRefused(new Problem({ status: 400, message: "no" }))).toBe(true);
     expect(isRefused(unreachable())).toBe(false);
+  });
+
+  it("a launch that may wait gives up in time, and never later than the server allows", () => {
+    const now = Date.parse("2026-01-31T12:00:00Z");
+    expect(waitFor(2, now)).toEqual({ deadline: "2026-01-31T13:59:00.000Z" });
+    expect(Math.max(...WAITS)).toBe(7 * 24);
   });
 
   it("h_27_a_region_is_chosen_even_if_there_is_but_one", () => {

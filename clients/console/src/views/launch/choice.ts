@@ -29,6 +29,14 @@ export function worthJudging(shape: Shape, fit: Availability | undefined): boole
   return shape === "baremetal" || (fit?.fits ?? 0) > 0;
 }
 
+/** How long a launch may wait in line, in hours. */
+export const WAITS = [1, 2, 8, 24, 72, 168];
+
+/** When a launch that may wait gives up. A little early, so that the longest wait is one that the server takes. */
+export function waitFor(hours: number, now: number): { deadline: string } {
+  return { deadline: new Date(now + hours * 3_600_000 - 60_000).toISOString() };
+}
+
 /** The server has said no to what is chosen, and would say it again. */
 export function isRefused(problem: unknown): boolean {
   return problem instanceof Problem && !problem.transient;

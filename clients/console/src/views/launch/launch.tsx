@@ -12,9 +12,9 @@ import { currentSession } from "../../session/session";
 import { Button, Card, LabMark, Skeleton } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, worthJudging } from "./choice";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
-import { Choice, Field, FitNote, FitWord, priceOf } from "./parts";
+import { Choice, Field, FitNote, FitWord, WaitChoice, priceOf } from "./parts";
 
 const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys"];
 const SETTLED_MS = 400;
@@ -54,6 +54,8 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
   const [name, setName] = useState(() => suggestName());
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys());
+  const [waits, setWaits] = useState(false);
+  const [waitHours, setWaitHours] = useState(2);
   const [touched, setTouched] = useState({ name: false, keys: false });
 
   const keys = keysOf(keyText);
@@ -73,8 +75,9 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
   };
 
   // the server's own judgement, before anything is launched
-  const text = JSON.stringify(body);
-  const judging = useIsSettled(text) && complete && worthJudging(shape, fit);
+  const text = JSON.stringify({ ...body, waits: waits && waitHours });
+  // a launch that may wait is refused for no lack of room: the launch itself says what else is wrong
+  const judging = useIsSettled(text) && complete && !waits && worthJudging(shape, fit);
   const judged = useQuery({
     queryKey: ["validate", text],
     enabled: judging,
@@ -82,12 +85,14 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
     queryFn: () => unwrap(client.POST("/api/v1/allocations", { body: { ...body, validate_only: true } })).then(() => true),
   });
   // one key for one attempt: the same request is repeated with it, another one gets another
-  const attempt = useRef({ body: "", key: "" });
+  const attempt = useRef({ text: "", key: "", wait: {} });
   const launch = useMutation({
     mutationFn: () => {
-      if (attempt.current.body !== text) attempt.current = { body: text, key: crypto.randomUUID() };
-      const header = { "X-Idempotency-Key": attempt.current.key };
-      return unwrap(client.POST("/api/v1/allocations", { params: { header }, body }));
+      if (attempt.current.text !== text) {
+        attempt.current = { text, key: crypto.randomUUID(), wait: waits ? { wait: waitFor(waitHours, Date.now()) } : {} };
+      }
+      const { key, wait } = attempt.current;
+      return unwrap(client.POST("/api/v1/allocations", { params: { header: { "X-Idempotency-Key": key } }, body: { ...body, ...wait } }));
     },
     onSuccess: (allocation) => {
       rememberKeys(keyText);
@@ -211,12 +216,13 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
                 <li>{regions.find(({ code }) => code === region)?.display_name ?? region}</li>
               </ul>
               <FitNote fit={fit} explanation={explanation} />
+              <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
             </>
           ) : (
             <p className="muted">Nothing can be launched as chosen: there is no product.</p>
           )}
           {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} />}
-          <Button type="submit" kind="primary" busy={launch.isPending} disabled={!sku || !image || !fits || isRefused(problem)}>
+          <Button type="submit" kind="primary" busy={launch.isPending} disabled={!sku || !image || !(fits || waits) || isRefused(problem)}>
             Launch
           </Button>
           <small className="muted">Billed by the time from the moment you can log in. Release it to stop.</small>

@@ -3,6 +3,7 @@ import { type ReactNode, useId } from "react";
 import type { Availability, PlacementExplanation, Sku, UnavailableReason } from "../../api/types";
 import { amountOf, exact, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/words";
+import { WAITS } from "./choice";
 
 export function Choice({ name, value, checked, disabled = false, onChoose, children }: { name: string; value: string; checked: boolean; disabled?: boolean; onChoose: () => void; children: ReactNode }) {
   return (
@@ -46,6 +47,30 @@ export function FitNote({ fit, explanation }: { fit: Availability | undefined; e
       </p>
       {explanation ? <Explanation explanation={explanation} /> : <Reasons reasons={reasons} />}
     </>
+  );
+}
+
+/** Whether a launch that does not fit now waits in line, and how long. */
+export function WaitChoice({ waits, setWaits, hours, setHours }: { waits: boolean; setWaits: (waits: boolean) => void; hours: number; setHours: (hours: number) => void }) {
+  return (
+    <div className="field">
+      <label>
+        <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.target.checked)} /> Wait in line when it does not fit now
+      </label>
+      {waits && (
+        <label>
+          At most{" "}
+          <select value={hours} onChange={(event) => setHours(Number(event.target.value))}>
+            {WAITS.map((hour) => (
+              <option key={hour} value={hour}>
+                {hour < 48 ? plural(hour, "hour") : plural(hour / 24, "day")}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {waits && <p className="field-hint">It costs nothing until you can log in.</p>}
+    </div>
   );
 }
 

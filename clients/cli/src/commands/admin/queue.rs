@@ -1,0 +1,112 @@
+//! Requests that wait for capacity: who, in which order, and in which class.
+use clap::ValueEnum;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Session, done};
+use crate::api::parse;
+use crate::commands::launch::only_region;
+use crate::failure::Failure;
+use crate::model::WaitingRequest;
+use crate::output::{print_json, print_table, time};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List them in the order in which they are served.
+    List {
+        /// The region [default: the only enabled one].
+        #[arg(long)]
+        region: Option<String>,
+    },
+    /// Set the class of a project's requests, those that wait already included.
+    Prioritise {
+        /// Id of the project.
+        project: String,
+        /// A higher class is served first; every hour of waiting raises a request by one.
+        #[arg(value_enum)]
+        priority: Priority,
+    },
+}
+
+/// Class of waiting requests.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Priority {
+    Low,
+    Normal,
+    High,
+}
+
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { region } => {
+            let region = match region {
+                Some(region) => region,
+                None => only_region(session).await?,
+            };
+            list(session, region).await
+        }
+        Command::Prioritise { project, priority } => {
+            let word = priority.to_possible_value();
+            let word = word.as_ref().map_or("", |value| value.get_name());
+            let answer = session
+                .api
+                .change(
+                    Method::PUT,
+                    &["admin", "projects", &project, "priority"],
+                    &json!({ "priority": word }),
+                    &session.key,
+                )
+                .await?;
+            let told = format!("Requests of project {project} wait with priority {word}.");
+            done(session, &answer, &told);
+            Ok(())
+        }
+    }
+}
+
+async fn list(session: &Session, region: String) -> Result<(), Failure> {
+    let answer = session
+        .api
+        .get(&["admin", "queue"], &[("region_code", region.clone())])
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let requests = answer.get("requests").cloned().unwrap_or(Value::Null);
+    let requests: Vec<WaitingRequest> = parse::<Option<_>>(&requests)?.unwrap_or_default();
+    if requests.is_empty() {
+        println!("Nobody waits in {region}.");
+        return Ok(());
+    }
+    let rows = requests.into_iter().map(|one| {
+        [
+            one.slot_class,
+            one.position.to_string(),
+            one.priority,
+            one.project_id,
+            one.gpus.to_string(),
+            one.allocation_ids.join(" "),
+            time(one.since),
+            time(one.deadline),
+            one.reason,
+            one.kept_node_ids.join(" "),
+        ]
+    });
+    print_table(
+        [
+            "CLASS",
+            "PLACE",
+            "PRIORITY",
+            "PROJECT",
+            "GPUS",
+            "ALLOCATIONS",
+            "SINCE",
+            "UNTIL",
+            "REASON",
+            "NODES KEPT",
+        ],
+        rows.collect(),
+    );
+    Ok(())
+}

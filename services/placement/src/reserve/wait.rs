@@ -1,0 +1,482 @@
+//! Requests that may wait for capacity: what does not fit joins its line instead of being refused.
+//!
+//! A request is first reserved as any other. Refused for capacity or for the quota in use, it is stored as allocations
+//! in state `requested` under the same key, so that a replay finds them. The quota must allow it at all when it joins,
+//! and counts when it is served. The price is that of the moment it was asked for.
+mod serve;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use gpuaas_kit::error::reason_name;
+use gpuaas_kit::id::{IdGen, random_hex};
+use gpuaas_kit::{audit, idempotency};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use idempotency::Lookup;
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx as _;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::admit::check;
+use super::{
+    BATCH_METHOD, Call, Explanation, Key, METHOD, Policy, Request, Reserved, entry, explain,
+    ids_of, lock_key, run, validate, validate_all,
+};
+use crate::capacity::Capacity;
+use crate::catalog::Sku;
+use crate::model::{AllocationState, Scope, Shape, SlotClass};
+use crate::{Error, Result, allocations, outbox, quota, timeline, waiting};
+
+pub use serve::{Pass, serve_waiting};
+
+/// Longest time a request may wait.
+pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;
+/// Most allocations of a project that may wait at once.
+pub const MAX_WAITING: i64 = 100;
+/// Step of the timeline while an allocation waits.
+const STEP: &str = "wait";
+
+/// Reserves capacity, or waits for it until a deadline. Notify [`crate::workflows::TOPIC`] and [`outbox::TOPIC`]
+/// afterwards.
+///
+/// # Errors
+/// As [`super::reserve`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
+pub async fn reserve_or_wait(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    request: &Request,
+    deadline: Timestamp,
+) -> Result<Reserved> {
+    let key = Key {
+        principal: &request.principal,
+        idempotency_key: &request.idempotency_key,
+        request_hash: &request.request_hash,
+    };
+    let call = Call {
+        method: METHOD,
+        key,
+        requests: std::slice::from_ref(request),
+    };
+    let (made, replayed) = or_wait(pool, ids, policy, &call, deadline).await?;
+    let allocation_id = made
+        .first()
+        .copied()
+        .ok_or_else(|| Error::Kit(gpuaas_kit::Error::internal("a key that led to nothing")))?;
+    Ok(Reserved {
+        allocation_id,
+        replayed,
+    })
+}
+
+/// Reserves several allocations of one project, all or none, or waits until all of them fit. They must be of one
+/// region and one slot class.
+///
+/// # Errors
+/// As [`super::reserve_all`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
+pub async fn reserve_all_or_wait(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    key: Key<'_>,
+    requests: &[Request],
+    deadline: Timestamp,
+) -> Result<(Vec<Uuid>, bool)> {
+    let call = Call {
+        method: BATCH_METHOD,
+        key,
+        requests,
+    };
+    or_wait(pool, ids, policy, &call, deadline).await
+}
+
+/// Checks everything [`reserve_or_wait`] checks, writes nothing, and tells where it would fit now: nowhere, when it
+/// would wait.
+///
+/// # Errors
+/// As [`reserve_or_wait`].
+pub async fn validate_or_wait(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    capacity: &Capacity,
+    policy: Policy,
+    request: &Request,
+    deadline: Timestamp,
+) -> Result<Explanation> {
+    check_deadline(conn, deadline).await?;
+    match validate(conn, capacity, policy, request).await {
+        Err(refusal) if may_wait(&refusal) => {
+            let requests = std::slice::from_ref(request);
+            try_to_join(conn, ids, policy, METHOD, requests, deadline, refusal).await?;
+            explain(conn, capacity, policy, request).await
+        }
+        other => other,
+    }
+}
+
+/// Checks everything [`reserve_all_or_wait`] checks, and keeps nothing.
+///
+/// # Errors
+/// As [`reserve_all_or_wait`].
+pub async fn validate_all_or_wait(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    key: Key<'_>,
+    requests: &[Request],
+    deadline: Timestamp,
+) -> Result<()> {
+    check_deadline(&mut *pool.acquire().await?, deadline).await?;
+    match validate_all(pool, ids, policy, key, requests).await {
+        Err(refusal) if may_wait(&refusal) => {
+            let mut conn = pool.acquire().await?;
+            try_to_join(
+                &mut conn,
+                ids,
+                policy,
+                BATCH_METHOD,
+                requests,
+                deadline,
+                refusal,
+            )
+            .await
+        }
+        other => other,
+    }
+}
+
+/// Joins and takes that back.
+async fn try_to_join(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    policy: Policy,
+    method: &'static str,
+    requests: &[Request],
+    deadline: Timestamp,
+    refusal: Error,
+) -> Result<()> {
+    // a key of its own: that of the caller stays free, and is not looked up
+    let own_key = ids.next().to_string();
+    let call = Call {
+        method,
+        key: Key {
+            // whoever it is: nothing of it is kept
+            principal: "validation",
+            idempotency_key: &own_key,
+            request_hash: &[0; 32],
+        },
+        requests,
+    };
+    let mut tx = sqlx::Acquire::begin(conn).await?;
+    let outcome = join(&mut tx, ids, policy, &call, deadline, refusal).await;
+    tx.rollback().await?;
+    outcome.map(|_| ())
+}
+
+async fn or_wait(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    call: &Call<'_>,
+    deadline: Timestamp,
+) -> Result<(Vec<Uuid>, bool)> {
+    {
+        let mut conn = pool.acquire().await?;
+        // before the deadline is looked at, which may be over by now
+        let found = idempotency::lookup(&mut conn, scope(call), call.key.request_hash).await?;
+        if let Lookup::Replay { resource_id } = found {
+            return Ok((ids_of(&resource_id)?, true));
+        }
+        check_deadline(&mut conn, deadline).await?;
+    }
+    let until = Instant::now() + policy.patience;
+    loop {
+        let refusal = match run(pool, ids, policy, call).await {
+            Err(refusal) if may_wait(&refusal) => refusal,
+            other => return other,
+        };
+        let mut tx = pool.begin().await?;
+        match join(&mut tx, ids, policy, call, deadline, refusal).await {
+            Ok(done) => {
+                tx.commit().await?;
+                return Ok(done);
+            }
+            Err(error) => {
+                tx.rollback().await?;
+                if !error.lost_to_others() {
+                    return Err(error);
+                }
+                if Instant::now() >= until {
+                    return Err(Error::Busy { nodes: 0 });
+                }
+            }
+        }
+    }
+}
+
+fn scope<'a>(call: &'a Call<'_>) -> idempotency::Scope<'a> {
+    idempotency::Scope {
+        principal: call.key.principal,
+        method: call.method,
+        key: call.key.idempotency_key,
+    }
+}
+
+/// Whether waiting can help.
+fn may_wait(error: &Error) -> bool {
+    match error {
+        Error::Refused { reason, .. } => *reason != ErrorReason::RegionDisabled,
+        Error::InBatch { source, .. } => may_wait(source),
+        _ => false,
+    }
+}
+
+/// The leading reason and the sentence of a refusal.
+fn told(refusal: &Error) -> (ErrorReason, &str) {
+    match refusal {
+        Error::Refused {
+            reason, message, ..
+        } => (*reason, message),
+        Error::InBatch { source, .. } => told(source),
+        _ => (ErrorReason::NoCapacity, ""),
+    }
+}
+
+async fn check_deadline(conn: &mut PgConnection, deadline: Timestamp) -> Result<()> {
+    let legal: bool = sqlx::query_scalar(
+        "SELECT $1 > clock_timestamp() AND $1 <= clock_timestamp() + make_interval(secs => $2)",
+    )
+    .bind(deadline.to_sqlx())
+    .bind(MAX_WAIT_SECONDS as f64)
+    .fetch_one(conn)
+    .await?;
+    if legal {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        reason: ErrorReason::FieldInvalid,
+        field: "wait.deadline",
+        rule: "must be in the future, at most seven days from now".to_owned(),
+    })
+}
+
+/// Stores what was refused as allocations that wait.
+async fn join(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    policy: Policy,
+    call: &Call<'_>,
+    deadline: Timestamp,
+    refusal: Error,
+) -> Result<(Vec<Uuid>, bool)> {
+    let scope = scope(call);
+    lock_key(conn, scope).await?;
+    if let Lookup::Replay { resource_id } =
+        idempotency::lookup(conn, scope, call.key.request_hash).await?
+    {
+        return Ok((ids_of(&resource_id)?, true));
+    }
+    let batch = call.method == BATCH_METHOD;
+    let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
+    let mut skus = Vec::with_capacity(call.requests.len());
+    for (index, request) in call.requests.iter().enumerate() {
+        let sku = check(conn, policy, request).await;
+        skus.push(sku.map_err(|error| placed(index, error))?);
+    }
+    let (region_code, slot_class) = one_line(call.requests, &skus)?;
+    let reason = told(&refusal).0;
+    possible_at_all(conn, policy, call.requests, refusal).await?;
+    let project_id = call.requests[0].project_id;
+    room_in_line(conn, project_id, call.requests.len()).await?;
+    take_turn(conn, region_code, slot_class, project_id).await?;
+    let ticket = ids.next();
+    let mut made = Vec::with_capacity(call.requests.len());
+    for (index, (request, sku)) in call.requests.iter().zip(&skus).enumerate() {
+        let allocation_id = ids.next();
+        insert(
+            conn,
+            allocation_id,
+            call.key.principal,
+            request,
+            sku,
+            deadline,
+        )
+        .await
+        .map_err(|error| placed(index, error))?;
+        sqlx::query(
+            "INSERT INTO waits (allocation_id, ticket, slot_class, constraints, reason) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(allocation_id)
+        .bind(ticket)
+        .bind(slot_class.as_str())
+        .bind(Json(&request.constraints))
+        .bind(reason_name(reason))
+        .execute(&mut *conn)
+        .await?;
+        let allocation = allocations::get(conn, Scope::Platform, allocation_id).await?;
+        let kind = format!("allocation.{}", AllocationState::Requested);
+        outbox::append_allocation(conn, &kind, &allocation).await?;
+        let message = waiting::sentence(reason_name(reason));
+        timeline::append(
+            conn,
+            allocation_id,
+            STEP,
+            timeline::State::Running,
+            &format!("Waiting in line: {message}"),
+        )
+        .await?;
+        let resource_id = allocation_id.to_string();
+        let mut entry = entry(call.key.principal, request, &resource_id);
+        entry.detail["wait_until"] = deadline.to_string().into();
+        audit::record(conn, entry).await?;
+        made.push(allocation_id);
+    }
+    let resource_id: Vec<String> = made.iter().map(Uuid::to_string).collect();
+    idempotency::record(conn, scope, call.key.request_hash, &resource_id.join(",")).await?;
+    Ok((made, false))
+}
+
+/// The line of requests that wait together.
+fn one_line<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, SlotClass)> {
+    let invalid = |field, rule: &str| Error::Invalid {
+        reason: ErrorReason::FieldInvalid,
+        field,
+        rule: rule.to_owned(),
+    };
+    if skus.iter().any(|sku| sku.capacity_shape != Shape::GpuSlice) {
+        return Err(invalid("wait", "is not offered for whole nodes"));
+    }
+    let lines: BTreeSet<(&str, SlotClass)> = requests
+        .iter()
+        .zip(skus)
+        .map(|(request, sku)| (request.region_code.as_str(), sku.slot_class))
+        .collect();
+    match (lines.first(), lines.len()) {
+        (Some(line), 1) => Ok(*line),
+        _ => Err(invalid(
+            "allocations",
+            "must be of one region and one class of slots when they wait",
+        )),
+    }
+}
+
+/// What the quota forbids even when the project holds nothing would wait in vain.
+async fn possible_at_all(
+    conn: &mut PgConnection,
+    policy: Policy,
+    requests: &[Request],
+    refusal: Error,
+) -> Result<()> {
+    let mut asked: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
+    for request in requests {
+        *asked.entry((request.project_id, &request.sku)).or_default() +=
+            i64::from(request.gpu_count);
+    }
+    for ((project_id, sku), gpus) in asked {
+        let default_max = i64::from(policy.default_quota_gpus);
+        let quota = quota::read(conn, project_id, sku, default_max).await?;
+        if gpus > quota.max_gpus {
+            if told(&refusal).0 == ErrorReason::Quota {
+                return Err(refusal);
+            }
+            let message = format!(
+                "The project may hold {} GPU of {sku}, so waiting does not help; ask for a higher quota.",
+                quota.max_gpus
+            );
+            return Err(quota_refusal(message));
+        }
+    }
+    Ok(())
+}
+
+async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize) -> Result<()> {
+    let waiting: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM allocations WHERE project_id = $1 AND state = 'requested'",
+    )
+    .bind(project_id)
+    .fetch_one(conn)
+    .await?;
+    if waiting + i64::try_from(joining).unwrap_or(i64::MAX) > MAX_WAITING {
+        return Err(quota_refusal(format!(
+            "At most {MAX_WAITING} allocations of a project may wait at once and {waiting} do; release some of them."
+        )));
+    }
+    Ok(())
+}
+
+fn quota_refusal(message: String) -> Error {
+    Error::Refused {
+        reason: ErrorReason::Quota,
+        message,
+        causes: Vec::new(),
+    }
+}
+
+/// A project that has nobody in line joins the ring at its end.
+async fn take_turn(
+    conn: &mut PgConnection,
+    region_code: &str,
+    slot_class: SlotClass,
+    project_id: Uuid,
+) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO turns (region_code, slot_class, project_id, turn) VALUES ($1, $2, $3, nextval('turn_numbers'))
+         ON CONFLICT (region_code, slot_class, project_id) DO UPDATE SET turn = nextval('turn_numbers')
+          WHERE NOT EXISTS (SELECT FROM allocations a JOIN waits w ON w.allocation_id = a.id
+                             WHERE a.state = 'requested' AND a.region_code = $1 AND w.slot_class = $2
+                               AND a.project_id = $3)",
+    )
+    .bind(region_code)
+    .bind(slot_class.as_str())
+    .bind(project_id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    id: Uuid,
+    principal: &str,
+    request: &Request,
+    sku: &Sku,
+    deadline: Timestamp,
+) -> Result<()> {
+    let done = sqlx::query(
+        "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, state, image,
+                                  ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
+                                  deadline_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, 'requested', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    )
+    .bind(id)
+    .bind(request.project_id)
+    .bind(&request.name)
+    .bind(&request.region_code)
+    .bind(&request.sku)
+    .bind(i32::try_from(request.gpu_count).unwrap_or(i32::MAX))
+    .bind(sku.capacity_shape.as_str())
+    .bind(Json(&request.image))
+    .bind(&request.ssh_public_keys)
+    .bind(Json(&request.labels))
+    .bind(format!("u_{}", random_hex(8)))
+    .bind(sku.slot_class == SlotClass::Lab)
+    .bind(sku.price.as_ref().map(Json))
+    .bind(principal)
+    .bind(&request.request_id)
+    .bind(&request.traceparent)
+    .bind(deadline.to_sqlx())
+    .execute(conn)
+    .await;
+    match done {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.as_database_error().and_then(|e| e.constraint())
+                == Some("allocations_name") =>
+        {
+            Err(Error::NameTaken(request.name.clone()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,361 @@
+//! Serving those that wait, line by line in their order.
+//!
+//! Any number of replicas may serve: who works on a ticket holds its lock, and a placement is decided again under the
+//! node's lock as every other is. A ticket is served in one transaction, so a process that dies leaves it in line or
+//! served, never both and never neither.
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use gpuaas_kit::error::reason_name;
+use gpuaas_kit::id::IdGen;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::STEP;
+use crate::catalog::Sku;
+use crate::model::{Allocation, AllocationState, Failure, Scope, SlotClass};
+use crate::reserve::admit::{check, check_quota};
+use crate::reserve::record::claim;
+use crate::reserve::{Constraints, Policy, Request, begin, place};
+use crate::waiting::{self, Waiting};
+use crate::{Error, Result, allocations, outbox, quota, timeline, workflows};
+
+/// What one look at all lines led to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// Allocations that have their claims now, in the order in which they were served.
+    pub served: Vec<Uuid>,
+    /// Allocations that failed: past their deadline, or impossible by now.
+    pub ended: Vec<Uuid>,
+    /// Something could not be looked at because others were at it: look again soon.
+    pub busy: bool,
+}
+
+/// How it went with one ticket.
+enum Served {
+    Placed(Vec<Uuid>),
+    Waits(ErrorReason),
+    Ended(Vec<Uuid>),
+    /// Others work on it, or it has left.
+    Passed,
+}
+
+/// Serves who can be served and ends what is over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
+/// was served or ended.
+///
+/// # Errors
+/// Those of the database when lines cannot be read; what is wrong with one ticket does not keep the others waiting.
+pub async fn serve_waiting(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Pass> {
+    let lines = waiting::lines(&mut *pool.acquire().await?).await?;
+    let mut pass = Pass::default();
+    for (region_code, slot_class) in lines {
+        serve_line(pool, ids, policy, (&region_code, slot_class), &mut pass).await?;
+    }
+    Ok(pass)
+}
+
+async fn serve_line(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    (region_code, slot_class): (&str, SlotClass),
+    pass: &mut Pass,
+) -> Result<()> {
+    let (line, now) = waiting::load(&mut *pool.acquire().await?, region_code, slot_class).await?;
+    // what did not fit does not fit for those behind either, who may use no more than the ones before
+    let mut refused: HashMap<(String, u32), ErrorReason> = HashMap::new();
+    for waiting in line {
+        let alike = alike(&waiting);
+        let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
+        let served = if waiting.deadline <= now {
+            end(pool, &waiting, &expired(&waiting)).await
+        } else if let Some(reason) = known {
+            Ok(Served::Waits(reason))
+        } else {
+            serve(pool, ids, policy, &waiting).await
+        };
+        match served {
+            Ok(Served::Placed(made)) => pass.served.extend(made),
+            Ok(Served::Ended(ended)) => pass.ended.extend(ended),
+            Ok(Served::Waits(reason)) => {
+                if let Some(ask) = alike.filter(|_| reason != ErrorReason::Quota) {
+                    refused.insert(ask, reason);
+                }
+                if waiting.reason != reason_name(reason) {
+                    note(pool, &waiting, reason).await?;
+                }
+            }
+            Ok(Served::Passed) => pass.busy = true,
+            Err(error) => {
+                tracing::warn!(ticket = %waiting.ticket.id, "leave a request in line: {error:?}");
+                pass.busy = true;
+            }
+        }
+    }
+    let mut tx = pool.begin().await?;
+    waiting::settle(&mut tx, policy, region_code, slot_class).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// What a request asks for, when others may ask for the very same.
+fn alike(waiting: &Waiting) -> Option<(String, u32)> {
+    match waiting.members.as_slice() {
+        [one] if one.constraints == Constraints::default() => {
+            Some((one.sku.clone(), one.gpu_count))
+        }
+        _ => None,
+    }
+}
+
+async fn serve(pool: &PgPool, ids: IdGen, policy: Policy, waiting: &Waiting) -> Result<Served> {
+    let mut tx = pool.begin().await?;
+    match place_all(&mut tx, ids, policy, waiting).await {
+        Ok(made) if made.is_empty() => {
+            tx.rollback().await?;
+            Ok(Served::Passed)
+        }
+        Ok(made) => {
+            tx.commit().await?;
+            Ok(Served::Placed(made))
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            match error {
+                Error::Refused { reason, .. } => Ok(Served::Waits(reason)),
+                Error::Invalid { reason, rule, .. } => {
+                    end(pool, waiting, &impossible(reason, &rule)).await
+                }
+                Error::Busy { .. } | Error::Conflict { .. } => Ok(Served::Passed),
+                error if error.lost_to_others() => Ok(Served::Passed),
+                error => Err(error),
+            }
+        }
+    }
+}
+
+/// Keeps others off a ticket until the end of the transaction; false: others have it.
+async fn lock_ticket(conn: &mut PgConnection, waiting: &Waiting) -> Result<bool> {
+    Ok(
+        sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2))")
+            .bind(waiting.ticket.id.to_string())
+            .fetch_one(conn)
+            .await?,
+    )
+}
+
+/// Places every allocation of a ticket, and returns them; none when others work on it or it is over.
+async fn place_all(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    policy: Policy,
+    waiting: &Waiting,
+) -> Result<Vec<Uuid>> {
+    let until = Instant::now() + policy.patience;
+    if !lock_ticket(conn, waiting).await? {
+        return Ok(Vec::new());
+    }
+    let mut members: Vec<(Allocation, Request, Sku)> = Vec::new();
+    for member in &waiting.members {
+        let row = allocations::get(conn, Scope::Platform, member.allocation_id).await?;
+        if row.state != AllocationState::Requested {
+            // it was served by others, or its owner released it and the rest are served by the next look
+            return Ok(Vec::new());
+        }
+        let constraints = still_meant(conn, &member.constraints).await?;
+        let request = request_of(&row, waiting.ticket.id, constraints);
+        let sku = check(conn, policy, &request).await?;
+        // the price it was asked for at
+        let sku = Sku {
+            price: row.price.as_ref().map(|price| price.0.clone()),
+            ..sku
+        };
+        members.push((row, request, sku));
+    }
+    let quotas: BTreeSet<(Uuid, &str)> = members
+        .iter()
+        .map(|(row, ..)| (row.project_id, row.sku.as_str()))
+        .collect();
+    for (project_id, sku) in quotas {
+        quota::lock(conn, project_id, sku).await?;
+    }
+    let mut made = Vec::new();
+    for (row, request, sku) in &members {
+        let default_max = i64::from(policy.default_quota_gpus);
+        let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
+        check_quota(request, quota)?;
+        let (choice, node) = place::take(conn, policy, until, request, sku, row.id).await?;
+        leave(conn, row, Leaving::For(choice.node_id)).await?;
+        claim(conn, ids, row.id, sku, &choice, &node).await?;
+        let told = "There is capacity.";
+        timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
+        begin(conn, row.id, request).await?;
+        made.push(row.id);
+    }
+    let ticket = &waiting.ticket;
+    // served: the project goes to the end of the ring
+    sqlx::query(
+        "UPDATE turns t SET turn = nextval('turn_numbers') FROM allocations a JOIN waits w ON w.allocation_id = a.id
+          WHERE a.id = $1 AND t.region_code = a.region_code AND t.slot_class = w.slot_class AND t.project_id = $2",
+    )
+    .bind(made.first())
+    .bind(ticket.project_id)
+    .execute(conn)
+    .await?;
+    Ok(made)
+}
+
+/// The constraints without the allocations to keep away from that have ended.
+async fn still_meant(conn: &mut PgConnection, constraints: &Constraints) -> Result<Constraints> {
+    let mut constraints = constraints.clone();
+    if !constraints.spread_from.is_empty() {
+        constraints.spread_from = sqlx::query_scalar(
+            "SELECT id FROM allocations WHERE id = ANY ($1) AND state NOT IN ('released', 'failed')",
+        )
+        .bind(&constraints.spread_from)
+        .fetch_all(conn)
+        .await?;
+    }
+    Ok(constraints)
+}
+
+/// The request as it was made.
+fn request_of(row: &Allocation, ticket: Uuid, constraints: Constraints) -> Request {
+    Request {
+        principal: row.principal.clone(),
+        project_id: row.project_id,
+        name: row.name.clone(),
+        region_code: row.region_code.clone(),
+        sku: row.sku.clone(),
+        gpu_count: row.gpu_count.unsigned_abs(),
+        capacity_shape: Some(row.capacity_shape),
+        image: row.image.0.clone(),
+        ssh_public_keys: row.ssh_public_keys.clone(),
+        labels: row.labels.0.clone(),
+        request_id: row.request_id.clone(),
+        traceparent: row.traceparent.clone(),
+        constraints,
+        ticket: Some(ticket),
+        ..Request::default()
+    }
+}
+
+/// How an allocation leaves its line.
+enum Leaving<'a> {
+    /// Placed on this node.
+    For(Uuid),
+    /// Failed.
+    Because(&'a Failure),
+}
+
+/// Takes an allocation out of its line.
+///
+/// # Errors
+/// [`Error::Conflict`] when it has left it already: its owner released it, or its deadline is over.
+async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) -> Result<()> {
+    let (state, node_id, failure) = match leaving {
+        Leaving::For(node_id) => (AllocationState::Reserved, Some(node_id), None),
+        Leaving::Because(failure) => (AllocationState::Failed, None, Some(failure)),
+    };
+    let left: bool = sqlx::query_scalar("SELECT leave_line($1, $2, $3, $4, $5)")
+        .bind(row.id)
+        .bind(state.as_str())
+        .bind(node_id)
+        .bind(failure.map(Json))
+        .bind(workflows::PROVISION_WINDOW_SECONDS as f64)
+        .fetch_one(conn)
+        .await?;
+    if left {
+        return Ok(());
+    }
+    Err(Error::Conflict {
+        what: "allocation",
+        id: row.id,
+        state: "not waiting any more".to_owned(),
+    })
+}
+
+/// Writes down why a ticket waits, where its owner looks.
+async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<()> {
+    let reason = reason_name(reason);
+    let ids: Vec<Uuid> = waiting
+        .members
+        .iter()
+        .map(|one| one.allocation_id)
+        .collect();
+    let mut tx = pool.begin().await?;
+    sqlx::query("UPDATE waits SET reason = $2 WHERE allocation_id = ANY ($1)")
+        .bind(&ids)
+        .bind(reason)
+        .execute(&mut *tx)
+        .await?;
+    // who has left the line meanwhile has no such step that runs, and is not told of any more
+    sqlx::query(
+        "UPDATE timeline SET message = $3 WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'",
+    )
+    .bind(ids)
+    .bind(STEP)
+    .bind(format!("Waiting in line: {}", waiting::sentence(reason)))
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Ends what waits as failed (C-05).
+async fn end(pool: &PgPool, waiting: &Waiting, failure: &Failure) -> Result<Served> {
+    let mut tx = pool.begin().await?;
+    if !lock_ticket(&mut tx, waiting).await? {
+        tx.rollback().await?;
+        return Ok(Served::Passed);
+    }
+    let mut ended = Vec::new();
+    for member in &waiting.members {
+        let row = allocations::get(&mut tx, Scope::Platform, member.allocation_id).await?;
+        match leave(&mut tx, &row, Leaving::Because(failure)).await {
+            Err(Error::Conflict { .. }) => continue,
+            other => other?,
+        }
+        let failed = allocations::get(&mut tx, Scope::Platform, row.id).await?;
+        let kind = format!("allocation.{}", AllocationState::Failed);
+        outbox::append_allocation(&mut tx, &kind, &failed).await?;
+        timeline::record(
+            &mut tx,
+            row.id,
+            STEP,
+            timeline::State::Failed,
+            0,
+            &failure.message,
+            Some(&serde_json::json!({ "reason": failure.reason, "message": failure.message })),
+        )
+        .await?;
+        ended.push(row.id);
+    }
+    tx.commit().await?;
+    Ok(Served::Ended(ended))
+}
+
+fn expired(waiting: &Waiting) -> Failure {
+    Failure {
+        reason: reason_name(ErrorReason::WaitExpired).to_owned(),
+        message: format!(
+            "No capacity became free before the deadline of the wait. At last: {}",
+            waiting::sentence(&waiting.reason)
+        ),
+        advice: "Launch again with a later deadline, with fewer GPUs or in another region. You are not billed for the \
+                 wait."
+            .to_owned(),
+        step: STEP.to_owned(),
+    }
+}
+
+fn impossible(reason: ErrorReason, rule: &str) -> Failure {
+    Failure {
+        reason: reason_name(reason).to_owned(),
+        message: format!("It cannot be placed any more: {rule}."),
+        advice: "Launch again as it is possible now. You are not billed for the wait.".to_owned(),
+        step: STEP.to_owned(),
+    }
+}

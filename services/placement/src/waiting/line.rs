@@ -1,0 +1,237 @@
+//! Reading lines: who waits, in which order, and where one stands.
+use std::collections::HashMap;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::order::{Ticket, order};
+use crate::Result;
+use crate::model::{Allocation, AllocationState, Priority, SlotClass};
+use crate::reserve::Constraints;
+
+/// A request in line.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// What its place follows from.
+    pub ticket: Ticket,
+    /// Its allocations that still wait, by id.
+    pub members: Vec<Member>,
+    /// When it gives up.
+    pub deadline: jiff::Timestamp,
+    /// Why it was not served when it was last looked at: a name of `ErrorReason` without prefix.
+    pub reason: String,
+}
+
+impl Waiting {
+    /// GPUs of all its allocations.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.members.iter().map(|member| member.gpu_count).sum()
+    }
+}
+
+/// One allocation of a request in line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The allocation.
+    pub allocation_id: Uuid,
+    /// SKU.
+    pub sku: String,
+    /// GPUs.
+    pub gpu_count: u32,
+    /// Where it may be placed.
+    pub constraints: Constraints,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    ticket: Uuid,
+    allocation_id: Uuid,
+    project_id: Uuid,
+    sku: String,
+    gpu_count: i32,
+    created_at: Timestamp,
+    deadline_at: Timestamp,
+    constraints: Json<Constraints>,
+    reason: String,
+    priority: Priority,
+    turn: i64,
+    now: Timestamp,
+}
+
+/// The lines in which somebody waits: region and slot class.
+///
+/// # Errors
+/// Those of the database.
+pub async fn lines(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
+    Ok(sqlx::query_as(
+        "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN waits w ON w.allocation_id = a.id
+          WHERE a.state = 'requested' ORDER BY 1, 2",
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// A line in its order, and the time by the ledger's clock that the order is of.
+///
+/// # Errors
+/// Those of the database.
+pub async fn load(
+    conn: &mut PgConnection,
+    region_code: &str,
+    slot_class: SlotClass,
+) -> Result<(Vec<Waiting>, jiff::Timestamp)> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
+                w.constraints, w.reason, coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn,
+                statement_timestamp() AS now
+           FROM allocations a
+           JOIN waits w ON w.allocation_id = a.id
+           LEFT JOIN project_priorities p ON p.project_id = a.project_id
+           LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
+                            AND t.project_id = a.project_id
+          WHERE a.state = 'requested' AND a.region_code = $1 AND w.slot_class = $2
+          ORDER BY a.id",
+    )
+    .bind(region_code)
+    .bind(slot_class.as_str())
+    .fetch_all(conn)
+    .await?;
+    let now = rows
+        .first()
+        .map_or(jiff::Timestamp::UNIX_EPOCH, |row| row.now.to_jiff());
+    Ok((in_order(gathered(rows), now), now))
+}
+
+/// One entry per ticket; a batch waits since its first allocation does.
+fn gathered(rows: Vec<Row>) -> Vec<Waiting> {
+    let mut places: HashMap<Uuid, usize> = HashMap::new();
+    let mut all: Vec<Waiting> = Vec::new();
+    for row in rows {
+        let place = *places.entry(row.ticket).or_insert_with(|| {
+            all.push(Waiting {
+                ticket: Ticket {
+                    id: row.ticket,
+                    project_id: row.project_id,
+                    priority: row.priority,
+                    since: row.created_at.to_jiff(),
+                    turn: row.turn,
+                },
+                members: Vec::new(),
+                deadline: row.deadline_at.to_jiff(),
+                reason: row.reason,
+            });
+            all.len() - 1
+        });
+        let waiting = &mut all[place];
+        waiting.ticket.since = waiting.ticket.since.min(row.created_at.to_jiff());
+        waiting.members.push(Member {
+            allocation_id: row.allocation_id,
+            sku: row.sku,
+            gpu_count: row.gpu_count.unsigned_abs(),
+            constraints: row.constraints.0,
+        });
+    }
+    all
+}
+
+/// Puts a line in order.
+pub(super) fn in_order(line: Vec<Waiting>, now: jiff::Timestamp) -> Vec<Waiting> {
+    let tickets: Vec<Ticket> = line.iter().map(|waiting| waiting.ticket.clone()).collect();
+    let mut line: Vec<Option<Waiting>> = line.into_iter().map(Some).collect();
+    order(&tickets, now)
+        .into_iter()
+        .filter_map(|place| line[place].take())
+        .collect()
+}
+
+/// Where an allocation stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// 1: next.
+    pub position: u32,
+    /// Why it waits: a name of `ErrorReason` without prefix.
+    pub reason: String,
+    /// Since when.
+    pub since: jiff::Timestamp,
+    /// When it gives up.
+    pub deadline: jiff::Timestamp,
+}
+
+/// Where those of the allocations stand that wait. It reads their lines as a whole, and nothing when none waits.
+///
+/// # Errors
+/// Those of the database.
+pub async fn standing(
+    conn: &mut PgConnection,
+    allocations: &[Allocation],
+) -> Result<HashMap<Uuid, Standing>> {
+    let ids: Vec<Uuid> = allocations
+        .iter()
+        .filter(|row| row.state == AllocationState::Requested)
+        .map(|row| row.id)
+        .collect();
+    let mut found = HashMap::new();
+    if ids.is_empty() {
+        return Ok(found);
+    }
+    let lines: Vec<(String, SlotClass)> = sqlx::query_as(
+        "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN waits w ON w.allocation_id = a.id
+          WHERE a.id = ANY ($1)",
+    )
+    .bind(&ids)
+    .fetch_all(&mut *conn)
+    .await?;
+    for (region_code, slot_class) in lines {
+        let (line, _) = load(conn, &region_code, slot_class).await?;
+        for (place, waiting) in line.into_iter().enumerate() {
+            for member in waiting.members {
+                if ids.contains(&member.allocation_id) {
+                    let standing = Standing {
+                        position: u32::try_from(place + 1).unwrap_or(u32::MAX),
+                        reason: waiting.reason.clone(),
+                        since: waiting.ticket.since,
+                        deadline: waiting.deadline,
+                    };
+                    found.insert(member.allocation_id, standing);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Which nodes are kept in a line, and for which ticket.
+///
+/// # Errors
+/// Those of the database.
+pub async fn kept(
+    conn: &mut PgConnection,
+    region_code: &str,
+    slot_class: SlotClass,
+) -> Result<Vec<(Uuid, Uuid)>> {
+    Ok(sqlx::query_as(
+        "SELECT node_id, ticket FROM kept_nodes WHERE region_code = $1 AND slot_class = $2 ORDER BY node_id",
+    )
+    .bind(region_code)
+    .bind(slot_class.as_str())
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Why somebody waits, for the user.
+#[must_use]
+pub fn sentence(reason: &str) -> &'static str {
+    let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{reason}"));
+    match reason.unwrap_or(ErrorReason::NoCapacity) {
+        ErrorReason::SlotsInUse => "All GPUs that would fit are in use.",
+        ErrorReason::NoCapacity => "No capacity that would fit is free.",
+        ErrorReason::Quota => {
+            "The project's quota is used up; release something or ask for a higher quota."
+        }
+        other => crate::decision::sentence(other),
+    }
+}

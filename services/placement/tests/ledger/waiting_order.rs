@@ -1,0 +1,167 @@
+//! The order of a line, as properties of a pure function.
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpuaas_placement::model::Priority;
+use gpuaas_placement::waiting::order::{RAISED_AFTER, Ticket, order};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const START: i64 = 1_790_000_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(START + seconds).expect("a time")
+}
+
+fn ticket(number: u128, project: u128, priority: Priority, since: i64, turn: i64) -> Ticket {
+    Ticket {
+        id: Uuid::from_u128(number),
+        project_id: Uuid::from_u128(project),
+        priority,
+        since: at(since),
+        turn,
+    }
+}
+
+/// Lines as the ledger makes them: each project has one turn, no two the same.
+fn any_line() -> impl Strategy<Value = Vec<Ticket>> {
+    let one = (0..6u128, 0..3usize, 0..20_000i64);
+    let turns = Just((0..6i64).collect::<Vec<_>>()).prop_shuffle();
+    (prop::collection::vec(one, 0..40), turns).prop_map(|(drawn, turns)| {
+        drawn
+            .into_iter()
+            .enumerate()
+            .map(|(number, (project, class, since))| {
+                let priority = Priority::ALL[class];
+                let turn = turns[usize::try_from(project).expect("small")];
+                ticket(number as u128, project, priority, since, turn)
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn everybody_has_one_place_whatever_order_they_are_told_in(
+        line in any_line(), seed in any::<u64>(), now in 0..30_000i64
+    ) {
+        let now = at(now);
+        let names = |line: &[Ticket]| -> Vec<Uuid> {
+            order(line, now).into_iter().map(|place| line[place].id).collect()
+        };
+        let mut other = line.clone();
+        other.sort_by_key(|ticket| ticket.id.as_u128().wrapping_mul(u128::from(seed) | 1));
+        prop_assert_eq!(names(&line), names(&other));
+        let distinct: BTreeSet<Uuid> = names(&line).into_iter().collect();
+        prop_assert_eq!(distinct.len(), line.len());
+    }
+
+    #[test]
+    fn a_higher_class_is_first_and_within_one_no_project_is_two_turns_ahead(
+        line in any_line(), now in 0..30_000i64
+    ) {
+        let now = at(now);
+        let ordered: Vec<&Ticket> = order(&line, now).into_iter().map(|place| &line[place]).collect();
+        let classes: Vec<Priority> = ordered.iter().map(|ticket| ticket.class_at(now)).collect();
+        prop_assert!(classes.windows(2).all(|pair| pair[0] >= pair[1]), "{classes:?}");
+        for class in Priority::ALL {
+            let of_class: Vec<&&Ticket> =
+                ordered.iter().filter(|ticket| ticket.class_at(now) == *class).collect();
+            for (place, one) in of_class.iter().enumerate() {
+                let served = |project: Uuid| {
+                    of_class[..place].iter().filter(|before| before.project_id == project).count()
+                };
+                // who still waits has been passed at most once more than it was served
+                let own = served(one.project_id);
+                for other in &of_class[..place] {
+                    prop_assert!(served(other.project_id) <= own + 1);
+                }
+                // of one project the oldest first
+                let later = of_class[place..].iter().filter(|other| other.project_id == one.project_id);
+                prop_assert!(later.into_iter().all(|other| other.since >= one.since));
+            }
+        }
+    }
+
+    /// No starvation: whoever joins afterwards, in whatever class, passes a request only so long.
+    #[test]
+    fn every_request_is_served_whatever_joins_after_it(
+        line in any_line().prop_filter("somebody waits", |line| !line.is_empty()),
+        joins in prop::collection::vec((0..12u128, 0..3usize), 3),
+        chosen in any::<prop::sample::Index>(),
+    ) {
+        let mut line = line;
+        let chosen = line[chosen.index(line.len())].clone();
+        // the ring as the ledger keeps it
+        let mut turns: BTreeMap<Uuid, i64> = line.iter().map(|ticket| (ticket.project_id, ticket.turn)).collect();
+        let mut next_turn = 1000;
+        let mut next_id = 1000;
+        let mut now = at(20_000);
+        // in the highest class after two raises; then nobody who joins is before it, but for one turn per project
+        let raised = chosen.since + RAISED_AFTER * 2;
+        let mut passed: Option<BTreeMap<Uuid, u32>> = None;
+        for _ in 0..20_000 {
+            let first = order(&line, now)[0];
+            let served = line.remove(first);
+            if served.id == chosen.id {
+                return Ok(());
+            }
+            if now >= raised {
+                let passed = passed.get_or_insert_default();
+                if served.project_id == chosen.project_id {
+                    prop_assert!(served.since <= chosen.since, "a younger one of its own was served first");
+                    passed.clear();
+                } else {
+                    let times = passed.entry(served.project_id).or_default();
+                    *times += 1;
+                    prop_assert!(*times <= 1, "passed twice by one project");
+                }
+            }
+            turns.insert(served.project_id, next_turn);
+            next_turn += 1;
+            for (project, class) in &joins {
+                let project_id = Uuid::from_u128(*project);
+                if !line.iter().any(|ticket| ticket.project_id == project_id) {
+                    turns.insert(project_id, next_turn);
+                    next_turn += 1;
+                }
+                line.push(Ticket {
+                    id: Uuid::from_u128(next_id),
+                    project_id,
+                    priority: Priority::ALL[*class],
+                    since: now,
+                    turn: 0,
+                });
+                next_id += 1;
+            }
+            for ticket in &mut line {
+                ticket.turn = turns[&ticket.project_id];
+            }
+            now += SignedDuration::from_mins(5);
+        }
+        prop_assert!(false, "it still waits");
+    }
+}
+
+#[test]
+fn projects_take_turns_and_a_raise_takes_an_hour() {
+    use Priority::{High, Low, Normal};
+    let line = [
+        ticket(1, 1, Normal, 0, 5),
+        ticket(2, 1, Normal, 1, 5),
+        ticket(3, 2, Normal, 2, 6),
+        ticket(4, 3, High, 3, 7),
+        ticket(5, 4, Low, 0, 1),
+    ];
+    let names = |now: i64| -> Vec<u128> {
+        order(&line, at(now))
+            .into_iter()
+            .map(|place| line[place].id.as_u128())
+            .collect()
+    };
+    assert_eq!(names(10), [4, 1, 3, 2, 5]);
+    // after an hour the low one is normal, and those that were normal are high
+    assert_eq!(names(3610), [1, 3, 4, 2, 5]);
+    // after two all are high
+    assert_eq!(names(7210), [5, 1, 3, 4, 2]);
+}

@@ -1,0 +1,150 @@
+//! `QueueAdminService`: who waits for capacity, and in which class. Each change has its audit row (P10).
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::time::proto_time;
+use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_placement::model::Priority;
+use gpuaas_placement::{catalog, outbox, waiting};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::scheduler::v1 as pb;
+use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService;
+use serde_json::json;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::Api;
+
+/// Most requests of a line in an answer.
+const SHOWN: usize = 500;
+
+#[tonic::async_trait]
+impl QueueAdminService for Api {
+    async fn list_queue(
+        &self,
+        request: Request<pb::ListQueueRequest>,
+    ) -> Result<Response<pb::ListQueueResponse>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(
+            self.queue(&request.get_ref().region_code).await?,
+        ))
+    }
+
+    async fn put_project_priority(
+        &self,
+        request: Request<pb::PutProjectPriorityRequest>,
+    ) -> Result<Response<pb::ProjectPriority>, Status> {
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(
+            self.prioritise(&caller, request.get_ref()).await?,
+        ))
+    }
+}
+
+impl Api {
+    async fn queue(&self, region_code: &str) -> Result<pb::ListQueueResponse> {
+        if region_code.is_empty() {
+            return Err(Error::required("region_code"));
+        }
+        let mut conn = self.pool.acquire().await?;
+        if catalog::regions(&mut conn, Some(region_code))
+            .await?
+            .is_empty()
+        {
+            return Err(Error::new(
+                Code::NotFound,
+                ErrorReason::RegionUnknown,
+                "There is no such region; list the regions.",
+            )
+            .field("region_code", "is not a region"));
+        }
+        let mut requests = Vec::new();
+        for (of, slot_class) in waiting::lines(&mut conn).await? {
+            if of != region_code {
+                continue;
+            }
+            let kept = waiting::kept(&mut conn, region_code, slot_class).await?;
+            let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
+            for (place, one) in line.into_iter().take(SHOWN).enumerate() {
+                let nodes = kept
+                    .iter()
+                    .filter(|(_, ticket)| *ticket == one.ticket.id)
+                    .map(|(node, _)| node.to_string());
+                requests.push(pb::WaitingRequest {
+                    slot_class: slot_class.as_str().to_owned(),
+                    position: u32::try_from(place + 1).unwrap_or(u32::MAX),
+                    project_id: one.ticket.project_id.to_string(),
+                    priority: wire(one.ticket.class_at(now)).into(),
+                    allocation_ids: one
+                        .members
+                        .iter()
+                        .map(|member| member.allocation_id.to_string())
+                        .collect(),
+                    gpus: one.gpus(),
+                    since: Some(proto_time(one.ticket.since)),
+                    deadline: Some(proto_time(one.deadline)),
+                    reason: one.reason,
+                    kept_node_ids: nodes.collect(),
+                });
+            }
+        }
+        Ok(pb::ListQueueResponse { requests })
+    }
+
+    async fn prioritise(
+        &self,
+        caller: &Caller,
+        request: &pb::PutProjectPriorityRequest,
+    ) -> Result<pb::ProjectPriority> {
+        let hash = idempotency::hash(request);
+        let scope = Scope {
+            principal: &caller.principal,
+            method: "PutProjectPriority",
+            key: caller.idempotency_key()?,
+        };
+        let project_id = id::parse("project_id", &request.project_id)?;
+        let priority = match pb::Priority::try_from(request.priority) {
+            Ok(pb::Priority::Low) => Priority::Low,
+            Ok(pb::Priority::Normal) => Priority::Normal,
+            Ok(pb::Priority::High) => Priority::High,
+            Ok(pb::Priority::Unspecified) => return Err(Error::required("priority")),
+            Err(_) => return Err(Error::invalid("priority", "must be low, normal or high")),
+        };
+        let mut tx = self.pool.begin().await?;
+        if let Lookup::Fresh = idempotency::lookup(&mut tx, scope, &hash).await? {
+            waiting::priority::put(&mut tx, project_id, priority).await?;
+            let resource_id = project_id.to_string();
+            let entry = audit::Entry {
+                principal: &caller.principal,
+                action: "queue.prioritise",
+                resource: "project",
+                resource_id: &resource_id,
+                request_id: &caller.request_id,
+                detail: json!({ "priority": priority }),
+            };
+            audit::record(&mut tx, entry).await?;
+            idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
+            tx.commit().await?;
+            tracing::info!(%project_id, %priority, "put priority");
+            // the order may be another one now
+            self.wake.notify(outbox::TOPIC).await;
+            return Ok(answer(project_id, priority));
+        }
+        let priority = waiting::priority::get(&mut tx, project_id).await?;
+        Ok(answer(project_id, priority))
+    }
+}
+
+fn answer(project_id: Uuid, priority: Priority) -> pb::ProjectPriority {
+    pb::ProjectPriority {
+        project_id: project_id.to_string(),
+        priority: wire(priority).into(),
+    }
+}
+
+fn wire(priority: Priority) -> pb::Priority {
+    match priority {
+        Priority::Low => pb::Priority::Low,
+        Priority::Normal => pb::Priority::Normal,
+        Priority::High => pb::Priority::High,
+    }
+}

@@ -1,0 +1,34 @@
+//! The task that serves requests in line: after every change of the ledger, and by polling what no wake-up told.
+use std::time::Duration;
+
+use gpuaas_kit::CancellationToken;
+use gpuaas_placement::{outbox, reserve, workflows};
+
+use crate::api::Api;
+
+/// Pause before another look when others were at it.
+const SOON: Duration = Duration::from_millis(200);
+
+/// Serves until `shutdown`. Any number may run. Whatever frees capacity (a release, a repair, an approval, an
+/// uncordon, a higher quota) notifies the outbox, and so wakes this; a wake-up that is lost costs one `poll` (P8).
+pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
+    let waiter = api.wake.subscribe(outbox::TOPIC);
+    while !shutdown.is_cancelled() {
+        let pause = match reserve::serve_waiting(&api.pool, api.ids, api.policy).await {
+            Ok(pass) => {
+                if !pass.served.is_empty() || !pass.ended.is_empty() {
+                    tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve who waits");
+                    api.wake.notify(workflows::TOPIC).await;
+                    api.wake.notify(outbox::TOPIC).await;
+                }
+                if pass.busy { SOON.min(poll) } else { poll }
+            }
+            Err(error) => {
+                let error = gpuaas_kit::Error::from(error);
+                tracing::warn!("look at who waits later: {error:?}");
+                poll
+            }
+        };
+        shutdown.run_until_cancelled(waiter.wait(pause)).await;
+    }
+}
