@@ -124,6 +124,36 @@ pub async fn sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
         .ok_or_else(|| Error::not_found("sku", code))
 }
 
+/// A region that a request names; whether it is enabled.
+///
+/// # Errors
+/// [`Error::Invalid`] for `region_code` when there is none.
+pub async fn known_region(conn: &mut PgConnection, code: &str) -> Result<bool> {
+    let found = regions(conn, Some(code)).await?.into_iter().next();
+    found
+        .map(|(_, enabled)| enabled)
+        .ok_or_else(|| Error::Invalid {
+            reason: ErrorReason::RegionUnknown,
+            field: "region_code",
+            rule: "is not a region; list the regions".to_owned(),
+        })
+}
+
+/// A SKU that a request names.
+///
+/// # Errors
+/// [`Error::Invalid`] for `sku` when there is none.
+pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
+    match sku(conn, code).await {
+        Err(Error::NotFound { .. }) => Err(Error::Invalid {
+            reason: ErrorReason::SkuUnknown,
+            field: "sku",
+            rule: "is not a SKU; list the SKUs".to_owned(),
+        }),
+        other => other,
+    }
+}
+
 /// SKUs by code after `after`, at most `limit`.
 ///
 /// # Errors

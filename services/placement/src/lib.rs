@@ -18,6 +18,7 @@
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain and what placement makes of a node |
 //! | [`sweep`] | the end of rows that nobody needs any more |
+//! | [`history`] | the fleet's capacity over time |
 //! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
 //! | [`wire`] | values as proto messages |
 //! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
@@ -71,6 +72,7 @@ pub mod claims;
 pub mod decision;
 mod error;
 pub mod events;
+pub mod history;
 mod lock;
 pub mod model;
 pub mod node_tasks;

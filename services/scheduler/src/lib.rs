@@ -2,10 +2,12 @@
 //!
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
 //! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`,
-//! `SkuAdminService`, `LedgerAdminService`, `QueueAdminService`) and by allocation, inventory, billing and image-catalog
+//! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`) and by allocation, inventory,
+//! billing and image-catalog
 //! (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
 //! constraints of the database, met in one transaction. The task in [`waiting`] serves requests that wait for capacity.
 pub mod api;
+pub mod history;
 mod waiting;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use gpuaas_placement::decision::Filling;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
@@ -36,6 +39,8 @@ pub struct Config {
     pub node_wait_ms: u64,
     /// How long a request tries other nodes, and again after it lost to others, in milliseconds.
     pub patience_ms: u64,
+    /// How many days the history of the fleet's capacity is kept; 0: none is written.
+    pub capacity_history_days: u32,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
     pub filling: Filling,
     /// Seconds between two looks at requests that wait for capacity; wake-ups come sooner.
@@ -48,6 +53,7 @@ impl Default for Config {
             default_project_quota_gpus: 64,
             node_wait_ms: 2000,
             patience_ms: 10_000,
+            capacity_history_days: 90,
             filling: Filling::Pack,
             waiting_poll_seconds: 5.0,
         }
@@ -79,11 +85,17 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         let (api, stop) = (api.clone(), stop.clone());
         tokio::spawn(async move { waiting::run(&api, poll, stop).await })
     };
+    let writing = tokio::spawn(history::write(
+        api.pool.clone(),
+        config.capacity_history_days,
+        stop.clone(),
+    ));
     let served = Server::new(&ctx)
         .add(SkuServiceServer::new(api.clone()))
         .add(AvailabilityServiceServer::new(api.clone()))
         .add(SkuAdminServiceServer::new(api.clone()))
         .add(LedgerAdminServiceServer::new(api.clone()))
+        .add(CapacityAdminServiceServer::new(api.clone()))
         .add(NodePlacementServiceServer::new(api.clone()))
         .add(QueueAdminServiceServer::new(api.clone()))
         .add(PlacementServiceServer::new(api))
@@ -91,5 +103,6 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .await;
     stop.cancel();
     serving.await?;
+    writing.await?;
     served
 }

@@ -4,6 +4,7 @@ mod batch;
 mod busy;
 mod constraints;
 mod explain;
+mod history;
 mod operators;
 mod policy;
 mod sweep;

@@ -1,5 +1,6 @@
 //! One thin method per RPC: parse, look the key up, call the ledger, record, map.
 mod admin;
+mod capacity;
 mod intake;
 mod ledger;
 mod nodes;

@@ -42,7 +42,7 @@ impl AvailabilityService for Api {
     }
 }
 
-fn given(text: &str) -> Option<&str> {
+pub(super) fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 

@@ -1,5 +1,6 @@
 //! The scheduler's RPCs against a real database, called as the server calls them after its access layer.
 mod admin;
+mod capacity;
 mod ledger;
 mod nodes;
 mod placement;

@@ -1,5 +1,6 @@
 //! `admin`: what an administrator sets up and operates.
 mod audit;
+mod capacity;
 mod catalog;
 mod node;
 pub mod placement;
@@ -35,6 +36,8 @@ pub enum Command {
     /// Slots of a host.
     #[command(subcommand)]
     Slots(slots::Command),
+    /// How much of the fleet was in use, and free, over time.
+    Capacity(capacity::Flags),
     /// What placement would make of each node for a launch.
     Explain(super::explain::Flags),
     /// Allocations with their placement.
@@ -60,6 +63,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Price(command) => catalog::price(session, command).await,
         Command::Image(command) => catalog::image(session, command).await,
         Command::Explain(flags) => placement::explain(session, flags).await,
+        Command::Capacity(flags) => capacity::run(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => node::allocation(session, command).await,

@@ -1,0 +1,121 @@
+//! The fleet's capacity over time.
+use serde::Deserialize;
+
+use super::Session;
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::output::{print_json, print_table, time};
+
+/// Width of the drawn bar, in characters.
+const BAR: u64 = 20;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Only this region.
+    #[arg(long)]
+    region: Option<String>,
+    /// Only this SKU.
+    #[arg(long)]
+    sku: Option<String>,
+    /// How many hours back.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
+    hours: u32,
+    /// Minutes that are shown as one row; chosen to make about 24 rows when absent.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=60 * 24 * 31))]
+    every: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct History {
+    #[serde(default)]
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Bucket {
+    start_time: Option<jiff::Timestamp>,
+    region_code: String,
+    sku: String,
+    nodes: u64,
+    gpus: u64,
+    gpus_held: u64,
+    gpus_free: u64,
+}
+
+/// Prints it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let end = jiff::Timestamp::now();
+    let start = end - jiff::SignedDuration::from_hours(i64::from(flags.hours));
+    // about 24 rows; a minute is the shortest
+    let minutes = flags
+        .every
+        .unwrap_or_else(|| (flags.hours * 60 / 24).max(1));
+    let mut query = vec![
+        ("start_time", start.to_string()),
+        ("bucket_seconds", (u64::from(minutes) * 60).to_string()),
+    ];
+    query.extend(flags.region.map(|region| ("region_code", region)));
+    query.extend(flags.sku.map(|sku| ("sku", sku)));
+    let answer = session
+        .api
+        .get(&["admin", "capacity:history"], &query)
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let history: History = parse(&answer)?;
+    if history.buckets.is_empty() {
+        println!(
+            "No samples in that time. A running scheduler writes one a minute, once slots are approved; `scheduler.capacity_history_days` says how long they are kept."
+        );
+        return Ok(());
+    }
+    let rows = history.buckets.iter().map(row).collect();
+    print_table(
+        [
+            "FROM", "REGION", "SKU", "NODES", "GPUS", "HELD", "FREE", "IN USE",
+        ],
+        rows,
+    );
+    Ok(())
+}
+
+fn row(bucket: &Bucket) -> [String; 8] {
+    [
+        time(bucket.start_time),
+        bucket.region_code.clone(),
+        bucket.sku.clone(),
+        bucket.nodes.to_string(),
+        bucket.gpus.to_string(),
+        bucket.gpus_held.to_string(),
+        bucket.gpus_free.to_string(),
+        bar(bucket.gpus_held, bucket.gpus),
+    ]
+}
+
+/// The share as a bar and per cent.
+fn bar(part: u64, whole: u64) -> String {
+    let Some(percent) = (part * 100).checked_div(whole) else {
+        return String::new();
+    };
+    let full = usize::try_from(part * BAR / whole).unwrap_or_default();
+    format!("{:<20} {percent:>3} %", "#".repeat(full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_drawn() {
+        assert_eq!(bar(5, 10), format!("{:<20}  50 %", "##########"));
+        assert_eq!(bar(0, 3), format!("{:<20}   0 %", ""));
+        assert_eq!(bar(8, 8), format!("{} 100 %", "#".repeat(20)));
+        assert_eq!(bar(0, 0), "");
+    }
+}

@@ -1,0 +1,122 @@
+//! Fleet capacity over time: a sample per minute, region and SKU, for operators. Nothing is decided by it.
+use std::time::Duration;
+
+use jiff_sqlx::{Timestamp, ToSqlx as _};
+use sqlx::PgConnection;
+
+use crate::{Result, catalog};
+
+/// Most buckets of one answer.
+pub const MAX_BUCKETS: i64 = 1500;
+
+/// One bucket of samples of a region and SKU.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Bucket {
+    /// Start of the bucket.
+    pub at: Timestamp,
+    /// Region.
+    pub region_code: String,
+    /// SKU.
+    pub sku: String,
+    /// Most nodes that had slots of the SKU's class.
+    pub nodes: i32,
+    /// Most GPUs there were.
+    pub gpus: i32,
+    /// Most GPUs that allocations of the SKU held, or a repair owed.
+    pub gpus_held: i32,
+    /// Fewest GPUs that could have been sold as this SKU, each alone.
+    pub gpus_free: i32,
+}
+
+/// Which samples.
+#[derive(Debug, Clone)]
+pub struct Query<'a> {
+    /// One region, or all.
+    pub region_code: Option<&'a str>,
+    /// One SKU, or all.
+    pub sku: Option<&'a str>,
+    /// Start; a bucket begins here.
+    pub from: jiff::Timestamp,
+    /// End, exclusive.
+    pub until: jiff::Timestamp,
+    /// Length of a bucket.
+    pub bucket: Duration,
+}
+
+/// Writes the sample of this minute, unless another replica has; returns how many rows were written.
+///
+/// # Errors
+/// Those of the database.
+pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
+    // A slice is sold slot by slot; a whole node when every one of its slots is free and nothing claims it.
+    let written = sqlx::query(
+        "WITH live AS (SELECT node_id, slot_id, sku, kind FROM claims WHERE state <> 'released'),
+              now AS (
+            SELECT n.region_code, n.id AS node_id, n.mode, s.class, c.sku AS held_as, whole.sku AS held_whole_as,
+                   s.status = 'available' AND s.health_state = 'healthy' AND n.schedulable
+                       AND n.admin_state = 'enabled' AND r.enabled AS sellable,
+                   EXISTS (SELECT FROM live l WHERE l.node_id = n.id) AS claimed
+              FROM slots s
+              JOIN nodes n ON n.id = s.node_id
+              JOIN regions r ON r.code = n.region_code
+              LEFT JOIN live c ON c.slot_id = s.id
+              LEFT JOIN live whole ON whole.node_id = n.id AND whole.kind = 'node_exclusive'
+             WHERE s.status <> 'retired'),
+              node AS (SELECT node_id, bool_and(sellable AND NOT claimed) AS whole_free FROM now GROUP BY node_id)
+         INSERT INTO capacity_samples (at, region_code, sku, nodes, gpus, gpus_held, gpus_free)
+         SELECT date_trunc('minute', clock_timestamp(), 'UTC'), now.region_code, k.code,
+                count(DISTINCT now.node_id), count(*),
+                count(*) FILTER (WHERE k.code IN (now.held_as, now.held_whole_as)),
+                count(*) FILTER (WHERE CASE k.capacity_shape
+                    WHEN 'gpu_slice' THEN now.sellable AND now.mode = 'slice' AND now.held_as IS NULL
+                    ELSE node.whole_free END)
+           FROM now JOIN node USING (node_id) JOIN skus k ON k.slot_class = now.class
+          GROUP BY now.region_code, k.code
+         ON CONFLICT DO NOTHING",
+    )
+    .execute(conn)
+    .await?;
+    Ok(written.rows_affected())
+}
+
+/// Removes samples that are older than `keep`; returns how many.
+///
+/// # Errors
+/// Those of the database.
+pub async fn prune(conn: &mut PgConnection, keep: Duration) -> Result<u64> {
+    let gone = sqlx::query(
+        "DELETE FROM capacity_samples WHERE at < clock_timestamp() - make_interval(secs => $1)",
+    )
+    .bind(keep.as_secs_f64())
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// The samples, in buckets, oldest first, then by region and SKU. Minutes without a sample are missing: nobody knows
+/// what was then.
+///
+/// # Errors
+/// [`crate::Error::Invalid`] for a region or SKU that does not exist.
+pub async fn history(conn: &mut PgConnection, query: &Query<'_>) -> Result<Vec<Bucket>> {
+    if let Some(region) = query.region_code {
+        catalog::known_region(conn, region).await?;
+    }
+    if let Some(sku) = query.sku {
+        catalog::known_sku(conn, sku).await?;
+    }
+    Ok(sqlx::query_as(
+        "SELECT date_bin(make_interval(secs => $5), at, $3) AS at, region_code, sku, max(nodes) AS nodes,
+                max(gpus) AS gpus, max(gpus_held) AS gpus_held, min(gpus_free) AS gpus_free
+           FROM capacity_samples
+          WHERE ($1::text IS NULL OR region_code = $1) AND ($2::text IS NULL OR sku = $2) AND at >= $3 AND at < $4
+          GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+    )
+    .bind(query.region_code)
+    .bind(query.sku)
+    .bind(query.from.to_sqlx())
+    .bind(query.until.to_sqlx())
+    .bind(query.bucket.as_secs_f64())
+    .fetch_all(conn)
+    .await?)
+}

@@ -1,0 +1,112 @@
+//! `CapacityAdminService`: the history of the fleet's capacity.
+use std::time::Duration;
+
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::time::{from_proto_time, proto_time};
+use gpuaas_kit::{Error, Result};
+use gpuaas_placement::history::{self, MAX_BUCKETS, Query};
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminService;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    CapacityBucket, ListCapacityHistoryRequest, ListCapacityHistoryResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::Api;
+use super::public::given;
+
+const MINUTE: i64 = 60;
+/// What is shown when no start is asked for.
+const DEFAULT_SPAN: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
+/// Buckets of an answer for which no length is asked for.
+const DEFAULT_BUCKETS: i64 = 288;
+
+#[tonic::async_trait]
+impl CapacityAdminService for Api {
+    async fn list_capacity_history(
+        &self,
+        request: Request<ListCapacityHistoryRequest>,
+    ) -> Result<Response<ListCapacityHistoryResponse>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(self.history(request.get_ref()).await?))
+    }
+}
+
+impl Api {
+    async fn history(
+        &self,
+        request: &ListCapacityHistoryRequest,
+    ) -> Result<ListCapacityHistoryResponse> {
+        let (from, until, bucket) = span(request, jiff::Timestamp::now())?;
+        let query = Query {
+            region_code: given(&request.region_code),
+            sku: given(&request.sku),
+            from,
+            until,
+            bucket,
+        };
+        let mut conn = self.pool.acquire().await?;
+        let buckets = history::history(&mut conn, &query).await?;
+        let number = |number: i32| number.unsigned_abs();
+        Ok(ListCapacityHistoryResponse {
+            bucket_seconds: i64::try_from(bucket.as_secs()).unwrap_or(i64::MAX),
+            buckets: buckets
+                .into_iter()
+                .map(|one| CapacityBucket {
+                    start_time: Some(proto_time(one.at.to_jiff())),
+                    region_code: one.region_code,
+                    sku: one.sku,
+                    nodes: number(one.nodes),
+                    gpus: number(one.gpus),
+                    gpus_held: number(one.gpus_held),
+                    gpus_free: number(one.gpus_free),
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Start, end and length of a bucket, in whole minutes.
+fn span(
+    request: &ListCapacityHistoryRequest,
+    now: jiff::Timestamp,
+) -> Result<(jiff::Timestamp, jiff::Timestamp, Duration)> {
+    let given = |field: &str, time: &Option<prost_types::Timestamp>| match time {
+        None => Ok(None),
+        Some(time) => from_proto_time(time)
+            .map(Some)
+            .ok_or_else(|| Error::invalid(field, "is not a time")),
+    };
+    let until = given("end_time", &request.end_time)?.unwrap_or(now);
+    let from = match given("start_time", &request.start_time)? {
+        Some(from) => from,
+        None => until
+            .checked_sub(DEFAULT_SPAN)
+            .map_err(|_| Error::invalid("end_time", "is not a time"))?,
+    };
+    // the minute that `start_time` lies in
+    let from = from.as_second() - from.as_second().rem_euclid(MINUTE);
+    let seconds = until.as_second() - from;
+    if seconds <= 0 {
+        return Err(Error::invalid("start_time", "must be before end_time"));
+    }
+    let bucket = match request.bucket_seconds {
+        0 => (seconds / DEFAULT_BUCKETS + MINUTE - 1) / MINUTE * MINUTE,
+        asked if asked > 0 && asked % MINUTE == 0 => asked,
+        _ => {
+            return Err(Error::invalid(
+                "bucket_seconds",
+                "must be a positive multiple of 60, or absent",
+            ));
+        }
+    };
+    let bucket = bucket.max(MINUTE);
+    if seconds / bucket >= MAX_BUCKETS {
+        return Err(Error::invalid(
+            "bucket_seconds",
+            format!("must leave at most {MAX_BUCKETS} buckets between start_time and end_time"),
+        ));
+    }
+    let from = jiff::Timestamp::from_second(from)
+        .map_err(|_| Error::invalid("start_time", "is not a time"))?;
+    Ok((from, until, Duration::from_secs(bucket.unsigned_abs())))
+}
