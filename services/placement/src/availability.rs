@@ -8,7 +8,7 @@ use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Fleet, Rules, sentence, telling};
 use crate::model::Shape;
-use crate::{Error, Reason, Result};
+use crate::{Reason, Result};
 
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,39 +31,20 @@ const SKUS: i64 = 500;
 /// Counts per region, SKU and allowed GPU count; narrowed by region and SKU when given.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a region or SKU that does not exist.
+/// [`crate::Error::Invalid`] for a region or SKU that does not exist.
 pub async fn list(
     conn: &mut PgConnection,
     capacity: &Capacity,
     region_code: Option<&str>,
     sku: Option<&str>,
 ) -> Result<Vec<Availability>> {
-    let regions = catalog::regions(conn, region_code).await?;
-    if region_code.is_some() && regions.is_empty() {
-        let rule = "is not a region; list the regions".to_owned();
-        return Err(Error::Invalid {
-            reason: ErrorReason::RegionUnknown,
-            field: "region_code",
-            rule,
-        });
+    if let Some(region) = region_code {
+        catalog::known_region(conn, region).await?;
     }
+    let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
         None => catalog::skus(conn, "", SKUS).await?,
-        Some(code) => vec![
-            catalog::sku(conn, code)
-                .await
-                .map_err(|error| match error {
-                    Error::NotFound { .. } => {
-                        let rule = "is not a SKU; list the SKUs".to_owned();
-                        Error::Invalid {
-                            reason: ErrorReason::SkuUnknown,
-                            field: "sku",
-                            rule,
-                        }
-                    }
-                    other => other,
-                })?,
-        ],
+        Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
     let nodes = capacity.now(conn).await?;
     let none = Arc::default();
