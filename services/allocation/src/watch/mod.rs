@@ -8,6 +8,7 @@ mod one;
 mod project;
 mod reader;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
@@ -17,12 +18,18 @@ use gpuaas_kit::{Error, watch};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::ChangeKind;
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::convert;
 use crate::store::read::Now;
 use crate::workflow::Deps;
+
+/// Streams that read at once; fewer than the pool has connections.
+const TURNS: usize = 4;
 
 /// What a bell is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +48,27 @@ pub struct Watching {
     bells: Bells<Key>,
     /// Every event up to here has rung its bells.
     told: Arc<AtomicI64>,
+    /// Who may read for a stream now.
+    turns: Arc<Semaphore>,
+}
+
+/// A connection that a stream reads with, while it is its turn.
+struct Turn {
+    conn: PoolConnection<Postgres>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Deref for Turn {
+    type Target = PgConnection;
+    fn deref(&self) -> &PgConnection {
+        &self.conn
+    }
+}
+
+impl DerefMut for Turn {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.conn
+    }
 }
 
 /// What a stream waited for.
@@ -58,7 +86,19 @@ impl Watching {
             streams,
             bells: Bells::default(),
             told: Arc::default(),
+            turns: Arc::new(Semaphore::new(TURNS)),
         }
+    }
+
+    /// A connection to read with, when it is this stream's turn. A change wakes thousands of streams at once: they
+    /// wait here, however long, and not for the connections that everything else of the service needs.
+    async fn turn(&self) -> Result<Turn, Error> {
+        let permit = self.turns.clone().acquire_owned().await;
+        let permit = permit.map_err(Error::internal)?;
+        Ok(Turn {
+            conn: self.deps.pool.acquire().await?,
+            _permit: permit,
+        })
     }
 
     /// Reads the log until `shutdown`.

@@ -102,7 +102,7 @@ impl Follower {
     async fn first_state(&mut self) -> Result<(), Stop> {
         let mut before = None;
         loop {
-            let mut conn = self.watching.deps.pool.acquire().await?;
+            let mut conn = self.watching.turn().await?;
             let rows =
                 allocations::list(&mut conn, self.project, self.include_ended, before, BATCH)
                     .await
@@ -127,7 +127,7 @@ impl Follower {
     /// Sends the present state of everything that has events after the position.
     async fn catch_up(&mut self) -> Result<(), Stop> {
         loop {
-            let mut conn = self.watching.deps.pool.acquire().await?;
+            let mut conn = self.watching.turn().await?;
             let touched = events::touched(&mut conn, self.project, self.position, BATCH)
                 .await
                 .map_err(Error::from)?;
@@ -136,7 +136,7 @@ impl Follower {
                 return Ok(());
             }
             for touched in touched {
-                let mut conn = self.watching.deps.pool.acquire().await?;
+                let mut conn = self.watching.turn().await?;
                 let change = self.read(&mut conn, touched.id, touched.is_new).await?;
                 drop(conn);
                 self.position = touched.position;
