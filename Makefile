@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-console lint bench bench-build bench-login bench-placement bench-edge bench-get \
+.PHONY: help install build up down status test test-slow test-console lint bench bench-build bench-login bench-placement bench-edge bench-get \
   bench-watches bench-terminal docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
@@ -30,10 +30,15 @@ down: ## end everything that `make up` started; the data stays
 status: ## show parts, processes, addresses, memory, health
 	@target/debug/gpuaas-dev status
 
-test: build ## run every test
+test: build ## run every test but the slow ones
 	@deploy/build-fault-programs.sh
 	@cargo nextest run --workspace
 	@cd clients/console && npm run --silent test -- --reporter dot
+	@echo 'test: a Debian guest was not booted; `make test-slow` does that, in 10 minutes or more'
+
+test-slow: build ## launch a Debian guest on the lab host and look into it
+	@deploy/build-fault-programs.sh
+	@cargo nextest run --workspace --profile slow
 
 test-console: build ## use the console in a real Chromium, on a stack of its own
 	@deploy/test-console.sh

@@ -38,6 +38,7 @@ mtools: guest images
 dosfstools: guest images
 cpio: guest images
 kmod: guest images
+mmdebstrap: Debian guest
 busybox-static: mini guest
 dropbear-bin: mini guest
 grub-efi-amd64-bin: mini guest

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpuaas_dev::error::chain;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::seed::{self, FirstSlice, Tokens};
@@ -49,6 +49,13 @@ enum Action {
         #[command(flatten)]
         which: Which,
     },
+    /// Adds a guest image to the running stack: builds it when its script is new, pushes and registers it.
+    Image {
+        #[command(flatten)]
+        which: Which,
+        /// Which image.
+        image: ExtraImage,
+    },
     /// Joins a loopback port to an address of the lab host.
     Forward {
         /// Where to listen.
@@ -56,6 +63,13 @@ enum Action {
         /// Where to connect.
         target: SocketAddr,
     },
+}
+
+/// Guest images that are no part of a first start.
+#[derive(Clone, Copy, ValueEnum)]
+enum ExtraImage {
+    /// Debian 12 with systemd, OpenSSH and cloud-init, as lab-debian.
+    Debian,
 }
 
 /// Which stack.
@@ -137,6 +151,16 @@ async fn run(action: Action) -> gpuaas_dev::Result<()> {
         }
         Action::Status { which } => {
             print!("{}", status_table(&which.stack()?.status().await?));
+            Ok(())
+        }
+        Action::Image {
+            which,
+            image: ExtraImage::Debian,
+        } => {
+            let stack = which.stack()?;
+            let _alone = stack.lock()?;
+            seed::add_debian(&stack, &|line: &str| println!("{line}")).await?;
+            println!("{} can be launched", seed::DEBIAN_IMAGE);
             Ok(())
         }
         Action::Forward { listen, target } => {

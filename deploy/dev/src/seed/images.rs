@@ -1,19 +1,49 @@
 //! The guest images of the lab: built once per version of their scripts, pushed, and registered.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::seed::api::{Api, list};
-use crate::seed::{DEAD_IMAGE, IMAGE, LAB_SKU};
+use crate::seed::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, Tokens};
 use crate::stack::{Progress, Stack};
 use crate::{paths, process};
 
-/// Files that decide what a guest image holds, below `deploy/lab`.
-const SOURCES: [&str; 3] = ["build-mini.sh", "guest/init", "guest/udhcpc.sh"];
+/// A script below `deploy/lab` that builds guest images.
+struct Recipe {
+    /// What it builds, for people.
+    name: &'static str,
+    script: &'static str,
+    /// Files that decide what the images hold, the script among them.
+    sources: &'static [&'static str],
+    /// Folder below the cache.
+    folder: &'static str,
+}
+
+const MINI: Recipe = Recipe {
+    name: "mini",
+    script: "build-mini.sh",
+    sources: &["build-mini.sh", "guest/init", "guest/udhcpc.sh"],
+    folder: "guest",
+};
+
+const DEBIAN: Recipe = Recipe {
+    name: "Debian",
+    script: "build-debian.sh",
+    sources: &[
+        "build-debian.sh",
+        "debian/etc/cloud/cloud.cfg.d/90_guest.cfg",
+        "debian/etc/fstab",
+        "debian/etc/initramfs-tools/conf.d/guest.conf",
+        "debian/etc/modprobe.d/virtio_net.conf",
+        "debian/etc/ssh/sshd_config.d/10-keys-only.conf",
+        "debian/usr/share/initramfs-tools/modules.d/guest",
+    ],
+    folder: "debian",
+};
 
 /// An image file and how it is sold.
 #[derive(Debug, Clone)]
@@ -30,43 +60,77 @@ pub struct GuestImage {
     pub boot_timeout_seconds: u32,
 }
 
-/// The images, built if they are missing or older than their scripts.
+impl Recipe {
+    /// Folder and version of the images, built if they are missing or older than their sources.
+    fn built(&self, progress: Progress<'_>) -> Result<(PathBuf, String)> {
+        let scripts = paths::checkout().join("deploy/lab");
+        let mut hasher = DefaultHasher::new();
+        for source in self.sources {
+            let file = scripts.join(source);
+            std::fs::read(&file)
+                .map_err(Error::file("read", &file))?
+                .hash(&mut hasher);
+        }
+        let tag = format!("{:016x}", hasher.finish());
+        let folder = paths::run_dir().join("cache").join(self.folder);
+        paths::ensure_dir(&folder)?;
+        let stamp = folder.join("built");
+        let lock =
+            std::fs::File::create(folder.join("lock")).map_err(Error::file("create", &folder))?;
+        lock.lock().map_err(Error::file("lock", &folder))?;
+        if std::fs::read_to_string(&stamp).is_ok_and(|built| built == tag) {
+            return Ok((folder, tag));
+        }
+        progress(&format!("building the {} guest image", self.name));
+        process::output(Command::new(scripts.join(self.script)).arg(&folder))?;
+        paths::write_with_mode(&stamp, tag.as_bytes(), 0o644)?;
+        Ok((folder, tag))
+    }
+}
+
+/// The mini guests, built if they are missing or older than their scripts.
 ///
 /// # Errors
 /// The build fails.
 pub fn guest_images(progress: Progress<'_>) -> Result<Vec<GuestImage>> {
-    let scripts = paths::checkout().join("deploy/lab");
-    let mut hasher = DefaultHasher::new();
-    for source in SOURCES {
-        let file = scripts.join(source);
-        std::fs::read(&file)
-            .map_err(Error::file("read", &file))?
-            .hash(&mut hasher);
-    }
-    let tag = format!("{:016x}", hasher.finish());
-    let folder = paths::run_dir().join("cache/guest");
-    paths::ensure_dir(&folder)?;
-    let stamp = folder.join("built");
-    let lock =
-        std::fs::File::create(folder.join("lock")).map_err(Error::file("create", &folder))?;
-    lock.lock().map_err(Error::file("lock", &folder))?;
-    if std::fs::read_to_string(&stamp).is_ok_and(|built| built == tag) {
-        return Ok(images(&folder, &tag));
-    }
-    progress("building the mini guest image");
-    process::output(Command::new(scripts.join("build-mini.sh")).arg(&folder))?;
-    paths::write_with_mode(&stamp, tag.as_bytes(), 0o644)?;
-    Ok(images(&folder, &tag))
+    let (folder, tag) = MINI.built(progress)?;
+    Ok(vec![
+        GuestImage {
+            slug: IMAGE,
+            display_name: "Mini guest (busybox, SSH)",
+            file: folder.join("mini.raw"),
+            tag: tag.clone(),
+            boot_timeout_seconds: 180,
+        },
+        GuestImage {
+            slug: DEAD_IMAGE,
+            display_name: "Guest that never answers, to see a failed launch",
+            file: folder.join("mini-dead.raw"),
+            tag,
+            boot_timeout_seconds: 25,
+        },
+    ])
 }
 
-/// Pushes an image to the stack's registry; returns the reference to register it with.
-///
-/// # Errors
-/// The registry refuses.
-pub fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
+/// The Debian guest, built if it is missing or older than its script. The build takes minutes.
+fn debian_image(progress: Progress<'_>) -> Result<GuestImage> {
+    let (folder, tag) = DEBIAN.built(progress)?;
+    Ok(GuestImage {
+        slug: DEBIAN_IMAGE,
+        display_name: "Debian 12 (systemd, OpenSSH, cloud-init)",
+        file: folder.join("debian.raw"),
+        tag,
+        // minutes on an emulated processor that others use too; a launch has 20 in all
+        boot_timeout_seconds: 900,
+    })
+}
+
+/// Pushes an image to the stack's registry; returns the reference to register it with, which ends with its digest.
+/// Nothing is uploaded twice.
+fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
     let registry = stack.registry()?;
     let reference = format!("{}/lab/{}:{}", registry.host(), image.slug, image.tag);
-    process::output(
+    let said = process::output(
         Command::new(stack.program("gpuaas-image-push"))
             .arg("--file")
             .arg(&image.file)
@@ -75,59 +139,75 @@ pub fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
             .arg("--ca-file")
             .arg(registry.ca_file()),
     )?;
-    Ok(format!("oci://{reference}"))
+    let source = said
+        .lines()
+        .find_map(|line| line.strip_prefix("source_uri="));
+    let source = source.ok_or_else(|| Error::other(format!("no source_uri in {said:?}")))?;
+    Ok(source.to_owned())
 }
 
 /// Builds, pushes and registers what the catalog does not know.
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
-    let known = admin.get("/api/v1/admin/images?page_size=500").await?;
-    let known: Vec<&str> = list(&known["images"])
-        .iter()
-        .filter_map(|image| image["slug"].as_str())
-        .collect();
-    if [IMAGE, DEAD_IMAGE].iter().all(|slug| known.contains(slug)) {
+    let known = known(admin).await?;
+    let known = |slug: &str| known.iter().any(|image| image["slug"] == slug);
+    if [IMAGE, DEAD_IMAGE].into_iter().all(known) {
         return Ok(());
     }
     for image in guest_images(progress)? {
-        if known.contains(&image.slug) {
-            continue;
+        if !known(image.slug) {
+            let source = push(stack, &image)?;
+            register(admin, &image, &source, progress).await?;
         }
-        let source = push(stack, &image)?;
-        let wanted = json!({
-            "slug": image.slug,
-            "display_name": image.display_name,
-            "driver_strategy": "none",
-            "source_uri": source,
-            "compatible_skus": [LAB_SKU],
-            "boot_timeout_seconds": image.boot_timeout_seconds,
-        });
-        admin
-            .post(
-                "/api/v1/admin/images",
-                &format!("seed-image-{}", image.slug),
-                &wanted,
-            )
-            .await?;
-        progress(&format!("image {} pushed and registered", image.slug));
     }
     Ok(())
 }
 
-fn images(folder: &Path, tag: &str) -> Vec<GuestImage> {
-    vec![
-        GuestImage {
-            slug: IMAGE,
-            display_name: "Mini guest (busybox, SSH)",
-            file: folder.join("mini.raw"),
-            tag: tag.to_owned(),
-            boot_timeout_seconds: 180,
-        },
-        GuestImage {
-            slug: DEAD_IMAGE,
-            display_name: "Guest that never answers, to see a failed launch",
-            file: folder.join("mini-dead.raw"),
-            tag: tag.to_owned(),
-            boot_timeout_seconds: 25,
-        },
-    ]
+/// Adds the Debian guest to a running stack: builds it if need be, pushes and registers it unless the catalog has it.
+///
+/// # Errors
+/// The build fails, the registry or the API refuses, or the catalog has it from an older build: what is registered
+/// never changes.
+pub async fn add_debian(stack: &Stack, progress: Progress<'_>) -> Result<()> {
+    let image = debian_image(progress)?;
+    let tokens = Tokens::of(&stack.options().root);
+    let admin = Api::new(&stack.api_url(), &tokens.admin)?;
+    let source = push(stack, &image)?;
+    let known = known(&admin).await?;
+    let Some(found) = known.iter().find(|known| known["slug"] == image.slug) else {
+        return register(&admin, &image, &source, progress).await;
+    };
+    if found["source_uri"] == source {
+        return Ok(());
+    }
+    Err(Error::other(format!(
+        "{} is registered from an older build of deploy/lab/{}, and a registered image never changes; \
+         end this stack with `gpuaas-dev down --purge` and start it anew",
+        image.slug, DEBIAN.script
+    )))
+}
+
+/// Every image of the catalog.
+async fn known(admin: &Api) -> Result<Vec<Value>> {
+    let known = admin.get("/api/v1/admin/images?page_size=500").await?;
+    Ok(list(&known["images"]).to_vec())
+}
+
+async fn register(
+    admin: &Api,
+    image: &GuestImage,
+    source: &str,
+    progress: Progress<'_>,
+) -> Result<()> {
+    let wanted = json!({
+        "slug": image.slug,
+        "display_name": image.display_name,
+        "driver_strategy": "none",
+        "source_uri": source,
+        "compatible_skus": [LAB_SKU],
+        "boot_timeout_seconds": image.boot_timeout_seconds,
+    });
+    let key = format!("seed-image-{}", image.slug);
+    admin.post("/api/v1/admin/images", &key, &wanted).await?;
+    progress(&format!("image {} pushed and registered", image.slug));
+    Ok(())
 }

@@ -18,7 +18,7 @@ use crate::process;
 use crate::stack::{Progress, Stack};
 
 pub use api::{Api, list, string};
-pub use images::{guest_images, push};
+pub use images::{add_debian, guest_images};
 pub use slice::{FirstSlice, first_slice};
 
 /// Region of the lab host.
@@ -31,6 +31,8 @@ pub const H200_SKU: &str = "h200-sxm-slice";
 pub const IMAGE: &str = "lab-mini";
 /// Image that boots and never answers, to see a failure.
 pub const DEAD_IMAGE: &str = "lab-mini-dead";
+/// Debian 12 with cloud-init; no part of a first start, since it takes minutes to build and to boot.
+pub const DEBIAN_IMAGE: &str = "lab-debian";
 
 /// Files with the tokens of the seeded principals.
 #[derive(Debug, Clone, PartialEq, Eq)]
