@@ -26,6 +26,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/capacity:history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListCapacityHistory returns the fleet's capacity over time, oldest first
+         * @description ListCapacityHistory returns the fleet's capacity over time, oldest first. A sample is taken every minute; minutes in which no scheduler ran are missing.
+         *
+         *     Platform administrators only; action `capacity.history` on `region`.
+         */
+        get: operations["CapacityAdminService_ListCapacityHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/images": {
         parameters: {
             query?: never;
@@ -534,6 +556,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/projects/{project_id}/priority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included
+         * @description PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included.
+         *
+         *     Platform administrators only; action `queue.prioritise` on `project`.
+         */
+        put: operations["QueueAdminService_PutProjectPriority"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/projects/{project_id}/quotas/{sku}": {
         parameters: {
             query?: never;
@@ -549,6 +593,28 @@ export interface paths {
          *     Platform administrators only; action `quota.put` on `project`.
          */
         put: operations["SkuAdminService_PutProjectQuota"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListQueue lists the requests that wait in a region, each line in the order in which it is served
+         * @description ListQueue lists the requests that wait in a region, each line in the order in which it is served.
+         *
+         *     Platform administrators only; action `queue.list` on `region`.
+         */
+        get: operations["QueueAdminService_ListQueue"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -639,7 +705,7 @@ export interface paths {
         put?: never;
         /**
          * CreateAllocation reserves capacity and starts provisioning
-         * @description CreateAllocation reserves capacity and starts provisioning. With validate_only nothing is kept.
+         * @description CreateAllocation reserves capacity and starts provisioning. With validate_only nothing is kept; with wait it may wait for capacity.
          *
          *     Members of a project; action `allocation.create` on `project`.
          */
@@ -755,7 +821,7 @@ export interface paths {
         put?: never;
         /**
          * ReleaseAllocation ends an allocation: billing stops, the VM goes, the disk is wiped and proven empty
-         * @description ReleaseAllocation ends an allocation: billing stops, the VM goes, the disk is wiped and proven empty.
+         * @description ReleaseAllocation ends an allocation: billing stops, the VM goes, the disk is wiped and proven empty. One that waits for capacity leaves the line and is released at once.
          *
          *     Members of a project; action `allocation.release` on `allocation`.
          */
@@ -1043,7 +1109,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1125,7 +1191,7 @@ export interface components {
         };
         /**
          * @description AllocationState (C-01, C-02).
-         *     - `requested`: Queued, nothing reserved.
+         *     - `requested`: Waits for capacity: nothing is reserved or billed.
          *     - `reserved`: Slots are claimed.
          * @enum {string}
          */
@@ -1158,6 +1224,8 @@ export interface components {
             boot_id?: string;
             /** @description What is billed now, a sentence. An active allocation is billed whether its VM runs or is stopped, since its GPUs are held for it. */
             billing?: string;
+            /** @description Its place among those that wait for capacity; set in state REQUESTED only. */
+            queue?: components["schemas"]["allocation.QueueStatus"];
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -1203,6 +1271,8 @@ export interface components {
             validate_only?: boolean;
             /** @description Where it may be placed. */
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
+            /** @description When it does not fit now, wait in line instead of being refused; see status.queue. */
+            wait?: components["schemas"]["allocation.Wait"];
         };
         "allocation.ListAllocationsResponse": {
             allocations?: components["schemas"]["allocation.Allocation"][];
@@ -1241,6 +1311,25 @@ export interface components {
             /** @description Steps that are done, and all steps. */
             steps_done?: number;
             steps_total?: number;
+        };
+        /** @description QueueStatus is the place of an allocation that waits for capacity. */
+        "allocation.QueueStatus": {
+            /** @description 1: next. The allocations of one batch have one place. Others may be served first when they fit on capacity that this one cannot use. */
+            position?: number;
+            /** @description Why it waits: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
+            reason?: string;
+            /** @description The same as a sentence for the user. */
+            message?: string;
+            /**
+             * Format: date-time
+             * @description Since when it waits.
+             */
+            since?: string;
+            /**
+             * Format: date-time
+             * @description When it gives up: the allocation fails then, without having cost anything.
+             */
+            deadline?: string;
         };
         /** @description SlotRepair is the state of one repair. */
         "allocation.SlotRepair": {
@@ -1282,6 +1371,14 @@ export interface components {
          * @enum {string}
          */
         "allocation.TimelineState": "unspecified" | "running" | "done" | "failed";
+        /** @description Wait says how long a launch may wait for capacity. */
+        "allocation.Wait": {
+            /**
+             * Format: date-time
+             * @description When it gives up; in the future, at most seven days from now.
+             */
+            deadline: string;
+        };
         "allocation.WatchAllocationResponse": {
             change?: components["schemas"]["allocation.AllocationChange"];
             /** @description New, or changed since it was sent: its sequence says which. */
@@ -1715,6 +1812,21 @@ export interface components {
             /** @description Why not more; empty when something fits. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
         };
+        /** @description CapacityBucket is what the samples of a stretch of time have in common, for a region and SKU. */
+        "scheduler.CapacityBucket": {
+            /** Format: date-time */
+            start_time?: string;
+            region_code?: string;
+            sku?: string;
+            /** @description Most nodes that had slots of the SKU's class. */
+            nodes?: number;
+            /** @description Most GPUs there were, sellable or not. */
+            gpus?: number;
+            /** @description Most GPUs that allocations of this SKU held, or that waited for a repair after one. */
+            gpus_held?: number;
+            /** @description Fewest GPUs that could have been sold as this SKU, each alone. */
+            gpus_free?: number;
+        };
         "scheduler.ExplainNodesResponse": {
             explanation?: components["schemas"]["scheduler.PlacementExplanation"];
             /** @description Those that fit in the order of their rank, then the others by id. */
@@ -1737,9 +1849,19 @@ export interface components {
         "scheduler.ListAvailabilityResponse": {
             availability?: components["schemas"]["scheduler.Availability"][];
         };
+        "scheduler.ListCapacityHistoryResponse": {
+            /** Format: int64 */
+            bucket_seconds?: string;
+            /** @description By time, then region, then SKU. */
+            buckets?: components["schemas"]["scheduler.CapacityBucket"][];
+        };
         "scheduler.ListNodePlacementsResponse": {
             nodes?: components["schemas"]["scheduler.NodePlacement"][];
             next_page_token?: string;
+        };
+        "scheduler.ListQueueResponse": {
+            /** @description At most the first 500 of each line. */
+            requests?: components["schemas"]["scheduler.WaitingRequest"][];
         };
         "scheduler.ListSkusResponse": {
             skus?: components["schemas"]["scheduler.Sku"][];
@@ -1812,6 +1934,16 @@ export interface components {
             /** @description Per constraint, the nodes it removes and their GPUs; a node that several remove counts for each. */
             removed?: components["schemas"]["scheduler.UnavailableReason"][];
         };
+        /**
+         * @description Priority is a class of waiting requests: a higher one is served first. Every hour of waiting raises a request by one class.
+         *     - `normal`: Where nothing was said.
+         * @enum {string}
+         */
+        "scheduler.Priority": "unspecified" | "low" | "normal" | "high";
+        "scheduler.ProjectPriority": {
+            project_id?: string;
+            priority?: components["schemas"]["scheduler.Priority"];
+        };
         "scheduler.ProjectQuota": {
             project_id?: string;
             sku?: string;
@@ -1854,6 +1986,27 @@ export interface components {
             nodes?: number;
             /** @description A sentence for the user. */
             message?: string;
+        };
+        /** @description WaitingRequest is one request that waits for capacity: an allocation, or a batch of them. */
+        "scheduler.WaitingRequest": {
+            /** @description "h200_sxm" or "lab": the line it stands in. */
+            slot_class?: string;
+            /** @description 1: next. */
+            position?: number;
+            project_id?: string;
+            /** @description The class it is in now, raised by its age. */
+            priority?: components["schemas"]["scheduler.Priority"];
+            allocation_ids?: string[];
+            /** @description Of all its allocations. */
+            gpus?: number;
+            /** Format: date-time */
+            since?: string;
+            /** Format: date-time */
+            deadline?: string;
+            /** @description Why it was not served when it was last looked at: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
+            reason?: string;
+            /** @description Nodes that are kept for it. */
+            kept_node_ids?: string[];
         };
         "terminal.CreateTerminalSessionResponse": {
             session_id?: string;
@@ -1945,6 +2098,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.AllocationDetail"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityAdminService_ListCapacityHistory: {
+        parameters: {
+            query?: {
+                /** @description One region; empty: all. */
+                region_code?: string;
+                /** @description One SKU; empty: all. */
+                sku?: string;
+                /** @description From the minute of this time on; absent: 24 hours before the end. */
+                start_time?: string;
+                /** @description Until this time, exclusive; absent: now. */
+                end_time?: string;
+                /** @description Samples of this many seconds are shown as one, a multiple of 60 that leaves at most 1500 of them; 0: one that leaves about 288. */
+                bucket_seconds?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListCapacityHistoryResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -2721,6 +2907,39 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    QueueAdminService_PutProjectPriority: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    priority: components["schemas"]["scheduler.Priority"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectPriority"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     SkuAdminService_PutProjectQuota: {
         parameters: {
             query?: never;
@@ -2750,6 +2969,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ProjectQuota"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    QueueAdminService_ListQueue: {
+        parameters: {
+            query: {
+                region_code: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListQueueResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -2922,6 +3165,8 @@ export interface operations {
                     validate_only?: boolean;
                     /** @description Where it may be placed. */
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
+                    /** @description When it does not fit now, wait in line instead of being refused; see status.queue. */
+                    wait?: components["schemas"]["allocation.Wait"];
                 };
             };
         };
@@ -3218,10 +3463,12 @@ export interface operations {
                 "application/json": {
                     /** @description Project that pays for all; may be left out when the caller belongs to exactly one. */
                     project_id?: string;
-                    /** @description One to sixteen. project_id and validate_only of each are left out. */
+                    /** @description One to sixteen. project_id, validate_only and wait of each are left out. */
                     allocations: components["schemas"]["allocation.CreateAllocationRequest"][];
                     /** @description Check everything, keep nothing. */
                     validate_only?: boolean;
+                    /** @description When they do not fit now, wait in line, and be reserved together; all of one region and one class of slots. wait of each is left out. */
+                    wait?: components["schemas"]["allocation.Wait"];
                 };
             };
         };
