@@ -87,8 +87,10 @@ pub struct Touched {
     pub id: Uuid,
     /// Its last event that was looked at.
     pub position: i64,
-    /// Its first event is among them.
-    pub is_new: bool,
+    /// Position of its first event, when that is among them.
+    pub created: Option<i64>,
+    /// Events of it that were looked at.
+    pub events: i64,
 }
 
 /// A project's allocations that have events after a position, by their last one. Looks at `limit` events: nothing
@@ -103,7 +105,8 @@ pub async fn touched(
     limit: i64,
 ) -> Result<Vec<Touched>> {
     Ok(sqlx::query_as(
-        "SELECT aggregate_id AS id, max(position) AS position, bool_or(revision = 1) AS is_new
+        "SELECT aggregate_id AS id, max(position) AS position, min(position) FILTER (WHERE revision = 1) AS created,
+                count(*) AS events
            FROM (SELECT aggregate_id, position, revision FROM outbox
                   WHERE project_id = $1 AND position > $2 AND type LIKE 'allocation.%'
                   ORDER BY position LIMIT $3) AS e

@@ -3,8 +3,10 @@
 //!
 //! A stream is a position and nothing else. It subscribes to its bell, then takes the position, then reads what is; so
 //! whatever happens in between is found after the position. Bells are hints: the reader finds what it missed by
-//! polling, and works without Redis (P8).
+//! polling, and works without Redis (P8). The streams of a project read together: thousands of consoles cost the
+//! database what one costs.
 mod one;
+mod pages;
 mod project;
 mod reader;
 
@@ -50,6 +52,8 @@ pub struct Watching {
     told: Arc<AtomicI64>,
     /// Who may read for a stream now.
     turns: Arc<Semaphore>,
+    /// What the streams of a project have in common.
+    lanes: pages::Lanes,
 }
 
 /// A connection that a stream reads with, while it is its turn.
@@ -87,6 +91,7 @@ impl Watching {
             bells: Bells::default(),
             told: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
+            lanes: pages::Lanes::default(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The allocations of one project: first all, then every one that has events after the position.
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use gpuaas_kit::Error;
 use gpuaas_kit::identity::Caller;
@@ -8,9 +10,9 @@ use gpuaas_placement::{Scope, allocations, events};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event;
 use gpuaas_proto::gpuaas::common::v1::{WatchHeartbeat, WatchSynced};
-use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::pages::{Entry, Lane, Page};
 use super::{Key, Watching, Woken, change, endure, expired, wait};
 use crate::store::read;
 
@@ -20,8 +22,11 @@ const BATCH: i64 = 100;
 /// One stream.
 struct Follower {
     watching: Watching,
+    lane: Arc<Lane>,
     sink: Sink<pb::WatchAllocationsResponse>,
     bell: Bell<Key>,
+    /// When the bell was heard last: what rang before has to be sent.
+    heard: Instant,
     project: Uuid,
     include_ended: bool,
     /// Everything up to here has been sent.
@@ -52,9 +57,11 @@ impl Watching {
         let watching = self.clone();
         Ok(self.streams.open("WatchAllocations", move |sink| {
             let follower = Follower {
+                lane: watching.lanes.of(project),
                 watching,
                 sink,
                 bell,
+                heard: Instant::now(),
                 project,
                 include_ended,
                 position: resumed.unwrap_or(kept.head),
@@ -87,12 +94,15 @@ impl Follower {
                 self.send(Event::Synced(WatchSynced {})).await?;
                 synced = true;
             }
-            if let Woken::Silence = wait(&mut self.bell, self.watching.heartbeat()).await {
-                // in this order: an event that is told after the position was read rings
-                let told = self.watching.told.load(Ordering::SeqCst);
-                if !self.bell.is_ringing() {
-                    self.position = self.position.max(told);
-                    self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
+            match wait(&mut self.bell, self.watching.heartbeat()).await {
+                Woken::Rung => self.heard = Instant::now(),
+                Woken::Silence => {
+                    // in this order: an event that is told after the position was read rings
+                    let told = self.watching.told.load(Ordering::SeqCst);
+                    if !self.bell.is_ringing() {
+                        self.position = self.position.max(told);
+                        self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
+                    }
                 }
             }
         }
@@ -127,33 +137,40 @@ impl Follower {
     /// Sends the present state of everything that has events after the position.
     async fn catch_up(&mut self) -> Result<(), Stop> {
         loop {
-            let mut conn = self.watching.turn().await?;
-            let touched = events::touched(&mut conn, self.project, self.position, BATCH)
-                .await
-                .map_err(Error::from)?;
-            drop(conn);
-            if touched.is_empty() {
-                return Ok(());
-            }
-            for touched in touched {
-                let mut conn = self.watching.turn().await?;
-                let change = self.read(&mut conn, touched.id, touched.is_new).await?;
-                drop(conn);
-                self.position = touched.position;
+            let read = async || self.read().await;
+            let page = self.lane.page(self.position, self.heard, read).await?;
+            for entry in page.beyond(self.position) {
+                let change = entry.change_after(self.position);
+                self.position = entry.position;
                 self.send(Event::Change(change)).await?;
+            }
+            if page.is_all_since(self.heard) {
+                return Ok(());
             }
         }
     }
 
-    async fn read(
-        &self,
-        conn: &mut PgConnection,
-        id: Uuid,
-        is_new: bool,
-    ) -> Result<pb::AllocationChange, Error> {
-        let row = allocations::get(conn, Scope::Project(self.project), id).await?;
-        let now = read::now_of(conn, &row).await?;
-        Ok(change(row, now, is_new))
+    async fn read(&self) -> Result<Page, Error> {
+        let mut conn = self.watching.turn().await?;
+        let begun = Instant::now();
+        let touched = events::touched(&mut conn, self.project, self.position, BATCH).await?;
+        let mut entries = Vec::with_capacity(touched.len());
+        for touched in &touched {
+            let scope = Scope::Project(self.project);
+            let row = allocations::get(&mut conn, scope, touched.id).await?;
+            let now = read::now_of(&mut conn, &row).await?;
+            entries.push(Entry {
+                position: touched.position,
+                created: touched.created,
+                change: change(row, now, false),
+            });
+        }
+        Ok(Page {
+            after: self.position,
+            begun,
+            full: touched.iter().map(|touched| touched.events).sum::<i64>() >= BATCH,
+            entries,
+        })
     }
 
     async fn send(&self, event: Event) -> Result<(), Stop> {

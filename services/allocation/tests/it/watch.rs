@@ -1,7 +1,7 @@
 //! Watching: the first state, every change, and going on after a loss. There is no Redis here: what wakes the streams
 //! is the poll alone (P8).
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_kit::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -402,5 +402,53 @@ async fn two_hundred_streams_all_see_the_last_state() {
     }
     while let Some(ended) = readers.join_next().await {
         ended.expect("it saw the last state");
+    }
+}
+
+#[tokio::test]
+async fn p8_streams_that_wait_for_the_database_leave_connections_to_requests() {
+    let platform = Platform::start().await;
+    let created = platform
+        .create(good("web"), "key-1")
+        .await
+        .expect("created");
+    let id: Uuid = created.id.parse().expect("a uuid");
+    platform.world.until_state(id, "active").await;
+
+    // whoever reads a timeline waits from now on
+    let mut lock = platform.world.owner.begin().await.expect("a transaction");
+    sqlx::query("LOCK TABLE placement.timeline IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .expect("locked");
+    let mut streams = Vec::new();
+    for _ in 0..40 {
+        streams.push(platform.watch_one(&created.id, "").await.expect("opened"));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND relation = 'placement.timeline'::regclass",
+        )
+        .fetch_one(&mut *lock)
+        .await
+        .expect("locks");
+        if waiting >= 4 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{waiting} streams read");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..16 {
+        let request = pb::GetAllocationRequest {
+            allocation_id: created.id.clone(),
+        };
+        let request = platform.user(request, None);
+        let got = platform.users.clone().get_allocation(request).await;
+        assert_eq!(got.expect("answered").into_inner().id, created.id);
+    }
+    lock.rollback().await.expect("unlocked");
+    for mut stream in streams {
+        while !matches!(next(&mut stream).await.event, Some(One::Synced(_))) {}
     }
 }
