@@ -59,6 +59,26 @@ pub async fn lookup(conn: &mut PgConnection, scope: Scope<'_>, hash: &[u8]) -> R
     }
 }
 
+/// Takes a key for the effect of this transaction, whose resource is known before it is made: one statement when the
+/// key is new. A call with a key that another transaction has taken waits here for that one's end.
+///
+/// # Errors
+/// `IDEMPOTENCY_KEY_REUSED` as [`lookup`]; `ABORTED` when the row went away in between.
+pub async fn take(
+    conn: &mut PgConnection,
+    scope: Scope<'_>,
+    hash: &[u8],
+    resource_id: &str,
+) -> Result<Lookup> {
+    if insert(conn, scope, hash, resource_id).await? {
+        return Ok(Lookup::Fresh);
+    }
+    match lookup(conn, scope, hash).await? {
+        Lookup::Fresh => Err(in_use()),
+        replay => Ok(replay),
+    }
+}
+
 /// Records a key with its effect. A concurrent call with the same key waits here for the other's commit and
 /// then fails with `ABORTED`; looked up again it is a replay.
 ///
@@ -70,6 +90,19 @@ pub async fn record(
     hash: &[u8],
     resource_id: &str,
 ) -> Result<()> {
+    if insert(conn, scope, hash, resource_id).await? {
+        return Ok(());
+    }
+    Err(in_use())
+}
+
+/// Whether the key was new.
+async fn insert(
+    conn: &mut PgConnection,
+    scope: Scope<'_>,
+    hash: &[u8],
+    resource_id: &str,
+) -> Result<bool> {
     let done = sqlx::query(
         "INSERT INTO idempotency (principal, method, key, request_hash, resource_id) \
          VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
@@ -81,15 +114,15 @@ pub async fn record(
     .bind(resource_id)
     .execute(conn)
     .await?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(Error::new(
-            Code::Aborted,
-            ErrorReason::Overloaded,
-            "the same idempotency key is being used right now; try again",
-        ))
-    }
+    Ok(done.rows_affected() == 1)
+}
+
+fn in_use() -> Error {
+    Error::new(
+        Code::Aborted,
+        ErrorReason::Overloaded,
+        "the same idempotency key is being used right now; try again",
+    )
 }
 
 /// Rows of one transaction of [`sweep`].

@@ -7,16 +7,19 @@ use uuid::Uuid;
 use crate::model::{Allocation, AllocationState, Failure, GuestAccess, Scope};
 use crate::{Error, Result, outbox};
 
+/// What is read of an allocation.
+macro_rules! columns {
+    () => {
+        "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
+         image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
+         revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id"
+    };
+}
+pub(crate) use columns;
+
 macro_rules! select {
     ($tail:literal) => {
-        concat!(
-            "SELECT id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
-                    image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
-                    revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at,
-                    boot_id
-               FROM allocations ",
-            $tail
-        )
+        concat!("SELECT ", columns!(), " FROM allocations ", $tail)
     };
 }
 

@@ -1,8 +1,9 @@
 //! Loading what the placement decision looks at.
 use std::collections::HashMap;
 
-use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
+use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::Result;
@@ -12,6 +13,7 @@ use crate::slots::missing;
 
 #[derive(sqlx::FromRow)]
 struct NodeRow {
+    #[sqlx(rename = "node")]
     id: Uuid,
     region_code: String,
     admin_state: String,
@@ -36,19 +38,55 @@ struct SlotRow {
     bindings: Bindings,
 }
 
+/// Columns of a node `n` but whether it is held.
+macro_rules! node_columns {
+    () => {
+        "n.id AS node, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
+         (SELECT count(DISTINCT c.allocation_id) FROM claims c
+           WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms"
+    };
+}
+
+/// Columns of a slot `s` but whether it is held.
+macro_rules! slot_columns {
+    () => {
+        "s.id, s.node_id, s.slot_index, s.class, s.status, s.health_state, s.gpu_pci_address, s.gpu_module_id,
+         s.numa_node, s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
+         s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"
+    };
+}
+
 /// `$held` asks whether a claim of the node exists.
 macro_rules! slice_nodes {
     ($held:literal, $which:literal) => {
         concat!(
-            "SELECT n.id, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
-                    (SELECT count(DISTINCT c.allocation_id) FROM claims c
-                      WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms,
-                    ",
+            "SELECT ",
+            node_columns!(),
+            ", ",
             $held,
-            " AS exclusively_held
-               FROM nodes n WHERE n.mode = 'slice' AND ",
+            " AS exclusively_held FROM nodes n WHERE n.mode = 'slice' AND ",
             $which,
             " ORDER BY n.id"
+        )
+    };
+}
+
+/// Nodes and slots of few nodes in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
+/// all claims to hash them.
+macro_rules! few {
+    ($ids:literal) => {
+        concat!(
+            "SELECT ",
+            node_columns!(),
+            ", ",
+            slot_columns!(),
+            ", (SELECT count(*) FROM claims c
+                 WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held,
+               (SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0 AS held
+               FROM nodes n JOIN slots s ON s.node_id = n.id AND s.status <> 'retired'
+              WHERE n.mode = 'slice' AND n.region_code = $1 AND n.id = ANY (",
+            $ids,
+            ") ORDER BY n.id, s.slot_index"
         )
     };
 }
@@ -66,29 +104,30 @@ pub(crate) async fn likely(
     slots: usize,
     place: i32,
 ) -> Result<Vec<CandidateNode>> {
-    let ids: Vec<Uuid> = sqlx::query_scalar(
-        "SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
-          CROSS JOIN (VALUES (false), (true)) AS c (clean)
-          CROSS JOIN LATERAL
-             ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
-                WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                  AND r.place >= $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                ORDER BY r.place LIMIT $4)
-              UNION ALL
-              (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
-                WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                  AND r.place < $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                ORDER BY r.place LIMIT $4)
-              LIMIT $4) r",
-    )
+    let rows = sqlx::query(few!(
+        "ARRAY (
+            SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
+             CROSS JOIN (VALUES (false), (true)) AS c (clean)
+             CROSS JOIN LATERAL
+                ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
+                   WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
+                     AND r.place >= $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                   ORDER BY r.place LIMIT $4)
+                 UNION ALL
+                 (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
+                   WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
+                     AND r.place < $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                   ORDER BY r.place LIMIT $4)
+                 LIMIT $4) r)"
+    ))
     .bind(region_code)
     .bind(class.as_str())
     .bind(i32::try_from(slots).unwrap_or(i32::MAX))
     .bind(LIKELY)
     .bind(place)
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    these(conn, region_code, &ids).await
+    gathered(&rows)
 }
 
 /// Slice nodes of a region with their slots (B-35); only `node_id` when given.
@@ -136,22 +175,34 @@ pub(crate) async fn of_all_regions(
     Ok(regions.into_iter().zip(nodes).collect())
 }
 
-/// A statement of its own, and without `EXISTS`: the planner would read all nodes, and all claims to hash them.
+/// These nodes of a region.
 async fn these(
     conn: &mut PgConnection,
     region_code: &str,
     ids: &[Uuid],
 ) -> Result<Vec<CandidateNode>> {
-    let nodes = sqlx::query_as(slice_nodes!(
-        "(SELECT count(*) FROM claims c
-           WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0",
-        "n.region_code = $1 AND n.id = ANY ($2)"
-    ))
-    .bind(region_code)
-    .bind(ids)
-    .fetch_all(&mut *conn)
-    .await?;
-    with_slots(conn, nodes, Extent::Some).await
+    let rows = sqlx::query(few!("$2"))
+        .bind(region_code)
+        .bind(ids)
+        .fetch_all(conn)
+        .await?;
+    gathered(&rows)
+}
+
+/// The nodes of rows that are in their order, each with its slots.
+fn gathered(rows: &[PgRow]) -> Result<Vec<CandidateNode>> {
+    let mut nodes: Vec<CandidateNode> = Vec::new();
+    for row in rows {
+        let id: Uuid = row.try_get("node")?;
+        if nodes.last().is_none_or(|node| node.id != id) {
+            nodes.push(NodeRow::from_row(row)?.with(Vec::new()));
+        }
+        let slot = SlotRow::from_row(row)?;
+        if let Some(node) = nodes.last_mut() {
+            node.slots.push(slot.into());
+        }
+    }
+    Ok(nodes)
 }
 
 async fn with_slots(
@@ -162,20 +213,29 @@ async fn with_slots(
     let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
     Ok(nodes
         .into_iter()
-        .map(|node| CandidateNode {
-            slots: by_node.remove(&node.id).unwrap_or_default(),
-            id: node.id,
-            enabled: node.admin_state == "enabled",
-            schedulable: node.schedulable,
-            hugepages_1g_free: node.hugepages_1g_free.unsigned_abs(),
-            max_vms: node.max_vms.unsigned_abs(),
-            live_vms: u32::try_from(node.live_vms).unwrap_or(u32::MAX),
-            exclusively_held: node.exclusively_held,
-            // the catalog's cache states are not in the ledger; provisioning pulls and verifies (CON-10)
-            has_image: false,
-            legal_groups: node.legal_groups.0,
+        .map(|node| {
+            let slots = by_node.remove(&node.id).unwrap_or_default();
+            node.with(slots)
         })
         .collect())
+}
+
+impl NodeRow {
+    fn with(self, slots: Vec<CandidateSlot>) -> CandidateNode {
+        CandidateNode {
+            slots,
+            id: self.id,
+            enabled: self.admin_state == "enabled",
+            schedulable: self.schedulable,
+            hugepages_1g_free: self.hugepages_1g_free.unsigned_abs(),
+            max_vms: self.max_vms.unsigned_abs(),
+            live_vms: u32::try_from(self.live_vms).unwrap_or(u32::MAX),
+            exclusively_held: self.exclusively_held,
+            // the catalog's cache states are not in the ledger; provisioning pulls and verifies (CON-10)
+            has_image: false,
+            legal_groups: self.legal_groups.0,
+        }
+    }
 }
 
 #[derive(sqlx::FromRow)]
@@ -224,13 +284,11 @@ pub(crate) async fn load_whole(
 macro_rules! slots {
     ($held:literal) => {
         concat!(
-            "SELECT s.id, s.node_id, s.slot_index, s.class, s.status, s.health_state, ",
+            "SELECT ",
+            slot_columns!(),
+            ", ",
             $held,
-            " AS held,
-                    s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind, s.nvme_bytes,
-                    s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode,
-                    s.destructive_wipe_policy
-               FROM slots s WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
+            " AS held FROM slots s WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
         )
     };
 }

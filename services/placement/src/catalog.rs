@@ -42,6 +42,13 @@ struct Row {
     price_nanos: Option<i64>,
 }
 
+#[derive(sqlx::FromRow)]
+struct Offer {
+    #[sqlx(flatten)]
+    sku: Row,
+    enabled: bool,
+}
+
 impl From<Row> for Sku {
     fn from(row: Row) -> Self {
         let price = match (row.price_version_id, row.price_currency, row.price_nanos) {
@@ -72,8 +79,8 @@ impl From<Row> for Sku {
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
-                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos FROM skus ",
+            "SELECT s.code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
+                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos ",
             $tail
         )
     };
@@ -116,12 +123,35 @@ pub async fn regions(conn: &mut PgConnection, code: Option<&str>) -> Result<Vec<
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
-    let row: Option<Row> = sqlx::query_as(select!("WHERE code = $1"))
+    let row: Option<Row> = sqlx::query_as(select!("FROM skus s WHERE s.code = $1"))
         .bind(code)
         .fetch_optional(conn)
         .await?;
     row.map(Sku::from)
         .ok_or_else(|| Error::not_found("sku", code))
+}
+
+/// A SKU and a region that a request names; whether the region is enabled.
+///
+/// # Errors
+/// As [`known_region`] and [`known_sku`].
+pub(crate) async fn offer(
+    conn: &mut PgConnection,
+    region_code: &str,
+    sku: &str,
+) -> Result<(Sku, bool)> {
+    let found: Option<Offer> = sqlx::query_as(select!(
+        ", r.enabled FROM skus s JOIN regions r ON r.code = $2 WHERE s.code = $1"
+    ))
+    .bind(sku)
+    .bind(region_code)
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(offer) = found {
+        return Ok((offer.sku.into(), offer.enabled));
+    }
+    let enabled = known_region(conn, region_code).await?;
+    Ok((known_sku(conn, sku).await?, enabled))
 }
 
 /// A region that a request names; whether it is enabled.
@@ -159,11 +189,13 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
 /// # Errors
 /// Those of the database.
 pub async fn skus(conn: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Sku>> {
-    let rows: Vec<Row> = sqlx::query_as(select!("WHERE code > $1 ORDER BY code LIMIT $2"))
-        .bind(after)
-        .bind(limit)
-        .fetch_all(conn)
-        .await?;
+    let rows: Vec<Row> = sqlx::query_as(select!(
+        "FROM skus s WHERE s.code > $1 ORDER BY s.code LIMIT $2"
+    ))
+    .bind(after)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
     Ok(rows.into_iter().map(Sku::from).collect())
 }
 

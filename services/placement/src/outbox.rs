@@ -57,6 +57,38 @@ pub(crate) async fn append_allocation(
     allocation: &Allocation,
 ) -> Result<()> {
     let held = claims::of_allocation(conn, allocation.id).await?;
+    let held: Vec<Held<'_>> = held.iter().map(Held::from).collect();
+    append_holding(conn, kind, allocation, &held).await
+}
+
+/// A claim as an event tells of it.
+pub(crate) struct Held<'a> {
+    pub id: Uuid,
+    pub kind: &'a str,
+    pub node_id: Uuid,
+    pub slot_id: Option<Uuid>,
+    pub slot_generation: i64,
+}
+
+impl<'a> From<&'a Claim> for Held<'a> {
+    fn from(claim: &'a Claim) -> Self {
+        Self {
+            id: claim.id,
+            kind: &claim.kind,
+            node_id: claim.node_id,
+            slot_id: claim.slot_id,
+            slot_generation: claim.slot_generation,
+        }
+    }
+}
+
+/// The same by who knows what the allocation holds, by slot index.
+pub(crate) async fn append_holding(
+    conn: &mut PgConnection,
+    kind: &str,
+    allocation: &Allocation,
+    held: &[Held<'_>],
+) -> Result<()> {
     append(
         conn,
         NewEvent {
@@ -65,14 +97,14 @@ pub(crate) async fn append_allocation(
             revision: allocation.revision,
             at: allocation.updated_at,
             project_id: Some(allocation.project_id),
-            data: describe(allocation, &held),
+            data: describe(allocation, held),
             traceparent: &allocation.traceparent,
         },
     )
     .await
 }
 
-fn describe(allocation: &Allocation, held: &[Claim]) -> Value {
+fn describe(allocation: &Allocation, held: &[Held<'_>]) -> Value {
     let claims: Vec<Value> = held
         .iter()
         .map(|claim| {

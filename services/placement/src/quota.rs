@@ -2,10 +2,11 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::model::SlotClass;
 use crate::{Error, Result};
 
 /// A limit and what counts against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Quota {
     /// GPUs the project may hold.
     pub max_gpus: i64,
@@ -69,6 +70,18 @@ pub(crate) async fn lock(conn: &mut PgConnection, project_id: Uuid, sku: &str) -
     Ok(())
 }
 
+macro_rules! select {
+    ($more:literal) => {
+        concat!(
+            "SELECT coalesce((SELECT max_gpus FROM quotas WHERE project_id = $1 AND sku = $2)::bigint, $3) AS max_gpus,
+                    coalesce((SELECT sum(gpu_count) FROM allocations
+                               WHERE project_id = $1 AND sku = $2
+                                 AND state NOT IN ('requested', 'released', 'failed')), 0) AS used_gpus",
+            $more
+        )
+    };
+}
+
 /// The quota as it is now, without a lock.
 ///
 /// # Errors
@@ -79,18 +92,37 @@ pub async fn read(
     sku: &str,
     default_max: i64,
 ) -> Result<Quota> {
-    let (max_gpus, used_gpus) = sqlx::query_as(
-        "SELECT coalesce((SELECT max_gpus FROM quotas WHERE project_id = $1 AND sku = $2)::bigint, $3),
-                coalesce((SELECT sum(gpu_count) FROM allocations
-                           WHERE project_id = $1 AND sku = $2 AND state NOT IN ('requested', 'released', 'failed')), 0)",
-    )
+    Ok(sqlx::query_as(select!(""))
+        .bind(project_id)
+        .bind(sku)
+        .bind(default_max)
+        .fetch_one(conn)
+        .await?)
+}
+
+/// The same, and whether anybody waits in the line of a region and class.
+pub(crate) async fn read_with_line(
+    conn: &mut PgConnection,
+    (project_id, sku, default_max): (Uuid, &str, i64),
+    region_code: &str,
+    slot_class: SlotClass,
+) -> Result<(Quota, bool)> {
+    #[derive(sqlx::FromRow)]
+    struct Row {
+        #[sqlx(flatten)]
+        quota: Quota,
+        waits: bool,
+    }
+    let row: Row = sqlx::query_as(select!(
+        ", EXISTS (SELECT FROM allocations a JOIN waits w ON w.allocation_id = a.id
+                    WHERE a.state = 'requested' AND a.region_code = $4 AND w.slot_class = $5) AS waits"
+    ))
     .bind(project_id)
     .bind(sku)
     .bind(default_max)
+    .bind(region_code)
+    .bind(slot_class.as_str())
     .fetch_one(conn)
     .await?;
-    Ok(Quota {
-        max_gpus,
-        used_gpus,
-    })
+    Ok((row.quota, row.waits))
 }

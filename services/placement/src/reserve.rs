@@ -1,5 +1,6 @@
 //! Reserve: idempotency row, allocations, claims, slot states, workflows, timeline, events and audit rows in one
-//! transaction, for one request or for a batch of them.
+//! transaction, for one request or for a batch of them. The key is taken first: calls with the same one wait for each
+//! other there, and the second finds what the first has made.
 //!
 //! The decision ranks nodes on a snapshot; what counts is decided again under the node's lock. Nodes that are
 //! locked by others are skipped at first, and waited for, within a bound, before the request is refused: a node
@@ -26,11 +27,12 @@ use uuid::Uuid;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Filling, telling};
-use crate::model::{AllocationState, Image, Scope, Shape};
-use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
+use crate::model::{Allocation, AllocationState, Image, Shape};
+use crate::outbox::Held;
+use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
 
 use admit::{check, check_quota, refusal};
-use record::{claim, insert_allocation};
+use record::{Beginning, claim, insert_allocation};
 
 pub use constraints::Constraints;
 pub(crate) use constraints::rules as constraint_rules;
@@ -216,14 +218,11 @@ pub async fn validate_all(
     };
     let until = Instant::now() + policy.patience;
     loop {
-        let mut tx = pool.begin().await?;
-        let outcome = in_transaction(&mut tx, ids, policy, until, &call).await;
-        tx.rollback().await?;
-        match outcome {
+        let body =
+            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, &call).await;
+        match once(pool, Keep::Nothing, body).await {
+            Err(error) => try_again(error, until)?,
             Ok(_) => return Ok(()),
-            Err(error) if !error.lost_to_others() => return Err(error),
-            Err(_) if Instant::now() >= until => return Err(Error::Busy { nodes: 0 }),
-            Err(_) => {}
         }
     }
 }
@@ -278,6 +277,71 @@ struct Call<'a> {
     requests: &'a [Request],
 }
 
+impl<'a> Call<'a> {
+    /// Where its key is looked for.
+    fn scope(&self) -> idempotency::Scope<'a> {
+        idempotency::Scope {
+            principal: self.key.principal,
+            method: self.method,
+            key: self.key.idempotency_key,
+        }
+    }
+
+    /// Takes its key for new allocations, or finds those that were made under it.
+    async fn take_key(&self, conn: &mut PgConnection, ids: IdGen) -> Result<Taking> {
+        let made: Vec<Uuid> = self.requests.iter().map(|_| ids.next()).collect();
+        let names: Vec<String> = made.iter().map(Uuid::to_string).collect();
+        let hash = self.key.request_hash;
+        let taken = idempotency::take(conn, self.scope(), hash, &names.join(",")).await?;
+        Ok(match taken {
+            Lookup::Fresh => Taking::Fresh(made),
+            Lookup::Replay { resource_id } => Taking::Replay(ids_of(&resource_id)?),
+        })
+    }
+}
+
+/// What a key leads to.
+enum Taking {
+    /// Allocations that are to be made.
+    Fresh(Vec<Uuid>),
+    /// Allocations that were made before.
+    Replay(Vec<Uuid>),
+}
+
+/// What stays of a transaction that succeeds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    All,
+    Nothing,
+}
+
+/// Runs a body in a transaction of its own.
+async fn once<T>(
+    pool: &PgPool,
+    keep: Keep,
+    body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
+) -> Result<T> {
+    let mut tx = pool.begin().await?;
+    let outcome = body(&mut tx).await;
+    if keep == Keep::All && outcome.is_ok() {
+        tx.commit().await?;
+    } else {
+        tx.rollback().await?;
+    }
+    outcome
+}
+
+/// What was lost to others is tried again while there is time: the next try sees what they did.
+fn try_again(error: Error, until: Instant) -> Result<()> {
+    if !error.lost_to_others() {
+        return Err(error);
+    }
+    if Instant::now() >= until {
+        return Err(Error::Busy { nodes: 0 });
+    }
+    Ok(())
+}
+
 async fn run(
     pool: &PgPool,
     ids: IdGen,
@@ -286,22 +350,11 @@ async fn run(
 ) -> Result<(Vec<Uuid>, bool)> {
     let until = Instant::now() + policy.patience;
     loop {
-        let mut tx = pool.begin().await?;
-        match in_transaction(&mut tx, ids, policy, until, call).await {
-            Ok(done) => {
-                tx.commit().await?;
-                return Ok(done);
-            }
-            Err(error) => {
-                tx.rollback().await?;
-                if !error.lost_to_others() {
-                    return Err(error);
-                }
-                // the next try sees what the others did
-                if Instant::now() >= until {
-                    return Err(Error::Busy { nodes: 0 });
-                }
-            }
+        let body =
+            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, call).await;
+        match once(pool, Keep::All, body).await {
+            Err(error) => try_again(error, until)?,
+            done => return done,
         }
     }
 }
@@ -313,20 +366,10 @@ async fn in_transaction(
     until: Instant,
     call: &Call<'_>,
 ) -> Result<(Vec<Uuid>, bool)> {
-    let Key {
-        principal,
-        idempotency_key,
-        request_hash,
-    } = call.key;
-    let scope = idempotency::Scope {
-        principal,
-        method: call.method,
-        key: idempotency_key,
+    let made = match call.take_key(conn, ids).await? {
+        Taking::Fresh(made) => made,
+        Taking::Replay(made) => return Ok((made, true)),
     };
-    lock_key(conn, scope).await?;
-    if let Lookup::Replay { resource_id } = idempotency::lookup(conn, scope, request_hash).await? {
-        return Ok((ids_of(&resource_id)?, true));
-    }
     let batch = call.method == BATCH_METHOD;
     let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let mut skus = Vec::with_capacity(call.requests.len());
@@ -343,26 +386,18 @@ async fn in_transaction(
     for (project_id, sku) in quotas {
         quota::lock(conn, project_id, sku).await?;
     }
-    let mut made = Vec::with_capacity(call.requests.len());
+    let making = Making {
+        ids,
+        policy,
+        until,
+        principal: call.key.principal,
+    };
     for (index, (request, sku)) in call.requests.iter().zip(&skus).enumerate() {
-        let one = reserve_one(conn, ids, policy, until, principal, request, sku).await;
-        made.push(one.map_err(|error| placed(index, error))?);
+        reserve_one(conn, making, request, sku, made[index])
+            .await
+            .map_err(|error| placed(index, error))?;
     }
-    let resource_id: Vec<String> = made.iter().map(Uuid::to_string).collect();
-    idempotency::record(conn, scope, request_hash, &resource_id.join(",")).await?;
     Ok((made, false))
-}
-
-/// Calls with one key go one after the other, so that the second finds the row of the first.
-async fn lock_key(conn: &mut PgConnection, scope: idempotency::Scope<'_>) -> Result<()> {
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
-        .bind(format!(
-            "{}\n{}\n{}",
-            scope.principal, scope.method, scope.key
-        ))
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 /// The ids that were recorded with a key.
@@ -378,52 +413,74 @@ pub fn ids_of(resource_id: &str) -> Result<Vec<Uuid>> {
         .collect()
 }
 
-async fn reserve_one(
-    conn: &mut PgConnection,
+/// How reservations of one transaction are made.
+#[derive(Clone, Copy)]
+struct Making<'a> {
     ids: IdGen,
     policy: Policy,
     until: Instant,
-    principal: &str,
+    principal: &'a str,
+}
+
+async fn reserve_one(
+    conn: &mut PgConnection,
+    making: Making<'_>,
     request: &Request,
     sku: &Sku,
-) -> Result<Uuid> {
+    allocation_id: Uuid,
+) -> Result<()> {
+    let Making {
+        ids,
+        policy,
+        until,
+        principal,
+    } = making;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let default_max = i64::from(policy.default_quota_gpus);
-    let quota = quota::read(conn, request.project_id, &request.sku, default_max).await?;
+    let asked = (request.project_id, request.sku.as_str(), default_max);
+    let (region, class) = (&request.region_code, sku.slot_class);
+    let (quota, waits) = quota::read_with_line(conn, asked, region, class).await?;
     check_quota(request, quota)?;
-    let allocation_id = ids.next();
-    match sku.capacity_shape {
+    let store = async |conn: &mut PgConnection, node_id| {
+        let on = Beginning::On(node_id);
+        insert_allocation(conn, allocation_id, principal, request, sku, on).await
+    };
+    let (allocation, held) = match sku.capacity_shape {
         Shape::GpuSlice => {
-            let (choice, node) =
-                place::take(conn, policy, until, request, sku, allocation_id).await?;
-            insert_allocation(conn, allocation_id, principal, request, sku, choice.node_id).await?;
-            claim(conn, ids, allocation_id, sku, &choice, &node).await?;
+            let taken =
+                place::take(conn, policy, until, request, sku, allocation_id, waits).await?;
+            let allocation = store(conn, taken.host.id).await?;
+            (
+                allocation,
+                claim(conn, ids, allocation_id, sku, taken).await?,
+            )
         }
         Shape::Baremetal => {
-            let node_id = whole::take(conn, policy, until, request, sku).await?;
-            insert_allocation(conn, allocation_id, principal, request, sku, node_id).await?;
-            whole::claim(conn, ids, allocation_id, sku, node_id).await?;
+            let host = whole::take(conn, policy, until, request, sku).await?;
+            let allocation = store(conn, host.id).await?;
+            let held = whole::claim(conn, ids, allocation_id, sku, host).await?;
+            (allocation, held)
         }
-    }
-    begin(conn, allocation_id, request).await?;
+    };
+    begin(conn, &allocation, &held, request).await?;
     audit::record(conn, entry(principal, request, &allocation_id.to_string())).await?;
-    Ok(allocation_id)
+    Ok(())
 }
 
 /// Starts the work on an allocation that has its claims, and tells of it.
-async fn begin(conn: &mut PgConnection, allocation_id: Uuid, request: &Request) -> Result<()> {
-    let allocation = allocations::get(conn, Scope::Platform, allocation_id).await?;
-    outbox::append_allocation(
-        conn,
-        &format!("allocation.{}", AllocationState::Reserved),
-        &allocation,
-    )
-    .await?;
+async fn begin(
+    conn: &mut PgConnection,
+    allocation: &Allocation,
+    held: &[Held<'_>],
+    request: &Request,
+) -> Result<()> {
+    let kind = format!("allocation.{}", AllocationState::Reserved);
+    outbox::append_holding(conn, &kind, allocation, held).await?;
     let window = workflows::PROVISION_WINDOW_SECONDS;
     workflows::enqueue(
         conn,
         "provision",
-        Some(allocation_id),
+        Some(allocation.id),
         None,
         window,
         &request.traceparent,
@@ -434,14 +491,8 @@ async fn begin(conn: &mut PgConnection, allocation_id: Uuid, request: &Request) 
         "Reserved {} GPU of {} in {}.",
         request.gpu_count, request.sku, request.region_code
     );
-    timeline::append(
-        conn,
-        allocation_id,
-        "reserve",
-        timeline::State::Done,
-        &message,
-    )
-    .await?;
+    let done = timeline::State::Done;
+    timeline::append(conn, allocation.id, "reserve", done, &message).await?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{EvidenceKind, Slot, SlotEvidence, SlotStatus};
+use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
 
@@ -160,6 +160,58 @@ struct Moved {
     revision: i64,
     updated_at: Timestamp,
     health_detail: String,
+}
+
+/// A slot that was just reserved.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct Reserved {
+    pub id: Uuid,
+    pub slot_index: i32,
+    pub class: SlotClass,
+    pub generation: i64,
+    #[sqlx(flatten)]
+    pub bindings: Bindings,
+}
+
+/// Reserves exactly these slots of a locked node, generation raised (B-22, B-39, B-40), and returns them by index; none
+/// when one of them is not available or others have it locked, which with `wait` is waited for: then what was done is
+/// to be rolled back.
+pub(crate) async fn reserve(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    wait: bool,
+) -> Result<Option<Vec<Reserved>>> {
+    macro_rules! reserve {
+        ($lock:literal) => {
+            concat!(
+                "WITH mine AS (SELECT id FROM slots WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE ",
+                $lock,
+                ")
+                 UPDATE slots s SET status = 'reserved', generation = generation + 1, revision = revision + 1,
+                        updated_at = greatest(clock_timestamp(), updated_at)
+                   FROM mine WHERE s.id = mine.id AND s.status = 'available'
+                 RETURNING s.id, s.slot_index, s.class, s.generation, s.gpu_pci_address, s.gpu_module_id, s.numa_node,
+                           s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
+                           s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"
+            )
+        };
+    }
+    let statement = if wait {
+        reserve!("")
+    } else {
+        reserve!("SKIP LOCKED")
+    };
+    let reserved: sqlx::Result<Vec<Reserved>> =
+        sqlx::query_as(statement).bind(ids).fetch_all(conn).await;
+    match reserved.map_err(Error::from) {
+        Ok(mut slots) if slots.len() == ids.len() => {
+            slots.sort_by_key(|slot| slot.slot_index);
+            Ok(Some(slots))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.sqlstate().as_deref() == Some("55P03") => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Moves those of the locked slots that are in one of `from`; `raise` raises the generation.

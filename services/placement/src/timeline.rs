@@ -204,26 +204,21 @@ async fn insert(
     message: &str,
     error: Option<&Value>,
 ) -> sqlx::Result<i64> {
-    let sequence: i64 = sqlx::query_scalar(
-        "INSERT INTO timeline_heads (allocation_id, last) VALUES ($1, 1)
-         ON CONFLICT (allocation_id) DO UPDATE SET last = timeline_heads.last + 1
-         RETURNING last",
+    sqlx::query_scalar(
+        "WITH head AS (
+             INSERT INTO timeline_heads (allocation_id, last) VALUES ($1, 1)
+             ON CONFLICT (allocation_id) DO UPDATE SET last = timeline_heads.last + 1
+             RETURNING last)
+         INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, error, ended_at)
+         SELECT $1, last, $2, $3, $4, $5, $6, CASE WHEN $3 = 'running' THEN NULL ELSE clock_timestamp() END FROM head
+         RETURNING sequence",
     )
     .bind(allocation_id)
-    .fetch_one(&mut *conn)
-    .await?;
-    sqlx::query(
-        "INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, error, ended_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $4 = 'running' THEN NULL ELSE clock_timestamp() END)",
-    )
-    .bind(allocation_id)
-    .bind(sequence)
     .bind(step)
     .bind(state.as_str())
     .bind(percent)
     .bind(message)
     .bind(error)
-    .execute(conn)
-    .await?;
-    Ok(sequence)
+    .fetch_one(conn)
+    .await
 }

@@ -19,24 +19,7 @@ pub(super) async fn check(
         field,
         rule,
     };
-    let region = catalog::regions(conn, Some(&request.region_code)).await?;
-    let Some((_, enabled)) = region.first() else {
-        return Err(invalid(
-            ErrorReason::RegionUnknown,
-            "region_code",
-            "is not a region; list the regions".to_owned(),
-        ));
-    };
-    let sku = match catalog::sku(conn, &request.sku).await {
-        Err(Error::NotFound { .. }) => {
-            return Err(invalid(
-                ErrorReason::SkuUnknown,
-                "sku",
-                "is not a SKU; list the SKUs".to_owned(),
-            ));
-        }
-        other => other?,
-    };
+    let (sku, enabled) = catalog::offer(conn, &request.region_code, &request.sku).await?;
     if let Some(shape) = request
         .capacity_shape
         .filter(|shape| *shape != sku.capacity_shape)

@@ -8,11 +8,30 @@ use super::admit::refusal;
 use super::{Policy, Request, constraints};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::{self, CandidateNode, Choice, decide_by};
+use crate::decision::{self, CandidateNode, decide_by};
 use crate::waiting::Ahead;
-use crate::{Error, Result, candidates};
+use crate::{Error, Result, candidates, slots};
 
-/// Takes the best node that can be had, and returns it locked.
+/// What was taken: slots of a locked node, reserved.
+pub(super) struct Taken {
+    /// As it was when the decision was made.
+    pub(super) node: CandidateNode,
+    pub(super) host: Host,
+    /// By index.
+    pub(super) slots: Vec<slots::Reserved>,
+}
+
+/// Where the agent of a locked node is.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct Host {
+    pub(super) id: Uuid,
+    pub(super) hostname: String,
+    /// Host instance that is enrolled now.
+    pub(super) instance_id: Uuid,
+    pub(super) agent_address: String,
+}
+
+/// Takes slots on the best node that can be had. `waits`: somebody waits in its line.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits; [`Error::Busy`] when something fits and others had it locked until the end.
@@ -23,14 +42,21 @@ pub(super) async fn take(
     request: &Request,
     sku: &Sku,
     allocation_id: Uuid,
-) -> Result<(Choice, CandidateNode)> {
+    mut waits: bool,
+) -> Result<Taken> {
     let asked = decision_request(sku, request.gpu_count);
     // the last bytes of an id are random
     let [.., a, b, c, d] = *allocation_id.as_bytes();
     let place = i32::from_be_bytes([a, b, c, d]);
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
-        let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
+        let ahead = if waits {
+            Ahead::of(conn, policy, request, sku.slot_class).await?
+        } else {
+            Ahead::default()
+        };
+        // what was known is old after a round
+        waits = true;
         let region = &request.region_code;
         let few = match rules.only {
             Some(node_id) => candidates::load(conn, region, Some(node_id)).await?,
@@ -61,7 +87,7 @@ pub(super) async fn take(
         let mut busy = Vec::new();
         loop {
             match try_nodes(conn, policy, &sought, &left, None).await? {
-                Attempt::Taken(choice, node) => return Ok((choice, node)),
+                Attempt::Taken(taken) => return Ok(*taken),
                 Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
                 Attempt::SlotsBusy(node_id) => {
                     left.retain(|id| *id != node_id);
@@ -75,10 +101,10 @@ pub(super) async fn take(
             let Some(wait) = bound(policy, until) else {
                 break;
             };
-            if let Attempt::Taken(choice, node) =
+            if let Attempt::Taken(taken) =
                 try_nodes(conn, policy, &sought, &[node_id], Some(wait)).await?
             {
-                return Ok((choice, node));
+                return Ok(*taken);
             }
         }
         // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time.
@@ -106,7 +132,7 @@ struct Sought<'a> {
 
 /// How trying nodes went.
 enum Attempt {
-    Taken(Choice, CandidateNode),
+    Taken(Box<Taken>),
     /// Others have locked all of them.
     Busy,
     /// Others have locked slots of this one.
@@ -126,10 +152,11 @@ async fn try_nodes(
 ) -> Result<Attempt> {
     let Sought { request, asked, .. } = sought;
     let mut savepoint = conn.begin().await?;
-    let Some(node_id) = lock_first(&mut savepoint, ids, wait).await? else {
+    let Some(host) = lock_first(&mut savepoint, ids, wait).await? else {
         savepoint.rollback().await?;
         return Ok(Attempt::Busy);
     };
+    let node_id = host.id;
     // Statements after the lock: what they see cannot change before the commit.
     let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
     let found = candidates::load(&mut savepoint, &request.region_code, Some(node_id)).await?;
@@ -144,69 +171,52 @@ async fn try_nodes(
         savepoint.rollback().await?;
         return Ok(Attempt::Lost(node_id));
     };
-    if !lock_slots(&mut savepoint, &choice.slot_ids, wait.is_some()).await? {
+    let ids = &choice.slot_ids;
+    let Some(slots) = slots::reserve(&mut savepoint, ids, wait.is_some()).await? else {
         savepoint.rollback().await?;
         return Ok(Attempt::SlotsBusy(node_id));
-    }
+    };
     unbound(&mut savepoint, wait).await?;
     savepoint.commit().await?;
-    Ok(Attempt::Taken(choice, node))
+    Ok(Attempt::Taken(Box::new(Taken { node, host, slots })))
 }
 
-/// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first.
-async fn lock_first(
+/// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first one,
+/// which is waited for. None: others have them, and the savepoint that this runs in is to be rolled back.
+pub(super) async fn lock_first(
     conn: &mut PgConnection,
     ids: &[Uuid],
     wait: Option<Duration>,
-) -> Result<Option<Uuid>> {
-    if let Some(first) = ids.first().filter(|_| wait.is_some()) {
-        let locked = lock_node(conn, *first, wait).await?;
-        return Ok(locked.then_some(*first));
-    }
-    let locked = sqlx::query_scalar(
-        "SELECT n.id FROM unnest($1::uuid[]) WITH ORDINALITY AS c (id, place) JOIN nodes n ON n.id = c.id
-          ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED",
-    )
-    .bind(ids)
-    .fetch_optional(conn)
-    .await?;
-    Ok(locked)
-}
-
-/// Locks a node's row; without `wait` only when nobody else has it. False: others have it, and the savepoint that
-/// this runs in is to be rolled back.
-pub(super) async fn lock_node(
-    conn: &mut PgConnection,
-    node_id: Uuid,
-    wait: Option<Duration>,
-) -> Result<bool> {
+) -> Result<Option<Host>> {
     let Some(wait) = wait else {
-        let locked: Option<Uuid> =
-            sqlx::query_scalar("SELECT id FROM nodes WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED")
-                .bind(node_id)
-                .fetch_optional(conn)
-                .await?;
-        return Ok(locked.is_some());
+        let locked = sqlx::query_as(
+            "SELECT n.id, n.hostname, n.instance_id, n.agent_address
+               FROM unnest($1::uuid[]) WITH ORDINALITY AS c (id, place) JOIN nodes n ON n.id = c.id
+              ORDER BY c.place LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED",
+        )
+        .bind(ids)
+        .fetch_optional(conn)
+        .await?;
+        return Ok(locked);
     };
     sqlx::query("SELECT set_config('lock_timeout', $1, true)")
         .bind(format!("{}ms", wait.as_millis().max(1)))
         .execute(&mut *conn)
         .await?;
-    let locked =
-        sqlx::query_scalar::<_, Uuid>("SELECT id FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
-            .bind(node_id)
-            .fetch_optional(conn)
-            .await
-            .map_err(Error::from);
-    match locked {
-        Ok(found) => Ok(found.is_some()),
+    let locked: sqlx::Result<Option<Host>> = sqlx::query_as(
+        "SELECT id, hostname, instance_id, agent_address FROM nodes WHERE id = $1 FOR NO KEY UPDATE",
+    )
+    .bind(ids.first())
+    .fetch_optional(conn)
+    .await;
+    match locked.map_err(Error::from) {
         // one busy node is no reason to fail: the next may be free
-        Err(error) if error.sqlstate().as_deref() == Some("55P03") => Ok(false),
-        Err(error) => Err(error),
+        Err(error) if error.sqlstate().as_deref() == Some("55P03") => Ok(None),
+        found => found,
     }
 }
 
-/// Ends the bound of [`lock_node`]. Releasing the savepoint keeps the locks, and would keep the bound too.
+/// Ends the bound of [`lock_first`]. Releasing the savepoint keeps the locks, and would keep the bound too.
 pub(super) async fn unbound(conn: &mut PgConnection, wait: Option<Duration>) -> Result<()> {
     if wait.is_some() {
         sqlx::query("SELECT set_config('lock_timeout', reset_val, true) FROM pg_settings WHERE name = 'lock_timeout'")
@@ -214,23 +224,4 @@ pub(super) async fn unbound(conn: &mut PgConnection, wait: Option<Duration>) -> 
             .await?;
     }
     Ok(())
-}
-
-/// Locks exactly these slots (B-39); false when one of them is locked by others, and with `wait` stays so.
-async fn lock_slots(conn: &mut PgConnection, ids: &[Uuid], wait: bool) -> Result<bool> {
-    let statement = if wait {
-        "SELECT id FROM slots WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE"
-    } else {
-        "SELECT id FROM slots WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED"
-    };
-    let locked = sqlx::query_scalar::<_, Uuid>(statement)
-        .bind(ids)
-        .fetch_all(conn)
-        .await
-        .map_err(Error::from);
-    match locked {
-        Ok(locked) => Ok(locked.len() == ids.len()),
-        Err(error) if error.sqlstate().as_deref() == Some("55P03") => Ok(false),
-        Err(error) => Err(error),
-    }
 }

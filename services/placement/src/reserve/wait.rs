@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use gpuaas_kit::error::reason_name;
-use gpuaas_kit::id::{IdGen, random_hex};
+use gpuaas_kit::id::IdGen;
 use gpuaas_kit::{audit, idempotency};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use idempotency::Lookup;
@@ -20,14 +20,15 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::admit::check;
+use super::record::{Beginning, insert_allocation};
 use super::{
-    BATCH_METHOD, Call, Explanation, Key, METHOD, Policy, Request, Reserved, entry, explain,
-    ids_of, lock_key, run, validate, validate_all,
+    BATCH_METHOD, Call, Explanation, Keep, Key, METHOD, Policy, Request, Reserved, Taking, entry,
+    explain, ids_of, once, run, try_again, validate, validate_all,
 };
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::model::{AllocationState, Scope, Shape, SlotClass};
-use crate::{Error, Result, allocations, outbox, quota, timeline, waiting};
+use crate::model::{AllocationState, Shape, SlotClass};
+use crate::{Error, Result, outbox, quota, timeline, waiting};
 
 pub use serve::{Pass, serve_waiting};
 
@@ -185,7 +186,7 @@ async fn or_wait(
     {
         let mut conn = pool.acquire().await?;
         // before the deadline is looked at, which may be over by now
-        let found = idempotency::lookup(&mut conn, scope(call), call.key.request_hash).await?;
+        let found = idempotency::lookup(&mut conn, call.scope(), call.key.request_hash).await?;
         if let Lookup::Replay { resource_id } = found {
             return Ok((ids_of(&resource_id)?, true));
         }
@@ -197,30 +198,12 @@ async fn or_wait(
             Err(refusal) if may_wait(&refusal) => refusal,
             other => return other,
         };
-        let mut tx = pool.begin().await?;
-        match join(&mut tx, ids, policy, call, deadline, refusal).await {
-            Ok(done) => {
-                tx.commit().await?;
-                return Ok(done);
-            }
-            Err(error) => {
-                tx.rollback().await?;
-                if !error.lost_to_others() {
-                    return Err(error);
-                }
-                if Instant::now() >= until {
-                    return Err(Error::Busy { nodes: 0 });
-                }
-            }
+        let body =
+            async |conn: &mut PgConnection| join(conn, ids, policy, call, deadline, refusal).await;
+        match once(pool, Keep::All, body).await {
+            Err(error) => try_again(error, until)?,
+            done => return done,
         }
-    }
-}
-
-fn scope<'a>(call: &'a Call<'_>) -> idempotency::Scope<'a> {
-    idempotency::Scope {
-        principal: call.key.principal,
-        method: call.method,
-        key: call.key.idempotency_key,
     }
 }
 
@@ -271,13 +254,10 @@ async fn join(
     deadline: Timestamp,
     refusal: Error,
 ) -> Result<(Vec<Uuid>, bool)> {
-    let scope = scope(call);
-    lock_key(conn, scope).await?;
-    if let Lookup::Replay { resource_id } =
-        idempotency::lookup(conn, scope, call.key.request_hash).await?
-    {
-        return Ok((ids_of(&resource_id)?, true));
-    }
+    let made = match call.take_key(conn, ids).await? {
+        Taking::Fresh(made) => made,
+        Taking::Replay(made) => return Ok((made, true)),
+    };
     let batch = call.method == BATCH_METHOD;
     let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let mut skus = Vec::with_capacity(call.requests.len());
@@ -292,19 +272,17 @@ async fn join(
     room_in_line(conn, project_id, call.requests.len()).await?;
     take_turn(conn, region_code, slot_class, project_id).await?;
     let ticket = ids.next();
-    let mut made = Vec::with_capacity(call.requests.len());
-    for (index, (request, sku)) in call.requests.iter().zip(&skus).enumerate() {
-        let allocation_id = ids.next();
-        insert(
-            conn,
-            allocation_id,
-            call.key.principal,
-            request,
-            sku,
-            deadline,
-        )
-        .await
-        .map_err(|error| placed(index, error))?;
+    let principal = call.key.principal;
+    for ((index, allocation_id), (request, sku)) in made
+        .iter()
+        .copied()
+        .enumerate()
+        .zip(call.requests.iter().zip(&skus))
+    {
+        let in_line = Beginning::InLine(deadline);
+        let allocation = insert_allocation(conn, allocation_id, principal, request, sku, in_line)
+            .await
+            .map_err(|error| placed(index, error))?;
         sqlx::query(
             "INSERT INTO waits (allocation_id, ticket, slot_class, constraints, reason) VALUES ($1, $2, $3, $4, $5)",
         )
@@ -315,9 +293,8 @@ async fn join(
         .bind(reason_name(reason))
         .execute(&mut *conn)
         .await?;
-        let allocation = allocations::get(conn, Scope::Platform, allocation_id).await?;
         let kind = format!("allocation.{}", AllocationState::Requested);
-        outbox::append_allocation(conn, &kind, &allocation).await?;
+        outbox::append_holding(conn, &kind, &allocation, &[]).await?;
         let message = waiting::sentence(reason_name(reason));
         timeline::append(
             conn,
@@ -331,10 +308,7 @@ async fn join(
         let mut entry = entry(call.key.principal, request, &resource_id);
         entry.detail["wait_until"] = deadline.to_string().into();
         audit::record(conn, entry).await?;
-        made.push(allocation_id);
     }
-    let resource_id: Vec<String> = made.iter().map(Uuid::to_string).collect();
-    idempotency::record(conn, scope, call.key.request_hash, &resource_id.join(",")).await?;
     Ok((made, false))
 }
 
@@ -434,49 +408,4 @@ async fn take_turn(
     .execute(conn)
     .await?;
     Ok(())
-}
-
-async fn insert(
-    conn: &mut PgConnection,
-    id: Uuid,
-    principal: &str,
-    request: &Request,
-    sku: &Sku,
-    deadline: Timestamp,
-) -> Result<()> {
-    let done = sqlx::query(
-        "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, state, image,
-                                  ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
-                                  deadline_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, 'requested', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-    )
-    .bind(id)
-    .bind(request.project_id)
-    .bind(&request.name)
-    .bind(&request.region_code)
-    .bind(&request.sku)
-    .bind(i32::try_from(request.gpu_count).unwrap_or(i32::MAX))
-    .bind(sku.capacity_shape.as_str())
-    .bind(Json(&request.image))
-    .bind(&request.ssh_public_keys)
-    .bind(Json(&request.labels))
-    .bind(format!("u_{}", random_hex(8)))
-    .bind(sku.slot_class == SlotClass::Lab)
-    .bind(sku.price.as_ref().map(Json))
-    .bind(principal)
-    .bind(&request.request_id)
-    .bind(&request.traceparent)
-    .bind(deadline.to_sqlx())
-    .execute(conn)
-    .await;
-    match done {
-        Ok(_) => Ok(()),
-        Err(error)
-            if error.as_database_error().and_then(|e| e.constraint())
-                == Some("allocations_name") =>
-        {
-            Err(Error::NameTaken(request.name.clone()))
-        }
-        Err(error) => Err(error.into()),
-    }
 }

@@ -7,22 +7,23 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::place::{bound, lock_node, unbound};
+use super::place::{Host, bound, lock_first, unbound};
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
 use crate::decision::{self, Rules, judge_whole};
 use crate::model::{Bindings, Snapshot};
-use crate::{Error, Result, candidates, nodes};
+use crate::outbox::Held;
+use crate::{Error, Result, candidates};
 
-/// Takes a node that is empty, ready and proven clean, and returns it locked.
+/// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked.
 pub(super) async fn take(
     conn: &mut PgConnection,
     policy: Policy,
     until: Instant,
     request: &Request,
     sku: &Sku,
-) -> Result<Uuid> {
+) -> Result<Host> {
     let asked = decision_request(sku, request.gpu_count);
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
@@ -32,16 +33,17 @@ pub(super) async fn take(
             return Err(refusal(reasons));
         }
         for node_id in &fit {
-            if try_node(conn, policy, &asked, request, *node_id, None).await? {
-                return Ok(*node_id);
+            if let Some(host) = try_node(conn, policy, &asked, request, *node_id, None).await? {
+                return Ok(host);
             }
         }
         for node_id in &fit {
             let Some(wait) = bound(policy, until) else {
                 break;
             };
-            if try_node(conn, policy, &asked, request, *node_id, Some(wait)).await? {
-                return Ok(*node_id);
+            let wait = Some(wait);
+            if let Some(host) = try_node(conn, policy, &asked, request, *node_id, wait).await? {
+                return Ok(host);
             }
         }
         if Instant::now() >= until {
@@ -50,7 +52,7 @@ pub(super) async fn take(
     }
 }
 
-/// Locks a node within a savepoint and decides again about it alone; false when it was lost or stayed busy.
+/// Locks a node within a savepoint and decides again about it alone; none when it was lost or stayed busy.
 async fn try_node(
     conn: &mut PgConnection,
     policy: Policy,
@@ -58,20 +60,20 @@ async fn try_node(
     request: &Request,
     node_id: Uuid,
     wait: Option<Duration>,
-) -> Result<bool> {
+) -> Result<Option<Host>> {
     let mut savepoint = conn.begin().await?;
-    if lock_node(&mut savepoint, node_id, wait).await? {
+    if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
         let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
         let found =
             candidates::load_whole(&mut savepoint, &request.region_code, Some(node_id)).await?;
         if !judge_whole(&rules, asked, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
-            return Ok(true);
+            return Ok(Some(host));
         }
     }
     savepoint.rollback().await?;
-    Ok(false)
+    Ok(None)
 }
 
 /// Makes the locked node a bare-metal one and claims it as a whole. Its slots stay as they are until the host is
@@ -81,37 +83,43 @@ pub(super) async fn claim(
     ids: IdGen,
     allocation_id: Uuid,
     sku: &Sku,
-    node_id: Uuid,
-) -> Result<()> {
-    sqlx::query(
+    host: Host,
+) -> Result<Vec<Held<'static>>> {
+    let generation: i64 = sqlx::query_scalar(
         "UPDATE nodes SET mode = 'baremetal', intended_mode = coalesce(intended_mode, mode), generation = generation + 1,
-                updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+                updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1 RETURNING generation",
     )
-    .bind(node_id)
-    .execute(&mut *conn)
+    .bind(host.id)
+    .fetch_one(&mut *conn)
     .await?;
-    let host = nodes::get(conn, node_id).await?;
+    let held = Held {
+        id: ids.next(),
+        kind: "node_exclusive",
+        node_id: host.id,
+        slot_id: None,
+        slot_generation: generation,
+    };
     let snapshot = Snapshot {
         profile: sku.profile.clone(),
         price: sku.price.clone(),
         bindings: Bindings::default(),
         instance_id: host.instance_id,
-        agent_address: host.agent_address.clone(),
-        hostname: host.hostname.clone(),
+        agent_address: host.agent_address,
+        hostname: host.hostname,
     };
     sqlx::query(
         "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot)
          VALUES ($1, $2, $3, 'node_exclusive', $4, $5, 'reserved', $6)",
     )
-    .bind(ids.next())
+    .bind(held.id)
     .bind(allocation_id)
     .bind(&sku.code)
-    .bind(node_id)
-    .bind(host.generation)
+    .bind(held.node_id)
+    .bind(generation)
     .bind(Json(&snapshot))
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(vec![held])
 }
 
 /// Where a request for a whole node would fit now.

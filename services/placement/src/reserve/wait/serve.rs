@@ -186,12 +186,13 @@ async fn place_all(
         let default_max = i64::from(policy.default_quota_gpus);
         let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
         check_quota(request, quota)?;
-        let (choice, node) = place::take(conn, policy, until, request, sku, row.id).await?;
-        leave(conn, row, Leaving::For(choice.node_id)).await?;
-        claim(conn, ids, row.id, sku, &choice, &node).await?;
+        let taken = place::take(conn, policy, until, request, sku, row.id, true).await?;
+        leave(conn, row, Leaving::For(taken.host.id)).await?;
+        let held = claim(conn, ids, row.id, sku, taken).await?;
         let told = "There is capacity.";
         timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
-        begin(conn, row.id, request).await?;
+        let placed = allocations::get(conn, Scope::Platform, row.id).await?;
+        begin(conn, &placed, &held, request).await?;
         made.push(row.id);
     }
     let ticket = &waiting.ticket;
