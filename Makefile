@@ -69,8 +69,8 @@ bench-build: install ## build what is measured, and what measures, once
 bench-login: bench-build ## from a request to the first login, next to a plain script; memory at rest
 	@$(MEASURE)/first_login
 
-bench-placement: ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
-	@cargo run --release --quiet -p gpuaas-load-tests --bin placement
+bench-placement: bench-build ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
+	@$(MEASURE)/placement
 
 bench-edge: bench-build ## what an idle terminal costs, next to Envoy; installs Envoy below target/envoy
 	@$(MEASURE)/sessions

@@ -42,7 +42,11 @@ pub enum Hosts {
     Lab,
 }
 
-fn options(hosts: Hosts, settings: Settings<'_>) -> anyhow::Result<Options> {
+/// What a stack of the programs beside this one is made from.
+///
+/// # Errors
+/// There is no such instance.
+pub fn options(hosts: Hosts, settings: Settings<'_>) -> anyhow::Result<Options> {
     let folder = match hosts {
         Hosts::None => "bench/edge",
         Hosts::Lab => "bench/stack",

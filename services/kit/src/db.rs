@@ -16,7 +16,9 @@ pub fn pool(service: &str, settings: &DatabaseSettings) -> Result<PgPool, Config
         .port(settings.port)
         .database(&settings.name)
         .username(&settings.user)
-        .application_name(service);
+        .application_name(service)
+        // compiling a statement takes longer than any of these runs
+        .options([("jit", "off")]);
     if let Some(file) = &settings.password_file {
         options = options.password(&read_secret("database.password_file", file)?);
     }

@@ -72,30 +72,27 @@ macro_rules! slice_nodes {
 }
 
 /// Nodes and slots of few nodes in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
-/// all claims to hash them.
+/// all claims to hash them. `OFFSET 0` keeps what is counted per node from being counted per slot.
 macro_rules! few {
     ($ids:literal) => {
         concat!(
-            "SELECT ",
-            node_columns!(),
-            ", ",
+            "SELECT n.*, ",
             slot_columns!(),
+            ", (SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0 AS held
+               FROM (SELECT ",
+            node_columns!(),
             ", (SELECT count(*) FROM claims c
-                 WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held,
-               (SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0 AS held
-               FROM nodes n JOIN slots s ON s.node_id = n.id AND s.status <> 'retired'
-              WHERE n.mode = 'slice' AND n.region_code = $1 AND n.id = ANY (",
+                 WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held
+                       FROM nodes n WHERE n.mode = 'slice' AND n.region_code = $1 AND n.id = ANY (",
             $ids,
-            ") ORDER BY n.id, s.slot_index"
+            ") OFFSET 0) n
+               JOIN slots s ON s.node_id = n.node AND s.status <> 'retired' ORDER BY n.node, s.slot_index"
         )
     };
 }
 
-/// Nodes with the same number of free slots that are looked at before all others are.
-const LIKELY: i32 = 4;
-
-/// A few slice nodes with room for so many slots of a class: of each number of free slots some that are in use and
-/// some that are not, those next to `place` first, so that requests of one moment look at different ones. Their
+/// A few slice nodes with room for so many slots of a class: of each number of free slots four that are in use and
+/// four that are not, those next to `place` first, so that requests of one moment look at different ones. Their
 /// number does not grow with the fleet; [`load`] has the others.
 pub(crate) async fn likely(
     conn: &mut PgConnection,
@@ -111,19 +108,18 @@ pub(crate) async fn likely(
              CROSS JOIN LATERAL
                 ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
                    WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                     AND r.place >= $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                   ORDER BY r.place LIMIT $4)
+                     AND r.place >= $4 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                   ORDER BY r.place LIMIT 4)
                  UNION ALL
                  (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
                    WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                     AND r.place < $5 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                   ORDER BY r.place LIMIT $4)
-                 LIMIT $4) r)"
+                     AND r.place < $4 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
+                   ORDER BY r.place LIMIT 4)
+                 LIMIT 4) r)"
     ))
     .bind(region_code)
     .bind(class.as_str())
     .bind(i32::try_from(slots).unwrap_or(i32::MAX))
-    .bind(LIKELY)
     .bind(place)
     .fetch_all(conn)
     .await?;

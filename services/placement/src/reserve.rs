@@ -315,13 +315,17 @@ enum Keep {
     Nothing,
 }
 
+/// Statements are planned once per connection: planning them for each reservation anew takes as long as running them,
+/// and what they look for is always found by its keys.
+const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
+
 /// Runs a body in a transaction of its own.
 async fn once<T>(
     pool: &PgPool,
     keep: Keep,
     body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
 ) -> Result<T> {
-    let mut tx = pool.begin().await?;
+    let mut tx = pool.begin_with(BEGIN).await?;
     let outcome = body(&mut tx).await;
     if keep == Keep::All && outcome.is_ok() {
         tx.commit().await?;

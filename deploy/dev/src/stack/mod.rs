@@ -143,10 +143,19 @@ impl Stack {
         if self.options.lab {
             self.lab()?.network_up()?;
         }
+        let all: Vec<Kind> = SERVICES.into_iter().chain([GATEWAY]).collect();
+        self.up_with(&all, progress).await
+    }
+
+    /// Starts database, Redis, registry and these services alone.
+    ///
+    /// # Errors
+    /// As [`Self::up`].
+    pub async fn up_with(&self, kinds: &[Kind], progress: Progress<'_>) -> Result<()> {
         self.engines(progress).await?;
         let mut parts = Vec::new();
-        for kind in SERVICES.into_iter().chain([GATEWAY]) {
-            let part = self.service(kind, 1)?;
+        for kind in kinds {
+            let part = self.service(*kind, 1)?;
             ensure(&part, progress)?;
             parts.push(part);
         }
