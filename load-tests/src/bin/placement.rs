@@ -22,6 +22,7 @@ use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::decision::{Fleet, Request as Asked, Rules};
 use gpuaas_placement::model::{Image, Scope, SlotClass};
 use gpuaas_placement::release;
+use gpuaas_placement::reports::{self, Asked as Defragment};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
@@ -211,6 +212,59 @@ impl Bench {
             "| (memory that it keeps and that reading it took, MiB) | {:.1} |",
             (after - before) / 1024.0
         );
+        self.reports(&mut conn, &capacity).await
+    }
+
+    /// Operators' reports, each after a reservation that changed the fleet.
+    async fn reports(&self, conn: &mut PgConnection, capacity: &Capacity) -> anyhow::Result<()> {
+        let nodes: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM nodes ORDER BY id LIMIT 32")
+            .fetch_all(&mut *conn)
+            .await?;
+        let asked = Defragment {
+            region_code: "r".into(),
+            sku: SKU.into(),
+            gpu_count: 8,
+            max_moves: 8,
+        };
+        let mut times = [const { Vec::new() }; 4];
+        for _ in 0..10 {
+            for (which, times) in times.iter_mut().enumerate() {
+                self.reserve().await?;
+                let began = Instant::now();
+                match which {
+                    0 | 1 => {
+                        let some = if which == 0 { &nodes[..1] } else { &nodes };
+                        let some = some.iter().copied().collect();
+                        reports::evacuation(conn, capacity, POLICY, &some).await?;
+                    }
+                    2 => {
+                        let filling = POLICY.filling;
+                        let found =
+                            reports::defragmentation(conn, capacity, filling, &asked).await?;
+                        if found.steps.is_empty() {
+                            bail!("the fleet is not fragmented");
+                        }
+                    }
+                    _ => {
+                        let found =
+                            reports::preservation(conn, capacity, POLICY.filling, None).await?;
+                        if found.iter().all(|nodes| nodes.recoverable == 0) {
+                            bail!("no node of the fleet could be whole again");
+                        }
+                    }
+                }
+                times.push(began.elapsed());
+            }
+        }
+        let names = [
+            "plan to evacuate one node",
+            "plan to evacuate 32 nodes",
+            "defragmentation for 8 GPUs, at most 8 moves",
+            "preservation of whole nodes",
+        ];
+        for (name, times) in names.into_iter().zip(times) {
+            println!("| {name} | {:.0} |", median(times));
+        }
         Ok(())
     }
 
