@@ -91,7 +91,8 @@ fn count_in(request: &decision::Request, fleet: &Fleet) -> (u32, Vec<Reason>) {
     )
 }
 
-fn cause(reason: ErrorReason) -> Reason {
+/// A cause without numbers.
+pub(crate) fn cause(reason: ErrorReason) -> Reason {
     Reason {
         reason,
         gpus: 0,

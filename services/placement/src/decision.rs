@@ -7,7 +7,11 @@
 //! random number.
 mod board;
 mod causes;
+mod defragmentation;
+mod evacuation;
 mod fleet;
+mod preservation;
+mod trial;
 mod whole;
 
 use std::collections::BTreeSet;
@@ -19,7 +23,11 @@ use crate::Reason;
 use crate::model::{Health, SlotClass, SlotStatus};
 
 pub use causes::{Found, sentence};
+pub use defragmentation::{Defragmentation, Step, defragment};
+pub use evacuation::{Evacuee, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
+pub use preservation::{ClassReport, Emptied, preserve};
+pub use trial::{Move, Site, Tenant};
 pub use whole::{WholeNode, judge_whole};
 
 /// What is to be placed.

@@ -10,7 +10,8 @@
 //! | [`waiting`] | requests that wait for capacity: their order, and what is kept for them |
 //! | [`decision`] | the pure placement decision with its reasons |
 //! | [`availability`] | what fits now, and why not more |
-//! | [`capacity`] | the nodes in memory, for availability and explanations |
+//! | [`capacity`] | the nodes in memory, for availability, explanations and reports |
+//! | [`reports`] | plans for operators: to empty nodes, to defragment, to keep whole nodes |
 //! | [`audit`] | the ledger's invariants as queries |
 //! | [`allocations`] | load and list, always scoped |
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
@@ -84,6 +85,7 @@ pub mod provision;
 pub mod quota;
 pub mod release;
 pub mod repair;
+pub mod reports;
 pub mod reserve;
 pub mod slots;
 pub mod stamper;

@@ -129,6 +129,15 @@ export function usePlacement(node_id: string) {
   });
 }
 
+/** What would have to stop for a host to be empty, and where it would fit; asked once, and again when looked at again. */
+export function useEvacuationPlan(node_id: string) {
+  return useQuery({
+    queryKey: ["evacuation", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/capacity:evacuationPlan", { params: { query: { node_ids: [node_id] } } })),
+    staleTime: 0,
+  });
+}
+
 /** On how many hosts a request would fit, and what keeps the others out. */
 export function useExplanation(region_code: string, sku: string, gpu_count: number) {
   return useQuery({

@@ -26,6 +26,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/capacity:defragmentation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * SuggestDefragmentation says which few allocations would have to be elsewhere for more launches of a size to fit
+         * @description SuggestDefragmentation says which few allocations would have to be elsewhere for more launches of a size to fit. Nothing is executed.
+         *
+         *     Platform administrators only; action `capacity.plan` on `region`.
+         */
+        get: operations["CapacityAdminService_SuggestDefragmentation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/capacity:evacuationPlan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * PlanEvacuation says what would have to be stopped for nodes to be empty, and where it would fit then, each allocation as if those before it were placed already
+         * @description PlanEvacuation says what would have to be stopped for nodes to be empty, and where it would fit then, each allocation as if those before it were placed already. Nothing is executed.
+         *
+         *     Platform administrators only; action `capacity.plan` on `node`.
+         */
+        get: operations["CapacityAdminService_PlanEvacuation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/capacity:history": {
         parameters: {
             query?: never;
@@ -40,6 +84,28 @@ export interface paths {
          *     Platform administrators only; action `capacity.history` on `region`.
          */
         get: operations["CapacityAdminService_ListCapacityHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/capacity:preservation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetPreservationReport says how many nodes could be sold whole, and which could be again
+         * @description GetPreservationReport says how many nodes could be sold whole, and which could be again. Nothing is executed.
+         *
+         *     Platform administrators only; action `capacity.plan` on `region`.
+         */
+        get: operations["CapacityAdminService_GetPreservationReport"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1827,6 +1893,58 @@ export interface components {
             /** @description Fewest GPUs that could have been sold as this SKU, each alone. */
             gpus_free?: number;
         };
+        /** @description DefragmentationStep is one node that something would be moved off. */
+        "scheduler.DefragmentationStep": {
+            node_id?: string;
+            hostname?: string;
+            moves?: components["schemas"]["scheduler.PlannedMove"][];
+            /** @description Launches that would fit more, in the whole region. */
+            gained?: number;
+        };
+        /** @description DefragmentationSuggestion is what moving a few allocations would bring. Nothing of it is executed. */
+        "scheduler.DefragmentationSuggestion": {
+            region_code?: string;
+            sku?: string;
+            gpu_count?: number;
+            /** @description Launches of the size that fit now, and after all steps. */
+            fits_before?: number;
+            fits_after?: number;
+            gpus_moved?: number;
+            /** @description In the order in which they would be done; empty: nothing helps within the bounds. */
+            steps?: components["schemas"]["scheduler.DefragmentationStep"][];
+            /** @description The search was given up at its bound; there may be more. */
+            cut?: boolean;
+            /** @description What an operator must know of every such plan, as sentences. */
+            notice?: string;
+        };
+        /** @description EvacuatedAllocation is an allocation that would have to be stopped. */
+        "scheduler.EvacuatedAllocation": {
+            allocation?: components["schemas"]["scheduler.PlannedAllocation"];
+            /** @description Where it would fit; absent: nowhere, or it is being released. */
+            place?: components["schemas"]["scheduler.PlannedPlace"];
+            /** @description Why it fits nowhere, over the other nodes of the region. */
+            reasons?: components["schemas"]["scheduler.UnavailableReason"][];
+            /** @description The plan keeps to its placement constraints. The ledger keeps those of launches that waited; of others it does not know whether there were any. */
+            constraints_known?: boolean;
+        };
+        /** @description EvacuationPlan is what emptying nodes would take. Nothing of it is executed. */
+        "scheduler.EvacuationPlan": {
+            region_code?: string;
+            /** @description In the order in which they would be placed: the largest first. */
+            allocations?: components["schemas"]["scheduler.EvacuatedAllocation"][];
+            /** @description Allocations that would fit elsewhere, and their GPUs. */
+            allocations_fit?: number;
+            gpus_fit?: number;
+            /** @description Allocations that would have to wait for capacity, and their GPUs. */
+            allocations_without_place?: number;
+            gpus_without_place?: number;
+            /** @description Allocations that are being released already: they end by themselves. */
+            allocations_ending?: number;
+            /** @description Slots of the nodes that wait for a repair: nothing runs there, but they keep the node from being empty. */
+            blocked_slots?: number;
+            /** @description What an operator must know of every such plan, as sentences. */
+            notice?: string;
+        };
         "scheduler.ExplainNodesResponse": {
             explanation?: components["schemas"]["scheduler.PlacementExplanation"];
             /** @description Those that fit in the order of their rank, then the others by id. */
@@ -1901,6 +2019,27 @@ export interface components {
              */
             generation?: string;
         };
+        /** @description NodePreservation says of the nodes of a region and a class of slots which could be sold whole. Each node is counted in exactly one of whole_free, whole_held, clean and sliced. */
+        "scheduler.NodePreservation": {
+            region_code?: string;
+            /** @description "h200_sxm" or "lab". */
+            slot_class?: string;
+            nodes?: number;
+            /** @description Could be sold as a whole now: nobody has any of it, and every slot is on sale. */
+            whole_free?: number;
+            /** @description Held as a whole, or in mode baremetal. */
+            whole_held?: number;
+            /** @description Nobody has any of it, but it is cordoned or not ready, or one of its slots is not on sale. */
+            clean?: number;
+            /** @description Somebody has a part of it. */
+            sliced?: number;
+            /** @description Sliced nodes that could all be whole again if their allocations were moved to other sliced nodes, and what that would take. */
+            recoverable?: number;
+            moves?: number;
+            gpus_moved?: number;
+            /** @description The first 50 of them, each on top of those before it: the least GPUs first. */
+            easiest?: components["schemas"]["scheduler.RecoverableNode"][];
+        };
         /** @description NodeVerdict is what placement makes of one node for one request. */
         "scheduler.NodeVerdict": {
             node_id?: string;
@@ -1934,6 +2073,40 @@ export interface components {
             /** @description Per constraint, the nodes it removes and their GPUs; a node that several remove counts for each. */
             removed?: components["schemas"]["scheduler.UnavailableReason"][];
         };
+        /** @description PlannedAllocation is an allocation that a plan speaks of. */
+        "scheduler.PlannedAllocation": {
+            id?: string;
+            project_id?: string;
+            name?: string;
+            sku?: string;
+            gpu_count?: number;
+            capacity_shape?: components["schemas"]["common.CapacityShape"];
+            /** @description "reserved", "provisioning", "active" or "releasing". */
+            state?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** @description The node it is on. */
+            node_id?: string;
+            hostname?: string;
+        };
+        /** @description PlannedMove is an allocation that would be stopped, and where it would be recreated. */
+        "scheduler.PlannedMove": {
+            allocation?: components["schemas"]["scheduler.PlannedAllocation"];
+            place?: components["schemas"]["scheduler.PlannedPlace"];
+        };
+        /** @description PlannedPlace is where placement would put an allocation. */
+        "scheduler.PlannedPlace": {
+            node_id?: string;
+            hostname?: string;
+            /** @description Empty for a whole node. */
+            slot_indexes?: number[];
+        };
+        "scheduler.PreservationReport": {
+            /** @description By region, then class. */
+            nodes?: components["schemas"]["scheduler.NodePreservation"][];
+            /** @description What an operator must know of every such plan, as sentences. */
+            notice?: string;
+        };
         /**
          * @description Priority is a class of waiting requests: a higher one is served first. Every hour of waiting raises a request by one class.
          *     - `normal`: Where nothing was said.
@@ -1949,6 +2122,12 @@ export interface components {
             sku?: string;
             max_gpus?: number;
             used_gpus?: number;
+        };
+        /** @description RecoverableNode is a sliced node that would be whole again after some moves. */
+        "scheduler.RecoverableNode": {
+            node_id?: string;
+            hostname?: string;
+            moves?: components["schemas"]["scheduler.PlannedMove"][];
         };
         /** @description RuntimeProfile is the shape of the VM per GPU (B-08..B-11). */
         "scheduler.RuntimeProfile": {
@@ -2103,6 +2282,61 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    CapacityAdminService_SuggestDefragmentation: {
+        parameters: {
+            query: {
+                region_code: string;
+                /** @description A SKU that is sold in slices. */
+                sku: string;
+                /** @description GPUs of the launches that should fit. */
+                gpu_count: number;
+                /** @description Most allocations to move, at most 64; 0: 8. */
+                max_moves?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.DefragmentationSuggestion"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityAdminService_PlanEvacuation: {
+        parameters: {
+            query: {
+                /** @description The nodes that would be empty at the same time: 1 to 32 of one region. */
+                node_ids: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.EvacuationPlan"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     CapacityAdminService_ListCapacityHistory: {
         parameters: {
             query?: {
@@ -2131,6 +2365,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ListCapacityHistoryResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityAdminService_GetPreservationReport: {
+        parameters: {
+            query?: {
+                /** @description Only this region. */
+                region_code?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.PreservationReport"];
                 };
             };
             default: components["responses"]["Error"];

@@ -14,6 +14,7 @@ export type Sku = Schemas["scheduler.Sku"];
 export type Availability = Schemas["scheduler.Availability"];
 export type UnavailableReason = Schemas["scheduler.UnavailableReason"];
 export type NodePlacement = Schemas["scheduler.NodePlacement"];
+export type EvacuatedAllocation = Schemas["scheduler.EvacuatedAllocation"];
 export type PlacementExplanation = Schemas["scheduler.PlacementExplanation"];
 export type Region = Schemas["inventory.Region"];
 export type Image = Schemas["images.Image"];

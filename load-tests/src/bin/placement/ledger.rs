@@ -10,6 +10,7 @@ use gpuaas_placement::availability;
 use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
+use gpuaas_placement::reports::{self, Asked as Defragment};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
@@ -131,6 +132,63 @@ impl Ledger {
             "| (memory that it keeps and that reading it took, MiB) | {:.1} |",
             (after - before) / 1024.0
         );
+        Ok(())
+    }
+
+    /// Prints what operators' reports take, each after a reservation that changed the fleet.
+    pub async fn print_reports(&self) -> anyhow::Result<()> {
+        let capacity = Capacity::default();
+        let mut conn = self.scheduler.acquire().await?;
+        capacity.now(&mut conn).await?;
+        let nodes: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM nodes ORDER BY id LIMIT 32")
+            .fetch_all(&mut *conn)
+            .await?;
+        let asked = Defragment {
+            region_code: "r".into(),
+            sku: SKU.into(),
+            gpu_count: 8,
+            max_moves: 8,
+        };
+        let mut times = [const { Vec::new() }; 4];
+        for _ in 0..10 {
+            for (which, times) in times.iter_mut().enumerate() {
+                self.reserve().await?;
+                let began = Instant::now();
+                match which {
+                    0 | 1 => {
+                        let some = if which == 0 { &nodes[..1] } else { &nodes };
+                        let some = some.iter().copied().collect();
+                        reports::evacuation(&mut conn, &capacity, POLICY, &some).await?;
+                    }
+                    2 => {
+                        let filling = POLICY.filling;
+                        let found =
+                            reports::defragmentation(&mut conn, &capacity, filling, &asked).await?;
+                        if found.steps.is_empty() {
+                            bail!("the fleet is not fragmented");
+                        }
+                    }
+                    _ => {
+                        let found =
+                            reports::preservation(&mut conn, &capacity, POLICY.filling, None)
+                                .await?;
+                        if found.iter().all(|nodes| nodes.recoverable == 0) {
+                            bail!("no node of the fleet could be whole again");
+                        }
+                    }
+                }
+                times.push(began.elapsed().as_secs_f64() * 1000.0);
+            }
+        }
+        let names = [
+            "plan to evacuate one node",
+            "plan to evacuate 32 nodes",
+            "defragmentation for 8 GPUs, at most 8 moves",
+            "preservation of whole nodes",
+        ];
+        for (name, times) in names.into_iter().zip(times) {
+            println!("| {name} | {:.0} |", median(times));
+        }
         Ok(())
     }
 }

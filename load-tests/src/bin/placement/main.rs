@@ -63,6 +63,7 @@ async fn measure(stack: &Stack, seconds: u64) -> anyhow::Result<()> {
 
     println!("\n| at 10,000 nodes, median of 10 | ms |\n|---|---|");
     many.print_readings().await?;
+    many.print_reports().await?;
     println!(
         "| the pure decision over every node, nothing read | {:.2} |",
         decision()

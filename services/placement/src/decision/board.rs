@@ -1,4 +1,6 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
+mod change;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub(super) struct Board {
     hugepages_1g_free: u32,
     max_vms: u32,
     live_vms: u32,
+    /// Slots of several classes share a fabric device: what taking some of them does to the others is not compiled.
+    tangled: bool,
     sides: [Option<Side>; SlotClass::ALL.len()],
 }
 
@@ -31,6 +35,10 @@ pub(super) struct Board {
 #[derive(Debug, Clone)]
 struct Side {
     usable: u64,
+    /// Somebody has them.
+    taken: u64,
+    /// They would be on sale if nobody had anything on the node.
+    sound: u64,
     /// What keeps the others away.
     found: Arc<Found>,
     layout: Arc<Layout>,
@@ -133,6 +141,7 @@ impl Board {
             hugepages_1g_free: node.hugepages_1g_free,
             max_vms: node.max_vms,
             live_vms: node.live_vms,
+            tangled: change::tangled(node),
             sides,
         }
     }
@@ -209,12 +218,7 @@ impl Board {
             && let Some(pick) = side.layout.best(usable, count, open)
         {
             fits += 1;
-            usable &= !pick.slots;
-            if !side.layout.conflicts.is_empty() {
-                for bit in bits(pick.slots) {
-                    usable &= !side.layout.conflicts[bit as usize];
-                }
-            }
+            usable &= !(pick.slots | side.layout.kept_away_by(pick.slots));
         }
         fits
     }
@@ -255,9 +259,11 @@ impl Board {
 
 impl Side {
     fn of(node: &CandidateNode, slots: &[&CandidateSlot], shared: &mut Shared) -> Self {
-        let mut usable = 0;
+        let (mut usable, mut taken, mut sound) = (0, 0, 0);
         let mut found = Found::default();
         for (bit, slot) in slots.iter().enumerate() {
+            taken |= u64::from(change::is_taken(slot)) << bit;
+            sound |= u64::from(change::is_sound(slot)) << bit;
             match blocker(slot, node) {
                 Some(Some(reason)) => found.note(reason, 1),
                 // out of sale by intent: nothing to explain to a user
@@ -267,6 +273,8 @@ impl Side {
         }
         Self {
             usable,
+            taken,
+            sound,
             found: shared.found(found),
             layout: shared.layout(Layout::of(node, slots)),
             slots: slots.iter().map(|slot| (slot.id, slot.index)).collect(),

@@ -10,7 +10,7 @@ use crate::Reason;
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
     /// By id.
-    boards: Vec<Board>,
+    pub(super) boards: Vec<Board>,
     shared: Shared,
 }
 
@@ -160,7 +160,7 @@ impl Fleet {
     }
 }
 
-fn choice(board: &Board, request: &Request, pick: &Pick) -> Choice {
+pub(super) fn choice(board: &Board, request: &Request, pick: &Pick) -> Choice {
     let (slot_ids, score) = board.slots(request, pick);
     Choice {
         node_id: board.id,

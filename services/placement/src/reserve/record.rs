@@ -66,7 +66,7 @@ pub(super) async fn insert_allocation(
     .bind(principal)
     .bind(&request.request_id)
     .bind(&request.traceparent)
-    .bind(deadline.map(|time| time.to_sqlx()))
+    .bind(deadline.map(jiff::Timestamp::to_sqlx))
     .bind(workflows::PROVISION_WINDOW_SECONDS as f64)
     .fetch_one(conn)
     .await;

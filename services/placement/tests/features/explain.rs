@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::world::{H200, POLICY, REGION, World, h200_slot, lab_spec};
 
-/// A GPU node whose board sells pairs and halves, with so many slots.
-async fn gpu_node(world: &World, slots: i32) -> Uuid {
+/// A GPU node whose board sells pairs, halves and the whole, with so many slots.
+pub async fn gpu_node(world: &World, slots: i32) -> Uuid {
     let node = world
         .node(NodeSpec {
             lab: false,
@@ -20,6 +20,7 @@ async fn gpu_node(world: &World, slots: i32) -> Uuid {
                 vec![7, 8],
                 vec![1, 2, 3, 4],
                 vec![5, 6, 7, 8],
+                (1..=8).collect(),
             ],
             ..lab_spec()
         })

@@ -7,11 +7,8 @@ mod explain;
 mod history;
 mod operators;
 mod policy;
+mod reports;
 mod sweep;
 mod whole;
 #[path = "../ledger/world.rs"]
-#[expect(
-    dead_code,
-    reason = "the world of all ledger tests; these use a part of it"
-)]
 mod world;

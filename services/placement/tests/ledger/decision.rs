@@ -24,7 +24,7 @@ fn slot(node: u128, index: i32) -> CandidateSlot {
 }
 
 /// Module ids of an eight-GPU board: pairs, both halves, all.
-fn board() -> Vec<Vec<u32>> {
+pub fn board() -> Vec<Vec<u32>> {
     vec![
         vec![1, 2],
         vec![3, 4],
@@ -36,7 +36,7 @@ fn board() -> Vec<Vec<u32>> {
     ]
 }
 
-fn node(id: u128, slots: i32) -> CandidateNode {
+pub fn node(id: u128, slots: i32) -> CandidateNode {
     CandidateNode {
         id: Uuid::from_u128(id),
         enabled: true,
@@ -51,7 +51,7 @@ fn node(id: u128, slots: i32) -> CandidateNode {
     }
 }
 
-fn hold(node: &mut CandidateNode, indexes: &[i32]) {
+pub fn hold(node: &mut CandidateNode, indexes: &[i32]) {
     for slot in node
         .slots
         .iter_mut()
@@ -63,7 +63,7 @@ fn hold(node: &mut CandidateNode, indexes: &[i32]) {
     node.live_vms += 1;
 }
 
-fn request(gpu_count: usize) -> Request {
+pub fn request(gpu_count: usize) -> Request {
     Request {
         gpu_count,
         slot_class: SlotClass::H200Sxm,

@@ -1,4 +1,4 @@
-//! `CapacityAdminService`: the history of the fleet's capacity.
+//! `CapacityAdminService`: the history of the fleet's capacity; its planning reports are in [`super::reports`].
 use std::time::Duration;
 
 use gpuaas_kit::identity::Caller;
@@ -7,7 +7,9 @@ use gpuaas_kit::{Error, Result};
 use gpuaas_placement::history::{self, MAX_BUCKETS, Query};
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
-    CapacityBucket, ListCapacityHistoryRequest, ListCapacityHistoryResponse,
+    CapacityBucket, DefragmentationSuggestion, EvacuationPlan, GetPreservationReportRequest,
+    ListCapacityHistoryRequest, ListCapacityHistoryResponse, PlanEvacuationRequest,
+    PreservationReport, SuggestDefragmentationRequest,
 };
 use tonic::{Request, Response, Status};
 
@@ -28,6 +30,34 @@ impl CapacityAdminService for Api {
     ) -> Result<Response<ListCapacityHistoryResponse>, Status> {
         Caller::of(&request)?;
         Ok(Response::new(self.history(request.get_ref()).await?))
+    }
+
+    async fn plan_evacuation(
+        &self,
+        request: Request<PlanEvacuationRequest>,
+    ) -> Result<Response<EvacuationPlan>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(
+            self.evacuation_plan(request.get_ref()).await?,
+        ))
+    }
+
+    async fn suggest_defragmentation(
+        &self,
+        request: Request<SuggestDefragmentationRequest>,
+    ) -> Result<Response<DefragmentationSuggestion>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(
+            self.defragmentation(request.get_ref()).await?,
+        ))
+    }
+
+    async fn get_preservation_report(
+        &self,
+        request: Request<GetPreservationReportRequest>,
+    ) -> Result<Response<PreservationReport>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(self.preservation(request.get_ref()).await?))
     }
 }
 

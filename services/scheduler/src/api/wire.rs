@@ -48,7 +48,7 @@ pub(super) fn availability(row: Availability) -> public::Availability {
     }
 }
 
-fn reasons(causes: Vec<Reason>) -> Vec<public::UnavailableReason> {
+pub(super) fn reasons(causes: Vec<Reason>) -> Vec<public::UnavailableReason> {
     causes
         .into_iter()
         .map(|cause| public::UnavailableReason {

@@ -6,4 +6,5 @@ mod nodes;
 mod placement;
 mod queue;
 mod race;
+mod reports;
 mod world;

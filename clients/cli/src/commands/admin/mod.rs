@@ -4,6 +4,7 @@ mod capacity;
 mod catalog;
 mod node;
 pub mod placement;
+mod plans;
 mod queue;
 mod slots;
 
@@ -38,6 +39,10 @@ pub enum Command {
     Slots(slots::Command),
     /// How much of the fleet was in use, and free, over time.
     Capacity(capacity::Flags),
+    /// Suggest which few allocations would have to be elsewhere for more launches of a size to fit. Nothing is done.
+    Defragmentation(plans::Defragmentation),
+    /// How many hosts could be sold whole, and which could be again. Nothing is done.
+    Preservation(plans::Preservation),
     /// What placement would make of each node for a launch.
     Explain(super::explain::Flags),
     /// Allocations with their placement.
@@ -64,6 +69,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Image(command) => catalog::image(session, command).await,
         Command::Explain(flags) => placement::explain(session, flags).await,
         Command::Capacity(flags) => capacity::run(session, flags).await,
+        Command::Defragmentation(flags) => plans::defragmentation(session, flags).await,
+        Command::Preservation(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => node::allocation(session, command).await,

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, done};
+use super::{Session, done, plans};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::model::{AllocationDetail, Discovery, Node};
@@ -85,6 +85,12 @@ pub enum Command {
         #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
         timeout: u64,
     },
+    /// Plan to empty hosts: what would have to be stopped, and where it would fit. Nothing is done.
+    EvacuationPlan {
+        /// Id, unique beginning of it, or hostname; several are emptied at the same time.
+        #[arg(required = true, num_args = 1..=32)]
+        nodes: Vec<String>,
+    },
     /// Show a host as placement sees it: cordoned or draining, and what it still holds.
     Placement {
         /// Id, unique beginning of it, or hostname.
@@ -131,6 +137,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let wait = wait.then(|| Duration::from_secs(timeout));
             placement::intend(session, &node, Verb::Drain, &reason, wait).await
         }
+        Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

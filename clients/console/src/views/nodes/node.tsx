@@ -10,6 +10,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { DiscoveryPanel } from "./discovery";
+import { Evacuation } from "./evacuation";
 import { EvidenceTable, NodeBadge, evidenceCounts } from "./parts";
 import { PlacementActions, PlacementBadge, PlacementNote } from "./placement";
 import { Slots } from "./slots";
@@ -122,6 +123,7 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
+          <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="slots">
           <Slots nodeId={id} slots={slots} />
@@ -134,6 +136,9 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />
+        </Tabs.Content>
+        <Tabs.Content value="evacuation">
+          <Evacuation nodeId={id} />
         </Tabs.Content>
       </Tabs.Root>
     </Page>

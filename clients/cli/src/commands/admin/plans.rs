@@ -1,0 +1,357 @@
+//! Plans: what emptying hosts would take, what moving a few allocations would bring. None of them is carried out.
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Session;
+use crate::api::parse;
+use crate::commands::explain;
+use crate::failure::Failure;
+use crate::output::{duration, print_json, print_table};
+use crate::resolve;
+
+#[derive(Debug, clap::Args)]
+pub struct Defragmentation {
+    #[command(flatten)]
+    launch: explain::Flags,
+    /// Most allocations to move.
+    #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
+    max_moves: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Preservation {
+    /// Only this region.
+    #[arg(long)]
+    region: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct EvacuationPlan {
+    allocations: Vec<Evacuated>,
+    allocations_fit: u32,
+    gpus_fit: u32,
+    allocations_without_place: u32,
+    gpus_without_place: u32,
+    allocations_ending: u32,
+    blocked_slots: u32,
+    notice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Evacuated {
+    allocation: Planned,
+    place: Option<Place>,
+    reasons: Vec<Reason>,
+    constraints_known: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Planned {
+    id: String,
+    project_id: String,
+    name: String,
+    sku: String,
+    gpu_count: u32,
+    state: String,
+    create_time: Option<Timestamp>,
+    hostname: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Place {
+    hostname: String,
+    slot_indexes: Vec<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Reason {
+    message: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Suggestion {
+    sku: String,
+    gpu_count: u32,
+    region_code: String,
+    fits_before: u32,
+    fits_after: u32,
+    gpus_moved: u32,
+    steps: Vec<Step>,
+    cut: bool,
+    notice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Step {
+    hostname: String,
+    moves: Vec<Move>,
+    gained: u32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Move {
+    allocation: Planned,
+    place: Place,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PreservationReport {
+    nodes: Vec<Nodes>,
+    notice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Nodes {
+    region_code: String,
+    slot_class: String,
+    nodes: u32,
+    whole_free: u32,
+    whole_held: u32,
+    clean: u32,
+    sliced: u32,
+    recoverable: u32,
+    moves: u32,
+    gpus_moved: u32,
+    easiest: Vec<Recoverable>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Recoverable {
+    hostname: String,
+    moves: Vec<Move>,
+}
+
+/// Reads a plan; none when it was printed for a program.
+async fn read<T: DeserializeOwned>(
+    session: &Session,
+    what: &str,
+    query: &[(&'static str, String)],
+) -> Result<Option<T>, Failure> {
+    let answer: Value = session.api.get(&["admin", what], query).await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(None);
+    }
+    parse(&answer).map(Some)
+}
+
+/// Prints what would have to be stopped for hosts to be empty, and where it would fit.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failure> {
+    let mut query = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        query.push(("node_ids", resolve::node(&session.api, node).await?));
+    }
+    let plan = read(session, "capacity:evacuationPlan", &query).await?;
+    let Some(plan): Option<EvacuationPlan> = plan else {
+        return Ok(());
+    };
+    println!(
+        "{} allocation(s) with {} GPU(s) would fit elsewhere, {} with {} GPU(s) would have to wait.",
+        plan.allocations_fit,
+        plan.gpus_fit,
+        plan.allocations_without_place,
+        plan.gpus_without_place
+    );
+    if plan.allocations_ending > 0 {
+        println!(
+            "{} allocation(s) are being released already.",
+            plan.allocations_ending
+        );
+    }
+    if plan.blocked_slots > 0 {
+        println!("{} slot(s) wait for a repair.", plan.blocked_slots);
+    }
+    if !plan.allocations.is_empty() {
+        println!();
+        print_table(
+            [
+                "ALLOCATION",
+                "NAME",
+                "PROJECT",
+                "SKU",
+                "GPUS",
+                "STATE",
+                "AGE",
+                "ON",
+                "WOULD FIT ON, OR WHY NOT",
+            ],
+            plan.allocations.iter().map(evacuated).collect(),
+        );
+        if plan.allocations.iter().any(|one| !one.constraints_known) {
+            println!(
+                "\nThe ledger keeps placement constraints of launches that waited; of the others it does not know any."
+            );
+        }
+    }
+    println!("\n{}", plan.notice);
+    Ok(())
+}
+
+fn evacuated(one: &Evacuated) -> [String; 9] {
+    let outcome = match &one.place {
+        Some(place) => at(place),
+        None if one.allocation.state == "releasing" => "ends by itself".to_owned(),
+        None => {
+            let why: Vec<&str> = one.reasons.iter().map(|r| r.message.as_str()).collect();
+            format!("nowhere: {}", why.join(" "))
+        }
+    };
+    let held = &one.allocation;
+    [
+        held.id.clone(),
+        held.name.clone(),
+        held.project_id.clone(),
+        held.sku.clone(),
+        held.gpu_count.to_string(),
+        held.state.clone(),
+        held.create_time.map(age).unwrap_or_default(),
+        held.hostname.clone(),
+        outcome,
+    ]
+}
+
+fn age(since: Timestamp) -> String {
+    duration((Timestamp::now().as_second() - since.as_second()).max(0))
+}
+
+/// A place in words.
+fn at(place: &Place) -> String {
+    let slots: Vec<String> = place.slot_indexes.iter().map(u32::to_string).collect();
+    if slots.is_empty() {
+        return format!("{}, the whole node", place.hostname);
+    }
+    format!("{}, slots {}", place.hostname, slots.join(", "))
+}
+
+/// Prints which allocations would have to be elsewhere for more launches of a size to fit.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Result<(), Failure> {
+    let mut query = flags.launch.query(session).await?;
+    query.push(("max_moves", flags.max_moves.to_string()));
+    let found = read(session, "capacity:defragmentation", &query).await?;
+    let Some(found): Option<Suggestion> = found else {
+        return Ok(());
+    };
+    let launches = format!(
+        "launch(es) of {} GPU(s) of {} in {}",
+        found.gpu_count, found.sku, found.region_code
+    );
+    if found.steps.is_empty() {
+        println!(
+            "{} {launches} fit now; moving at most {} allocation(s) would not make it more.",
+            found.fits_before, flags.max_moves
+        );
+    } else {
+        let moves: usize = found.steps.iter().map(|step| step.moves.len()).sum();
+        println!(
+            "{} {launches} fit now. Moving {moves} allocation(s) with {} GPU(s) would make it {}.",
+            found.fits_before, found.gpus_moved, found.fits_after
+        );
+        for (number, step) in (1..).zip(&found.steps) {
+            println!(
+                "\n{number}. Off node {}: {} more.",
+                step.hostname, step.gained
+            );
+            print_moves(&step.moves);
+        }
+    }
+    if found.cut {
+        println!("\nThe search was given up at its bound; there may be more.");
+    }
+    println!("\n{}", found.notice);
+    Ok(())
+}
+
+fn print_moves(moves: &[Move]) {
+    let row = |one: &Move| {
+        [
+            one.allocation.id.clone(),
+            one.allocation.name.clone(),
+            one.allocation.project_id.clone(),
+            one.allocation.gpu_count.to_string(),
+            at(&one.place),
+        ]
+    };
+    print_table(
+        ["ALLOCATION", "NAME", "PROJECT", "GPUS", "WOULD GO TO"],
+        moves.iter().map(row).collect(),
+    );
+}
+
+/// Prints how many hosts could be sold whole, and which could be again.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), Failure> {
+    let query: Vec<_> = flags
+        .region
+        .map(|region| ("region_code", region))
+        .into_iter()
+        .collect();
+    let found = read(session, "capacity:preservation", &query).await?;
+    let Some(found): Option<PreservationReport> = found else {
+        return Ok(());
+    };
+    let share = |part: u32, all: u32| {
+        let percent = (u64::from(part) * 100).checked_div(u64::from(all));
+        percent.map_or_else(
+            || part.to_string(),
+            |percent| format!("{part} ({percent} %)"),
+        )
+    };
+    let rows = found.nodes.iter().map(|of| {
+        [
+            of.region_code.clone(),
+            of.slot_class.clone(),
+            of.nodes.to_string(),
+            share(of.whole_free, of.nodes),
+            share(of.whole_held, of.nodes),
+            share(of.clean, of.nodes),
+            share(of.sliced, of.nodes),
+            of.recoverable.to_string(),
+        ]
+    });
+    print_table(
+        [
+            "REGION",
+            "CLASS",
+            "NODES",
+            "WHOLE AND FREE",
+            "HELD WHOLE",
+            "EMPTY, NOT SELLABLE",
+            "SLICED",
+            "COULD BE WHOLE",
+        ],
+        rows.collect(),
+    );
+    for of in found.nodes.iter().filter(|of| of.recoverable > 0) {
+        println!(
+            "\n{} of {}: {} move(s) with {} GPU(s) would make {} sliced node(s) whole again.",
+            of.slot_class, of.region_code, of.moves, of.gpus_moved, of.recoverable
+        );
+        for node in &of.easiest {
+            println!("\nOff node {}:", node.hostname);
+            print_moves(&node.moves);
+        }
+    }
+    println!("\n{}", found.notice);
+    Ok(())
+}

@@ -1,0 +1,73 @@
+/** What would have to stop for this host to be empty, and where it would fit. Nothing is done by looking. */
+import { useEvacuationPlan } from "../../api/queries";
+import type { EvacuatedAllocation } from "../../api/types";
+import { plural } from "../../lib/words";
+import { Empty, Skeleton, Time } from "../../ui/basics";
+import { ProblemNote } from "../../ui/problem";
+
+/** Where an allocation would be, or why it cannot be anywhere else. */
+export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
+  if (place) {
+    const slots = place.slot_indexes ?? [];
+    return slots.length === 0 ? `${place.hostname}, the whole node` : `${place.hostname}, slots ${slots.join(", ")}`;
+  }
+  if (allocation?.state === "releasing") return "Ends by itself";
+  return ["Nowhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
+}
+
+export function Evacuation({ nodeId }: { nodeId: string }) {
+  const plan = useEvacuationPlan(nodeId);
+  if (plan.isPending) return <Skeleton lines={4} label="Loading the plan" />;
+  if (plan.error) return <ProblemNote error={plan.error} retry={() => plan.refetch()} />;
+  const { allocations = [], allocations_fit = 0, allocations_without_place = 0, blocked_slots = 0, notice } = plan.data;
+  if (allocations.length === 0) {
+    return (
+      <Empty title="No allocation is on this host">
+        {blocked_slots > 0 ? `${plural(blocked_slots, "slot")} would still have to be repaired.` : "It can be taken away as it is."}
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <p>
+        {plural(allocations_fit, "allocation")} would fit elsewhere now, {allocations_without_place} would have to wait.
+        {blocked_slots > 0 && ` ${plural(blocked_slots, "slot")} would have to be repaired.`}
+      </p>
+      <div className="table-card">
+        <table className="rows still" aria-label="Plan to evacuate this host">
+          <thead>
+            <tr>
+              <th>Allocation</th>
+              <th>Project</th>
+              <th>SKU</th>
+              <th className="number">GPUs</th>
+              <th>State</th>
+              <th>Since</th>
+              <th>Would fit on, or why not</th>
+            </tr>
+          </thead>
+          <tbody>
+            {allocations.map((one) => (
+              <tr key={one.allocation?.id}>
+                <td>
+                  <strong title={one.allocation?.id}>{one.allocation?.name}</strong>
+                </td>
+                <td>
+                  <code title={one.allocation?.project_id}>{one.allocation?.project_id?.slice(0, 8)}</code>
+                </td>
+                <td>{one.allocation?.sku}</td>
+                <td className="number">{one.allocation?.gpu_count}</td>
+                <td>{one.allocation?.state}</td>
+                <td>
+                  <Time value={one.allocation?.create_time} />
+                </td>
+                <td>{outcomeOf(one)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p className="muted">{notice}</p>
+    </>
+  );
+}

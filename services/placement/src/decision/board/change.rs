@@ -1,0 +1,152 @@
+//! A compiled node as it would be with a VM more or less: what planning reports are tried on.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use super::{Board, Layout, Pick, bits};
+use crate::decision::{CandidateNode, CandidateSlot, Request};
+use crate::model::{Health, SlotClass, SlotStatus};
+
+/// Somebody has the slot, or works on it.
+pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
+    slot.held
+        || !matches!(
+            slot.status,
+            SlotStatus::Available
+                | SlotStatus::CleanupBlocked
+                | SlotStatus::Disabled
+                | SlotStatus::Retired
+        )
+}
+
+/// Nothing but somebody who has it, or its fabric device, keeps the slot from being sold.
+pub(super) fn is_sound(slot: &CandidateSlot) -> bool {
+    let for_sale = !matches!(
+        slot.status,
+        SlotStatus::CleanupBlocked | SlotStatus::Disabled | SlotStatus::Retired
+    );
+    for_sale && slot.complete && slot.health == Health::Healthy
+}
+
+/// Slots of several classes share a fabric device.
+pub(super) fn tangled(node: &CandidateNode) -> bool {
+    let mut class_of: BTreeMap<&str, SlotClass> = BTreeMap::new();
+    node.slots
+        .iter()
+        .filter(|slot| !slot.fabric_device.is_empty())
+        .any(|slot| *class_of.entry(&slot.fabric_device).or_insert(slot.class) != slot.class)
+}
+
+impl Layout {
+    /// Slots that a claim on any of these keeps away.
+    pub(super) fn kept_away_by(&self, slots: u64) -> u64 {
+        bits(slots)
+            .filter_map(|bit| self.conflicts.get(bit as usize))
+            .fold(0, |all, others| all | others)
+    }
+
+    /// The sets of slots that may be sold together as one of so many GPUs.
+    fn rooms(&self, count: u32) -> Vec<u64> {
+        if count == 1 {
+            return bits(self.all).map(|bit| 1 << bit).collect();
+        }
+        let whole = (!self.reported && self.all.count_ones() == count).then_some(self.all);
+        let groups = self
+            .groups
+            .iter()
+            .filter(|group| group.size == count && group.slots.count_ones() == count)
+            .map(|group| group.slots);
+        groups.chain(whole).collect()
+    }
+}
+
+impl Board {
+    /// The bits of slots of a class; none when one of them is not on the node.
+    pub(in crate::decision) fn mask(&self, class: SlotClass, slot_ids: &[Uuid]) -> Option<u64> {
+        let slots = &self.sides[class as usize].as_ref()?.slots;
+        slot_ids.iter().try_fold(0, |mask, id| {
+            let bit = slots.iter().position(|(known, _)| known == id)?;
+            Some(mask | 1 << bit)
+        })
+    }
+
+    /// A VM more.
+    pub(in crate::decision) fn take(&mut self, request: &Request, pick: &Pick) {
+        let Some(side) = self.sides[request.slot_class as usize].as_mut() else {
+            return;
+        };
+        let kept_away = side.layout.kept_away_by(pick.slots) & side.usable & !pick.slots;
+        side.usable &= !(pick.slots | kept_away);
+        side.taken |= pick.slots;
+        let mut found = (*side.found).clone();
+        found.note(ErrorReason::SlotsInUse, pick.slots.count_ones());
+        found.note(ErrorReason::FabricHeld, kept_away.count_ones());
+        side.found = Arc::new(found);
+        self.live_vms = self.live_vms.saturating_add(1);
+        self.hugepages_1g_free = self.hugepages_1g_free.saturating_sub(request.hugepages_1g);
+        self.clean = false;
+    }
+
+    /// A VM less, its disks wiped. What keeps its slots away is not corrected: a node that something was moved off
+    /// is not asked why it does not fit.
+    pub(in crate::decision) fn free(&mut self, class: SlotClass, slots: u64, hugepages_1g: u32) {
+        let Some(side) = self.sides[class as usize].as_mut() else {
+            return;
+        };
+        side.taken &= !slots;
+        let back = slots | side.layout.kept_away_by(slots);
+        let away = side.taken | side.layout.kept_away_by(side.taken);
+        side.usable |= back & side.sound & !away;
+        self.live_vms = self.live_vms.saturating_sub(1);
+        self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
+        self.clean = self.sides.iter().flatten().all(|side| side.taken == 0);
+    }
+
+    /// What a VM more or less does to it is known, and it takes new ones.
+    pub(in crate::decision) fn can_change(&self) -> bool {
+        self.enabled && self.schedulable && !self.exclusively_held && !self.tangled
+    }
+
+    /// Held as a whole.
+    pub(in crate::decision) fn is_held_whole(&self) -> bool {
+        self.exclusively_held
+    }
+
+    /// Nobody has any of it.
+    pub(in crate::decision) fn is_clean(&self) -> bool {
+        self.clean && !self.exclusively_held
+    }
+
+    /// The only class of its slots, if all of them are of one.
+    pub(in crate::decision) fn class(&self) -> Option<SlotClass> {
+        let mut classes = SlotClass::ALL
+            .iter()
+            .filter(|class| self.sides[**class as usize].is_some());
+        classes.next().filter(|_| classes.next().is_none()).copied()
+    }
+
+    /// Every slot of it is on sale, so that it could be sold as a whole.
+    pub(in crate::decision) fn is_whole(&self) -> bool {
+        let all_usable = || {
+            let mut sides = self.sides.iter().flatten();
+            sides.all(|side| side.usable == side.layout.all)
+        };
+        self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
+    }
+
+    /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
+    /// something else than a VM keeps from being sold.
+    pub(in crate::decision) fn in_the_way(&self, request: &Request) -> Vec<u64> {
+        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+            return Vec::new();
+        };
+        let rooms = side.layout.rooms(count).into_iter();
+        rooms
+            .filter(|room| room & !side.sound == 0)
+            .map(|room| (room | side.layout.kept_away_by(room)) & side.taken)
+            .filter(|others| *others != 0)
+            .collect()
+    }
+}

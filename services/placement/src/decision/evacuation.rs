@@ -1,0 +1,89 @@
+//! Where the allocations of nodes would fit if the nodes had to be empty.
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::trial::Trial;
+use super::{Choice, Request, Rules, Site};
+use crate::Reason;
+
+/// An allocation that would have to leave its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evacuee {
+    /// Allocation.
+    pub id: Uuid,
+    /// What it would ask for if it were launched again.
+    pub request: Request,
+    /// The node of this allocation.
+    pub beside: Option<Uuid>,
+    /// No node of one of these allocations.
+    pub apart: Vec<Uuid>,
+    /// Nodes on which somebody who waits is before it.
+    pub kept: Arc<BTreeSet<Uuid>>,
+}
+
+/// Where each would be placed when all leave, the largest first and each as if those before it were placed already;
+/// or what keeps it away. The nodes that they leave are not among those of the site. `node_of` says where the
+/// allocations are now that `beside` and `apart` name. The answers are in the order in which they were placed: their
+/// ids first.
+#[must_use]
+pub fn evacuate(
+    site: &Site<'_>,
+    evacuees: &[Evacuee],
+    node_of: &HashMap<Uuid, Uuid>,
+) -> Vec<(Uuid, Result<Choice, Vec<Reason>>)> {
+    let mut trial = Trial::of(site);
+    let mut node_of = node_of.clone();
+    for one in evacuees {
+        // where it is now is where it will not be
+        node_of.remove(&one.id);
+    }
+    in_order(evacuees)
+        .into_iter()
+        .map(|one| {
+            let rules = Rules {
+                filling: site.filling,
+                // a node that there is not: what it must be beside has no place
+                only: one
+                    .beside
+                    .map(|id| node_of.get(&id).copied().unwrap_or_default()),
+                avoid: one
+                    .apart
+                    .iter()
+                    .filter_map(|id| node_of.get(id).copied())
+                    .collect(),
+                kept: (*one.kept).clone(),
+            };
+            let admits = |node_id: Uuid| rules.allow(node_id) && !rules.kept.contains(&node_id);
+            let outcome = match trial.put(&one.request, admits) {
+                Some(choice) => {
+                    node_of.insert(one.id, choice.node_id);
+                    Ok(choice)
+                }
+                None => Err(trial.rank(&rules, &one.request).removed()),
+            };
+            (one.id, outcome)
+        })
+        .collect()
+}
+
+/// The largest first, but none before the one that it must be beside.
+fn in_order(evacuees: &[Evacuee]) -> Vec<&Evacuee> {
+    let mut left: Vec<&Evacuee> = evacuees.iter().collect();
+    left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waiting: HashSet<Uuid> = left.iter().map(|one| one.id).collect();
+        let blocked = |one: &&Evacuee| one.beside.is_some_and(|id| waiting.contains(&id));
+        let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
+        if now.is_empty() {
+            // a ring cannot be launched, so it is in no ledger
+            ordered.extend(after);
+            break;
+        }
+        ordered.extend(now);
+        left = after;
+    }
+    ordered
+}

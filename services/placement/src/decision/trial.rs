@@ -1,0 +1,281 @@
+//! A copy of a fleet in which VMs are moved to see what follows. Nothing of it is stored, and nothing is moved.
+//!
+//! Each size that is placed has its nodes in the order of their rank, and a change of a node changes its place there:
+//! one placement costs what the depth of a tree costs, not a look at every node.
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::board::Board;
+use super::fleet::choice;
+use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
+
+/// An allocation on a node, as far as a plan needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// Allocation.
+    pub id: Uuid,
+    /// Node it is on.
+    pub node_id: Uuid,
+    /// Its slots.
+    pub slot_ids: Vec<Uuid>,
+    /// What it would ask for if it were launched again.
+    pub request: Request,
+    /// Hugepages of 1 GiB that its node has more without it.
+    pub hugepages_1g_back: u32,
+    /// It may be stopped and recreated elsewhere: it runs, and no constraint is known that a new place could break.
+    pub movable: bool,
+}
+
+/// An allocation that would be stopped, and where it would be recreated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Allocation.
+    pub id: Uuid,
+    /// Its GPUs.
+    pub gpu_count: usize,
+    /// Node it is on.
+    pub from: Uuid,
+    /// Where placement would put it.
+    pub to: Choice,
+}
+
+/// What a plan is made on.
+#[derive(Debug, Clone, Copy)]
+pub struct Site<'a> {
+    /// The nodes of a region.
+    pub fleet: &'a Fleet,
+    /// How they are filled.
+    pub filling: Filling,
+    /// Nodes that are kept for who waits in line: nothing is moved there.
+    pub kept: &'a BTreeSet<Uuid>,
+}
+
+/// A tenant with its place in the trial.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settled<'a> {
+    pub(super) tenant: &'a Tenant,
+    /// Bits of its slots.
+    pub(super) slots: u64,
+}
+
+/// The copy.
+#[derive(Debug)]
+pub(super) struct Trial {
+    fleet: Fleet,
+    filling: Filling,
+    /// Nodes that take nothing.
+    closed: Vec<bool>,
+    sizes: Vec<Size>,
+    /// What was there before each change.
+    log: Vec<(usize, Board, bool)>,
+}
+
+/// The nodes on which a request fits.
+#[derive(Debug)]
+struct Size {
+    request: Request,
+    /// Rank in the upper half, place in the fleet in the lower, as in a [`Ranking`].
+    order: BTreeSet<u64>,
+    /// Its key per place.
+    keys: Vec<Option<u64>>,
+}
+
+impl Trial {
+    pub(super) fn of(site: &Site<'_>) -> Self {
+        let boards = site.fleet.boards.iter();
+        let closed = boards.map(|board| !board.can_change() || site.kept.contains(&board.id));
+        Self {
+            closed: closed.collect(),
+            fleet: site.fleet.clone(),
+            filling: site.filling,
+            sizes: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    pub(super) fn boards(&self) -> &[Board] {
+        &self.fleet.boards
+    }
+
+    /// Place of a node.
+    pub(super) fn place_of(&self, node_id: Uuid) -> Option<usize> {
+        let boards = &self.fleet.boards;
+        boards.binary_search_by_key(&node_id, |board| board.id).ok()
+    }
+
+    /// Per place, the tenants whose slots are known there, in the order in which they are moved: the largest first.
+    pub(super) fn settle<'a>(&self, tenants: &'a [Tenant]) -> Vec<Vec<Settled<'a>>> {
+        let mut by_place = vec![Vec::new(); self.fleet.boards.len()];
+        for tenant in tenants {
+            let Some(place) = self.place_of(tenant.node_id) else {
+                continue;
+            };
+            let class = tenant.request.slot_class;
+            if let Some(slots) = self.fleet.boards[place].mask(class, &tenant.slot_ids) {
+                by_place[place].push(Settled { tenant, slots });
+            }
+        }
+        for settled in &mut by_place {
+            settled
+                .sort_by_key(|one| (std::cmp::Reverse(one.tenant.slot_ids.len()), one.tenant.id));
+        }
+        by_place
+    }
+
+    /// Nothing is placed on the node any more.
+    pub(super) fn close(&mut self, place: usize) {
+        self.log_of(place);
+        self.closed[place] = true;
+        self.reorder(place);
+    }
+
+    /// A point to go back to.
+    pub(super) fn mark(&self) -> usize {
+        self.log.len()
+    }
+
+    /// As it was at the mark.
+    pub(super) fn back_to(&mut self, mark: usize) {
+        while self.log.len() > mark
+            && let Some((place, board, closed)) = self.log.pop()
+        {
+            self.fleet.boards[place] = board;
+            self.closed[place] = closed;
+            self.reorder(place);
+        }
+    }
+
+    /// The places that changed since the mark, each once.
+    pub(super) fn changed_since(&self, mark: usize) -> BTreeSet<usize> {
+        self.log[mark..].iter().map(|(place, ..)| *place).collect()
+    }
+
+    /// How many such requests fit on the places that changed since the mark: before, and now.
+    pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
+        let mut open = Vec::new();
+        let mut seen = BTreeSet::new();
+        let (mut before, mut now) = (0, 0);
+        for (place, board, _) in &self.log[mark..] {
+            // the first entry of a place is what it was
+            if seen.insert(*place) {
+                before += board.count_fits(request, &mut open);
+                now += self.fleet.boards[*place].count_fits(request, &mut open);
+            }
+        }
+        (before, now)
+    }
+
+    /// Places a request on the best node that `admits` allows.
+    pub(super) fn put(
+        &mut self,
+        request: &Request,
+        admits: impl Fn(Uuid) -> bool,
+    ) -> Option<Choice> {
+        let size = self.size(request);
+        let mut keys = self.sizes[size].order.iter();
+        let place = loop {
+            let place = (keys.next()? & u64::from(u32::MAX)) as usize;
+            if admits(self.fleet.boards[place].id) {
+                break place;
+            }
+        };
+        let board = &self.fleet.boards[place];
+        let pick = board.best(&Rules::default(), request, &mut Vec::new())?;
+        let taken = choice(board, request, &pick);
+        self.log_of(place);
+        self.fleet.boards[place].take(request, &pick);
+        self.reorder(place);
+        Some(taken)
+    }
+
+    /// Moves tenants off a node that takes nothing from then on, each to the best other node. None, and nothing
+    /// changed, when one of them has no place, or one that `suits` not.
+    pub(super) fn vacate(
+        &mut self,
+        place: usize,
+        settled: &[Settled<'_>],
+        suits: impl Fn(&Choice) -> bool,
+    ) -> Option<Vec<Move>> {
+        let mark = self.mark();
+        self.close(place);
+        let mut moves = Vec::with_capacity(settled.len());
+        for one in settled {
+            let tenant = one.tenant;
+            let to = self.put(&tenant.request, |_| true);
+            let Some(to) = to.filter(|to| suits(to)) else {
+                self.back_to(mark);
+                return None;
+            };
+            self.free(place, one);
+            moves.push(Move {
+                id: tenant.id,
+                gpu_count: tenant.slot_ids.len(),
+                from: tenant.node_id,
+                to,
+            });
+        }
+        Some(moves)
+    }
+
+    /// How the nodes are ranked as they are now, and what removes them.
+    pub(super) fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
+        self.fleet.rank(rules, request)
+    }
+
+    fn free(&mut self, place: usize, one: &Settled<'_>) {
+        self.log_of(place);
+        let tenant = one.tenant;
+        self.fleet.boards[place].free(
+            tenant.request.slot_class,
+            one.slots,
+            tenant.hugepages_1g_back,
+        );
+        self.reorder(place);
+    }
+
+    fn log_of(&mut self, place: usize) {
+        let board = self.fleet.boards[place].clone();
+        self.log.push((place, board, self.closed[place]));
+    }
+
+    fn size(&mut self, request: &Request) -> usize {
+        if let Some(known) = self.sizes.iter().position(|size| size.request == *request) {
+            return known;
+        }
+        let mut open = Vec::new();
+        let keys: Vec<Option<u64>> = (0..self.fleet.boards.len())
+            .map(|place| self.key(place, request, &mut open))
+            .collect();
+        self.sizes.push(Size {
+            request: request.clone(),
+            order: keys.iter().flatten().copied().collect(),
+            keys,
+        });
+        self.sizes.len() - 1
+    }
+
+    fn key(&self, place: usize, request: &Request, open: &mut Vec<u64>) -> Option<u64> {
+        if self.closed[place] {
+            return None;
+        }
+        let board = &self.fleet.boards[place];
+        let pick = board.best(&Rules::default(), request, open)?;
+        Some(u64::from(board.rank(self.filling, &pick)) << 32 | place as u64)
+    }
+
+    fn reorder(&mut self, place: usize) {
+        let mut open = Vec::new();
+        for size in 0..self.sizes.len() {
+            let key = self.key(place, &self.sizes[size].request, &mut open);
+            let size = &mut self.sizes[size];
+            if size.keys[place] != key {
+                if let Some(before) = size.keys[place] {
+                    size.order.remove(&before);
+                }
+                size.order.extend(key);
+                size.keys[place] = key;
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Which few allocations would have to be elsewhere for more launches of a size to fit.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::held::{Names, PlannedMove, Skus, in_regions, kept, tenants};
+use crate::availability::decision_request;
+use crate::capacity::Capacity;
+use crate::catalog::{self, Sku};
+use crate::decision::{Filling, Site, Step, defragment};
+use crate::model::Shape;
+use crate::{Error, Result};
+
+/// Most moves of one suggestion.
+pub const MAX_MOVES: u32 = 64;
+
+/// For which launches room is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Region.
+    pub region_code: String,
+    /// SKU, sold in slices.
+    pub sku: String,
+    /// GPUs of one launch.
+    pub gpu_count: u32,
+    /// Most allocations to move, at most [`MAX_MOVES`].
+    pub max_moves: u32,
+}
+
+/// One node that something would be moved off.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedStep {
+    /// Node.
+    pub node_id: Uuid,
+    /// Its host name.
+    pub hostname: String,
+    /// The moves, in their order.
+    pub moves: Vec<PlannedMove>,
+    /// Launches that would fit more, in the whole region.
+    pub gained: u32,
+}
+
+/// What moving a few allocations would bring.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    /// Launches that fit now.
+    pub before: u32,
+    /// Launches that fit after all steps.
+    pub after: u32,
+    /// In the order in which they would be done.
+    pub steps: Vec<PlannedStep>,
+    /// The search was given up at its bound.
+    pub cut: bool,
+}
+
+/// Suggests moves that make room for more launches of a size. Nothing is written.
+///
+/// # Errors
+/// [`Error::Invalid`] that names the field.
+pub async fn defragmentation(
+    conn: &mut PgConnection,
+    capacity: &Capacity,
+    filling: Filling,
+    asked: &Asked,
+) -> Result<Suggestion> {
+    // first, so that the copy and what follows are of one snapshot
+    let mut nodes = capacity.now(conn).await?;
+    let sku = check(conn, asked).await?;
+    let fleet = nodes.remove(&asked.region_code).unwrap_or_default();
+    let rows = in_regions(conn, std::slice::from_ref(&asked.region_code)).await?;
+    let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
+    let site = Site {
+        fleet: &fleet,
+        filling,
+        kept: &kept(conn, &asked.region_code).await?,
+    };
+    let request = decision_request(&sku, asked.gpu_count);
+    let found = defragment(&site, &request, &tenants, asked.max_moves as usize);
+    let names = Names::of_moves(conn, found.steps.iter().flat_map(|step| &step.moves)).await?;
+    let planned = |step: Step| {
+        Ok(PlannedStep {
+            node_id: step.node_id,
+            hostname: names.host(step.node_id),
+            moves: names.moves(step.moves)?,
+            gained: step.gained,
+        })
+    };
+    Ok(Suggestion {
+        before: found.before,
+        after: found.after,
+        steps: found
+            .steps
+            .into_iter()
+            .map(planned)
+            .collect::<Result<_>>()?,
+        cut: found.cut,
+    })
+}
+
+async fn check(conn: &mut PgConnection, asked: &Asked) -> Result<Sku> {
+    let invalid = |reason, field, rule: String| Error::Invalid {
+        reason,
+        field,
+        rule,
+    };
+    catalog::known_region(conn, &asked.region_code).await?;
+    let sku = catalog::known_sku(conn, &asked.sku).await?;
+    if sku.capacity_shape != Shape::GpuSlice {
+        let rule = "is sold as whole nodes; the preservation report is about those".to_owned();
+        return Err(invalid(ErrorReason::FieldInvalid, "sku", rule));
+    }
+    let counts = &sku.allowed_gpu_counts;
+    if !counts
+        .iter()
+        .any(|count| count.unsigned_abs() == asked.gpu_count)
+    {
+        let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+        let rule = format!("must be one of {}", counts.join(", "));
+        return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
+    }
+    if !(1..=MAX_MOVES).contains(&asked.max_moves) {
+        let rule = format!("must be from 1 to {MAX_MOVES}");
+        return Err(invalid(ErrorReason::FieldInvalid, "max_moves", rule));
+    }
+    Ok(sku)
+}

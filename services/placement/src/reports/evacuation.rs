@@ -1,0 +1,284 @@
+//! What would have to be stopped for nodes to be empty, and where it would fit.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::held::{Held, Names, Place, Row, Skus, on_nodes};
+use crate::availability::cause;
+use crate::capacity::Capacity;
+use crate::decision::{Evacuee, Fleet, Rules, Site, evacuate, judge_whole, telling};
+use crate::model::{AllocationState, Shape, SlotClass};
+use crate::reserve::{Policy, Request};
+use crate::waiting::{self, Ahead};
+use crate::{Error, Reason, Result, candidates, nodes};
+
+/// Most nodes of one plan.
+pub const MAX_NODES: usize = 32;
+
+/// What becomes of an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It would fit here.
+    Fits(Place),
+    /// It fits nowhere, and why.
+    Nowhere(Vec<Reason>),
+    /// It is being released and ends by itself.
+    Ends,
+}
+
+/// An allocation that would have to be stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// The allocation as it is.
+    pub allocation: Held,
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// The plan keeps to its placement constraints; the ledger has those of launches that waited.
+    pub constraints_known: bool,
+}
+
+/// What emptying nodes would take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Region of the nodes.
+    pub region_code: String,
+    /// In the order in which they would be placed, then those that end.
+    pub allocations: Vec<Planned>,
+    /// Slots of the nodes that wait for a repair.
+    pub blocked_slots: u32,
+}
+
+/// Plans to empty nodes of one region at the same time. Nothing is written.
+///
+/// # Errors
+/// [`Error::Invalid`] for no or too many nodes, or nodes of several regions; [`Error::NotFound`] for a node.
+pub async fn evacuation(
+    conn: &mut PgConnection,
+    capacity: &Capacity,
+    policy: Policy,
+    node_ids: &BTreeSet<Uuid>,
+) -> Result<Plan> {
+    // first, so that the copy and what follows are of one snapshot
+    let mut regions = capacity.now(conn).await?;
+    let region_code = region_of(conn, node_ids).await?;
+    let leaving: Vec<Uuid> = node_ids.iter().copied().collect();
+    let mut fleet: Fleet = Arc::unwrap_or_clone(regions.remove(&region_code).unwrap_or_default());
+    leaving.iter().for_each(|id| fleet.remove(*id));
+
+    let rows = on_nodes(conn, &leaving).await?;
+    let skus = Skus::of(conn, &rows).await?;
+    let (ending, staying): (Vec<&Row>, Vec<&Row>) = rows
+        .iter()
+        .partition(|row| row.state == AllocationState::Releasing);
+    let (whole, slices): (Vec<&Row>, Vec<&Row>) = staying
+        .into_iter()
+        .partition(|row| row.capacity_shape == Shape::Baremetal);
+
+    // whole nodes first: they are the largest, and what they take is not there for slices
+    let mut outcomes = place_whole(conn, &region_code, node_ids, &whole, &skus).await?;
+    for (_, outcome) in &outcomes {
+        if let Ok((node_id, _)) = outcome {
+            fleet.remove(*node_id);
+        }
+    }
+    let (evacuees, node_of) = evacuees(conn, policy, &region_code, &fleet, &slices, &skus).await?;
+    let site = Site {
+        fleet: &fleet,
+        filling: policy.filling,
+        kept: &BTreeSet::new(),
+    };
+    let gpus: HashMap<Uuid, usize> = evacuees
+        .iter()
+        .map(|one| (one.id, one.request.gpu_count))
+        .collect();
+    for (id, outcome) in evacuate(&site, &evacuees, &node_of) {
+        let outcome = outcome.map(|choice| (choice.node_id, choice.score.indexes));
+        let told = |causes| telling(causes, gpus.get(&id).copied().unwrap_or_default());
+        outcomes.push((id, outcome.map_err(told)));
+    }
+
+    let places = outcomes
+        .iter()
+        .filter_map(|(_, outcome)| outcome.as_ref().ok());
+    let hosts = places.map(|(node_id, _)| *node_id).collect();
+    let names = Names::of(conn, hosts, rows.iter().map(|row| row.id).collect()).await?;
+    let known: BTreeSet<Uuid> = rows
+        .iter()
+        .filter(|row| row.constraints.is_some())
+        .map(|row| row.id)
+        .collect();
+    let planned = |id: Uuid, outcome: Outcome| {
+        Ok(Planned {
+            allocation: names.held(id)?,
+            outcome,
+            constraints_known: known.contains(&id),
+        })
+    };
+    let placed = outcomes.into_iter().map(|(id, outcome)| {
+        let outcome = match outcome {
+            Ok((node_id, slot_indexes)) => Outcome::Fits(Place {
+                node_id,
+                hostname: names.host(node_id),
+                slot_indexes,
+            }),
+            Err(causes) if causes.is_empty() => {
+                Outcome::Nowhere(vec![cause(ErrorReason::NoCapacity)])
+            }
+            Err(causes) => Outcome::Nowhere(causes),
+        };
+        planned(id, outcome)
+    });
+    let ended = ending.iter().map(|row| planned(row.id, Outcome::Ends));
+    Ok(Plan {
+        region_code,
+        allocations: placed.chain(ended).collect::<Result<_>>()?,
+        blocked_slots: blocked_slots(conn, &leaving).await?,
+    })
+}
+
+/// The region that all the nodes are in.
+async fn region_of(conn: &mut PgConnection, node_ids: &BTreeSet<Uuid>) -> Result<String> {
+    let invalid = |rule: String| Error::Invalid {
+        reason: ErrorReason::FieldInvalid,
+        field: "node_ids",
+        rule,
+    };
+    if node_ids.is_empty() || node_ids.len() > MAX_NODES {
+        return Err(invalid(format!("must name 1 to {MAX_NODES} nodes")));
+    }
+    let mut regions = BTreeSet::new();
+    for id in node_ids {
+        regions.insert(nodes::get(conn, *id).await?.region_code);
+    }
+    match (regions.pop_first(), regions.is_empty()) {
+        (Some(region), true) => Ok(region),
+        _ => Err(invalid("must be nodes of one region".to_owned())),
+    }
+}
+
+type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
+
+/// Where allocations of whole nodes would fit, the largest first.
+async fn place_whole(
+    conn: &mut PgConnection,
+    region_code: &str,
+    leaving: &BTreeSet<Uuid>,
+    rows: &[&Row],
+    skus: &Skus,
+) -> Result<Vec<Placed>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut nodes = candidates::load_whole(conn, region_code, None).await?;
+    nodes.retain(|node| !leaving.contains(&node.id));
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.gpu_count), row.id));
+    let mut rules = Rules::default();
+    let mut placed = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (fit, reasons) = judge_whole(&rules, &skus.request(row)?, &nodes);
+        let outcome = match fit.first() {
+            Some(node_id) => {
+                rules.avoid.insert(*node_id);
+                Ok((*node_id, Vec::new()))
+            }
+            None => Err(reasons),
+        };
+        placed.push((row.id, outcome));
+    }
+    Ok(placed)
+}
+
+/// Slices with what is known of where they may be placed, and where the allocations are that this names.
+async fn evacuees(
+    conn: &mut PgConnection,
+    policy: Policy,
+    region_code: &str,
+    fleet: &Fleet,
+    rows: &[&Row],
+    skus: &Skus,
+) -> Result<(Vec<Evacuee>, HashMap<Uuid, Uuid>)> {
+    let lines = waiting::lines(conn).await?;
+    let mut kept: HashMap<(Uuid, SlotClass), Arc<BTreeSet<Uuid>>> = HashMap::new();
+    let mut node_of = HashMap::new();
+    let mut evacuees = Vec::with_capacity(rows.len());
+    for row in rows {
+        let request = skus.request(row)?;
+        let line = (region_code.to_owned(), request.slot_class);
+        let key = (row.project_id, request.slot_class);
+        if lines.contains(&line) && !kept.contains_key(&key) {
+            let again = Request {
+                project_id: row.project_id,
+                region_code: region_code.to_owned(),
+                sku: row.sku.clone(),
+                ..Request::default()
+            };
+            let ahead = Ahead::of(conn, policy, &again, request.slot_class).await?;
+            let rules = ahead.keep_in(&Rules::default(), fleet);
+            kept.insert(key, Arc::new(rules.kept));
+        }
+        let mut one = Evacuee {
+            id: row.id,
+            request,
+            beside: None,
+            apart: Vec::new(),
+            kept: kept.get(&key).cloned().unwrap_or_default(),
+        };
+        if row.constraints.is_some() {
+            constrain(conn, row, &mut one, &mut node_of).await?;
+        }
+        evacuees.push(one);
+    }
+    Ok((evacuees, node_of))
+}
+
+/// Adds the constraints of an allocation, without those that its ended neighbours made void.
+async fn constrain(
+    conn: &mut PgConnection,
+    row: &Row,
+    one: &mut Evacuee,
+    node_of: &mut HashMap<Uuid, Uuid>,
+) -> Result<()> {
+    let Some(constraints) = &row.constraints else {
+        return Ok(());
+    };
+    let label = constraints.spread_from_label.as_ref();
+    let named: Vec<Uuid> = constraints
+        .spread_from
+        .iter()
+        .chain(&constraints.same_node_as)
+        .copied()
+        .collect();
+    let live: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "SELECT id, node_id FROM allocations
+          WHERE project_id = $1 AND state NOT IN ('released', 'failed') AND node_id IS NOT NULL AND id <> $2
+            AND (id = ANY ($3) OR labels @> $4)",
+    )
+    .bind(row.project_id)
+    .bind(row.id)
+    .bind(named)
+    .bind(label.map(|(key, value)| json!({ key.as_str(): value })))
+    .fetch_all(conn)
+    .await?;
+    // the launch would be refused if the other one had ended; somebody who recreates it leaves the constraint out
+    let beside = |id: &Uuid| live.iter().any(|(known, _)| known == id);
+    one.beside = constraints.same_node_as.filter(beside);
+    let others = live.iter().map(|(id, _)| *id);
+    one.apart = others.filter(|id| Some(*id) != one.beside).collect();
+    node_of.extend(live);
+    Ok(())
+}
+
+async fn blocked_slots(conn: &mut PgConnection, node_ids: &[Uuid]) -> Result<u32> {
+    let count: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM claims WHERE node_id = ANY ($1) AND state = 'cleanup_blocked'",
+    )
+    .bind(node_ids)
+    .fetch_one(conn)
+    .await?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}

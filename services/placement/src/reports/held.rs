@@ -1,0 +1,234 @@
+//! What allocations hold, for the plans and for their readers.
+use std::collections::{BTreeSet, HashMap};
+
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::availability::decision_request;
+use crate::catalog::{self, Sku};
+use crate::decision::{self, Choice, Move, Tenant};
+use crate::model::{AllocationState, Shape};
+use crate::reserve::Constraints;
+use crate::{Error, Result};
+
+/// An allocation as a plan shows it.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct Held {
+    /// Id.
+    pub id: Uuid,
+    /// Its project.
+    pub project_id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// SKU.
+    pub sku: String,
+    /// GPUs.
+    pub gpu_count: i32,
+    /// Shape.
+    pub capacity_shape: Shape,
+    /// State.
+    pub state: AllocationState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Node it is on.
+    pub node_id: Uuid,
+    /// Host name of the node.
+    pub hostname: String,
+}
+
+/// Where placement would put an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Node.
+    pub node_id: Uuid,
+    /// Its host name.
+    pub hostname: String,
+    /// Slots; empty for a whole node.
+    pub slot_indexes: Vec<i32>,
+}
+
+/// An allocation that would be stopped, and where it would be recreated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedMove {
+    /// The allocation as it is.
+    pub allocation: Held,
+    /// Where it would be.
+    pub place: Place,
+}
+
+/// An allocation with its live claims.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct Row {
+    pub(super) id: Uuid,
+    pub(super) project_id: Uuid,
+    pub(super) sku: String,
+    pub(super) gpu_count: i32,
+    pub(super) capacity_shape: Shape,
+    pub(super) state: AllocationState,
+    power: Option<String>,
+    pub(super) node_id: Uuid,
+    slot_ids: Vec<Uuid>,
+    /// Known of a launch that waited.
+    pub(super) constraints: Option<Json<Constraints>>,
+}
+
+macro_rules! rows {
+    ($which:literal) => {
+        concat!(
+            "SELECT a.id, a.project_id, a.sku, a.gpu_count, a.capacity_shape, a.state, a.power, c.node_id, c.slot_ids,
+                    w.constraints
+               FROM (SELECT allocation_id, node_id,
+                            coalesce(array_agg(slot_id) FILTER (WHERE slot_id IS NOT NULL), '{}') AS slot_ids
+                       FROM claims WHERE state NOT IN ('released', 'cleanup_blocked') AND ",
+            $which,
+            " GROUP BY allocation_id, node_id) c
+               JOIN allocations a ON a.id = c.allocation_id AND a.state NOT IN ('released', 'failed')
+               LEFT JOIN waits w ON w.allocation_id = a.id
+              ORDER BY a.id"
+        )
+    };
+}
+
+/// What is held on these nodes, by id.
+pub(super) async fn on_nodes(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Row>> {
+    Ok(sqlx::query_as(rows!("node_id = ANY ($1)"))
+        .bind(ids)
+        .fetch_all(conn)
+        .await?)
+}
+
+/// What is held on all nodes of regions, by id.
+pub(super) async fn in_regions(conn: &mut PgConnection, codes: &[String]) -> Result<Vec<Row>> {
+    Ok(sqlx::query_as(rows!(
+        "node_id IN (SELECT id FROM nodes WHERE region_code = ANY ($1))"
+    ))
+    .bind(codes)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// The SKUs that allocations are of, each read once.
+#[derive(Debug, Default)]
+pub(super) struct Skus(HashMap<String, Sku>);
+
+impl Skus {
+    pub(super) async fn of(conn: &mut PgConnection, rows: &[Row]) -> Result<Self> {
+        let mut skus = HashMap::new();
+        for code in rows.iter().map(|row| &row.sku).collect::<BTreeSet<_>>() {
+            skus.insert(code.clone(), catalog::sku(conn, code).await?);
+        }
+        Ok(Self(skus))
+    }
+
+    /// What an allocation would ask for if it were launched again.
+    pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
+        let sku = self.0.get(&row.sku);
+        let sku = sku.ok_or_else(|| Error::not_found("sku", &row.sku))?;
+        Ok(decision_request(sku, row.gpu_count.unsigned_abs()))
+    }
+}
+
+/// Slices as the pure functions see them; whole nodes are not among them.
+pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
+    rows.iter()
+        .filter(|row| row.capacity_shape == Shape::GpuSlice)
+        .map(|row| {
+            let request = skus.request(row)?;
+            let running = row.power.as_deref() == Some("running");
+            // what is on its way somewhere cannot be judged, and a constraint might be broken elsewhere
+            let settled = running || row.power.as_deref() == Some("stopped");
+            let free = |known: &Json<Constraints>| known.0 == Constraints::default();
+            Ok(Tenant {
+                id: row.id,
+                node_id: row.node_id,
+                slot_ids: row.slot_ids.clone(),
+                hugepages_1g_back: if running { request.hugepages_1g } else { 0 },
+                request,
+                movable: row.state == AllocationState::Active
+                    && settled
+                    && row.constraints.as_ref().is_none_or(free),
+            })
+        })
+        .collect()
+}
+
+/// Nodes that are kept in a region for who waits.
+pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<BTreeSet<Uuid>> {
+    let ids: Vec<Uuid> =
+        sqlx::query_scalar("SELECT node_id FROM kept_nodes WHERE region_code = $1")
+            .bind(region_code)
+            .fetch_all(conn)
+            .await?;
+    Ok(ids.into_iter().collect())
+}
+
+/// What a plan's reader wants to know of the ids in it.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    hosts: HashMap<Uuid, String>,
+    held: HashMap<Uuid, Held>,
+}
+
+impl Names {
+    pub(super) async fn of(
+        conn: &mut PgConnection,
+        nodes: Vec<Uuid>,
+        allocations: Vec<Uuid>,
+    ) -> Result<Self> {
+        let hosts: Vec<(Uuid, String)> =
+            sqlx::query_as("SELECT id, hostname FROM nodes WHERE id = ANY ($1)")
+                .bind(nodes)
+                .fetch_all(&mut *conn)
+                .await?;
+        let held: Vec<Held> = sqlx::query_as(
+            "SELECT a.id, a.project_id, a.name, a.sku, a.gpu_count, a.capacity_shape, a.state, a.created_at,
+                    n.id AS node_id, n.hostname
+               FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.id = ANY ($1)",
+        )
+        .bind(allocations)
+        .fetch_all(conn)
+        .await?;
+        Ok(Self {
+            hosts: hosts.into_iter().collect(),
+            held: held.into_iter().map(|one| (one.id, one)).collect(),
+        })
+    }
+
+    /// The names in moves and the nodes that they leave.
+    pub(super) async fn of_moves<'a>(
+        conn: &mut PgConnection,
+        moves: impl Iterator<Item = &'a Move> + Clone,
+    ) -> Result<Self> {
+        let nodes = moves.clone().flat_map(|one| [one.from, one.to.node_id]);
+        Self::of(conn, nodes.collect(), moves.map(|one| one.id).collect()).await
+    }
+
+    pub(super) fn host(&self, node_id: Uuid) -> String {
+        self.hosts.get(&node_id).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn held(&self, id: Uuid) -> Result<Held> {
+        let held = self.held.get(&id).cloned();
+        held.ok_or_else(|| Error::not_found("allocation", id))
+    }
+
+    pub(super) fn place(&self, choice: Choice) -> Place {
+        Place {
+            hostname: self.host(choice.node_id),
+            node_id: choice.node_id,
+            slot_indexes: choice.score.indexes,
+        }
+    }
+
+    pub(super) fn moves(&self, moves: Vec<Move>) -> Result<Vec<PlannedMove>> {
+        let planned = moves.into_iter().map(|one| {
+            Ok(PlannedMove {
+                allocation: self.held(one.id)?,
+                place: self.place(one.to),
+            })
+        });
+        planned.collect()
+    }
+}

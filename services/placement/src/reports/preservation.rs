@@ -1,0 +1,144 @@
+//! Whether packing keeps whole nodes free (B-47, B-48).
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::held::{Names, PlannedMove, Row, Skus, in_regions, kept, tenants};
+use crate::capacity::Capacity;
+use crate::catalog;
+use crate::decision::{Emptied, Filling, Site, preserve};
+use crate::model::SlotClass;
+use crate::{Result, decision};
+
+/// Most nodes that are shown with their moves.
+pub const SHOWN: usize = 50;
+
+/// A sliced node that would be whole again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recoverable {
+    /// Node.
+    pub node_id: Uuid,
+    /// Its host name.
+    pub hostname: String,
+    /// The moves, in their order.
+    pub moves: Vec<PlannedMove>,
+}
+
+/// The nodes of a region and a class of slots. Each is counted as one of free, held, clean and sliced.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegionReport {
+    /// Region.
+    pub region_code: String,
+    /// Class.
+    pub slot_class: SlotClass,
+    /// Nodes.
+    pub nodes: u32,
+    /// Could be sold as a whole now.
+    pub whole_free: u32,
+    /// Held as a whole, or in mode baremetal.
+    pub whole_held: u32,
+    /// Nobody has any of it, but not all of it is on sale.
+    pub clean: u32,
+    /// Somebody has a part of it.
+    pub sliced: u32,
+    /// Sliced nodes that could all be whole again.
+    pub recoverable: u32,
+    /// Allocations that would have to be moved for that.
+    pub moves: u32,
+    /// Their GPUs.
+    pub gpus_moved: u32,
+    /// The first [`SHOWN`] of them, the least GPUs first.
+    pub easiest: Vec<Recoverable>,
+}
+
+/// Counts per region and class, by both; of one region when given. Nothing is written.
+///
+/// # Errors
+/// [`crate::Error::Invalid`] for a region that does not exist.
+pub async fn preservation(
+    conn: &mut PgConnection,
+    capacity: &Capacity,
+    filling: Filling,
+    region_code: Option<&str>,
+) -> Result<Vec<RegionReport>> {
+    // first, so that the copy and what follows are of one snapshot
+    let nodes = capacity.now(conn).await?;
+    if let Some(region) = region_code {
+        catalog::known_region(conn, region).await?;
+    }
+    let regions = catalog::regions(conn, region_code).await?;
+    let mut reports = Vec::new();
+    for (code, _) in regions {
+        let fleet = nodes.get(&code).cloned().unwrap_or_default();
+        let rows: Vec<Row> = in_regions(conn, std::slice::from_ref(&code)).await?;
+        let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
+        let site = Site {
+            fleet: &fleet,
+            filling,
+            kept: &kept(conn, &code).await?,
+        };
+        let mut by_class = preserve(&site, &tenants);
+        for (class, nodes) in in_mode_baremetal(conn, &code).await? {
+            let report = by_class.entry(class).or_default();
+            report.nodes += nodes;
+            report.held_whole += nodes;
+        }
+        for (class, report) in by_class {
+            reports.push(shown(conn, &code, class, report).await?);
+        }
+    }
+    Ok(reports)
+}
+
+async fn shown(
+    conn: &mut PgConnection,
+    region_code: &str,
+    slot_class: SlotClass,
+    mut report: decision::ClassReport,
+) -> Result<RegionReport> {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let moves = report.emptied.iter().flat_map(|one| &one.moves);
+    let (all, gpus) = (moves.clone().count(), moves.map(|one| one.gpu_count).sum());
+    let recoverable = count(report.emptied.len());
+    report.emptied.truncate(SHOWN);
+    let names = Names::of_moves(conn, report.emptied.iter().flat_map(|one| &one.moves)).await?;
+    let easiest = report
+        .emptied
+        .into_iter()
+        .map(|Emptied { node_id, moves }| {
+            Ok(Recoverable {
+                node_id,
+                hostname: names.host(node_id),
+                moves: names.moves(moves)?,
+            })
+        });
+    Ok(RegionReport {
+        region_code: region_code.to_owned(),
+        slot_class,
+        nodes: report.nodes,
+        whole_free: report.whole,
+        whole_held: report.held_whole,
+        clean: report.clean,
+        sliced: report.sliced,
+        recoverable,
+        moves: count(all),
+        gpus_moved: count(gpus),
+        easiest: easiest.collect::<Result<_>>()?,
+    })
+}
+
+/// Nodes in mode baremetal by class of their slots: they are in no fleet of slice nodes.
+async fn in_mode_baremetal(
+    conn: &mut PgConnection,
+    region_code: &str,
+) -> Result<Vec<(SlotClass, u32)>> {
+    let rows: Vec<(SlotClass, i64)> = sqlx::query_as(
+        "SELECT s.class, count(DISTINCT n.id) FROM nodes n JOIN slots s ON s.node_id = n.id AND s.status <> 'retired'
+          WHERE n.mode = 'baremetal' AND n.region_code = $1 GROUP BY s.class ORDER BY s.class",
+    )
+    .bind(region_code)
+    .fetch_all(conn)
+    .await?;
+    let number =
+        |(class, nodes): (SlotClass, i64)| (class, u32::try_from(nodes).unwrap_or(u32::MAX));
+    Ok(rows.into_iter().map(number).collect())
+}

@@ -1,0 +1,434 @@
+//! Operators' plans as pure functions. Each is carried out on a model, node by node and with the decision that places
+//! launches, and must keep what it says.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use gpuaas_placement::decision::{
+    CandidateNode, Evacuee, Filling, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
+    count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
+};
+use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::decision::{hold, node, request};
+
+/// Nodes and what is on them.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    nodes: Vec<CandidateNode>,
+    tenants: Vec<Tenant>,
+    kept: BTreeSet<Uuid>,
+    filling: Filling,
+    launched: u128,
+}
+
+impl Model {
+    fn node(&mut self, id: Uuid) -> &mut CandidateNode {
+        let found = self.nodes.iter_mut().find(|node| node.id == id);
+        found.expect("a node of the model")
+    }
+
+    /// Puts a VM on slots that must be on sale.
+    fn take(&mut self, id: Uuid, slot_ids: &[Uuid], request: &Request) {
+        let node = self.node(id);
+        assert!(node.enabled && node.schedulable, "{node:?}");
+        assert!(node.max_vms == 0 || node.live_vms < node.max_vms);
+        assert!(node.hugepages_1g_free >= request.hugepages_1g);
+        for slot in &mut node.slots {
+            if slot_ids.contains(&slot.id) {
+                assert!(!slot.held && slot.status == SlotStatus::Available);
+                assert!(slot.complete && slot.health == Health::Healthy);
+                (slot.held, slot.status) = (true, SlotStatus::Active);
+            }
+        }
+        node.live_vms += 1;
+        node.hugepages_1g_free -= request.hugepages_1g;
+    }
+
+    fn free(&mut self, tenant: &Tenant) {
+        let node = self.node(tenant.node_id);
+        for slot in &mut node.slots {
+            if tenant.slot_ids.contains(&slot.id) {
+                assert!(slot.held);
+                (slot.held, slot.status) = (false, SlotStatus::Available);
+            }
+        }
+        node.live_vms -= 1;
+        node.hugepages_1g_free += tenant.hugepages_1g_back;
+    }
+
+    /// Launches something by the decision; false when it fits nowhere.
+    fn launch(&mut self, request: &Request, movable: bool) -> bool {
+        let choices = decide_by(&Rules::default(), request, &self.nodes).choices;
+        let Some(choice) = choices.into_iter().next() else {
+            return false;
+        };
+        self.take(choice.node_id, &choice.slot_ids, request);
+        self.launched += 1;
+        self.tenants.push(Tenant {
+            id: Uuid::from_u128(1 << 90 | self.launched),
+            node_id: choice.node_id,
+            slot_ids: choice.slot_ids,
+            request: request.clone(),
+            hugepages_1g_back: request.hugepages_1g,
+            movable,
+        });
+        true
+    }
+
+    /// Carries a move out, which must be what placement does when the closed nodes take nothing.
+    fn carry_out(&mut self, one: &Move, closed: &BTreeSet<Uuid>) {
+        let place = self.tenants.iter().position(|tenant| tenant.id == one.id);
+        let tenant = self.tenants[place.expect("a tenant")].clone();
+        assert!(tenant.movable && tenant.node_id == one.from && closed.contains(&one.from));
+        assert_eq!(tenant.slot_ids.len(), one.gpu_count);
+        let rules = Rules {
+            filling: self.filling,
+            avoid: closed.clone(),
+            kept: self.kept.clone(),
+            ..Rules::default()
+        };
+        let choices = decide_by(&rules, &tenant.request, &self.nodes).choices;
+        assert_eq!(choices.first(), Some(&one.to), "as placement would");
+        self.free(&tenant);
+        self.take(one.to.node_id, &one.to.slot_ids, &tenant.request);
+        let moved = &mut self.tenants[place.expect("a tenant")];
+        (moved.node_id, moved.slot_ids) = (one.to.node_id, one.to.slot_ids.clone());
+    }
+
+    fn can_be_sold_whole(&self, id: Uuid) -> bool {
+        let node = self
+            .nodes
+            .iter()
+            .find(|node| node.id == id)
+            .expect("a node");
+        let whole = WholeNode {
+            id,
+            baremetal: false,
+            enabled: node.enabled,
+            schedulable: node.schedulable,
+            held: node.slots.iter().any(|slot| slot.held),
+            slots: node.slots.clone(),
+        };
+        let size = request(node.slots.len());
+        !judge_whole(&Rules::default(), &size, &[whole]).0.is_empty()
+    }
+}
+
+/// One node that may lack something.
+fn some_node(id: u128) -> impl Strategy<Value = CandidateNode> {
+    let flaw = prop::option::weighted(0.2, (0..8usize, 0..4u8));
+    let most = prop_oneof![3 => Just(0u32), 1 => 1..5u32];
+    let pages = prop_oneof![3 => Just(10_000u32), 1 => 0..120u32];
+    let sides = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flaw, most, pages, prop::bool::weighted(0.2), sides).prop_map(
+        move |(flaw, max_vms, hugepages_1g_free, plain, (shared, own, has_image, numa))| {
+            let mut one = CandidateNode {
+                max_vms,
+                hugepages_1g_free,
+                has_image,
+                ..node(id, 8)
+            };
+            if plain {
+                one.legal_groups.clear();
+            }
+            for slot in &mut one.slots {
+                if shared {
+                    // pairs share a device; some of them alone
+                    slot.fabric_device = format!("0000:{:02x}:00.0", slot.index / 2);
+                    slot.own_fabric_vf = own || slot.index < 4;
+                }
+                if numa {
+                    slot.numa_node = Some(0);
+                }
+            }
+            match flaw {
+                Some((index, 0)) => one.slots[index].health = Health::Degraded,
+                Some((index, 1)) => one.slots[index].status = SlotStatus::Disabled,
+                Some((index, 2)) => one.slots[index].status = SlotStatus::CleanupBlocked,
+                Some((index, _)) => one.slots[index].complete = false,
+                None => {}
+            }
+            one
+        },
+    )
+}
+
+/// What happens to a fleet: a launch, or the end of one of those that are there.
+fn history() -> impl Strategy<Value = Vec<(usize, bool, Option<usize>)>> {
+    let size = prop::sample::select(vec![1usize, 1, 1, 2, 2, 4, 8]);
+    let event = (
+        size,
+        prop::bool::weighted(0.9),
+        prop::option::weighted(0.4, any::<usize>()),
+    );
+    prop::collection::vec(event, 0..40)
+}
+
+/// A fleet that was worked with: filled by the decision, with holes, and some nodes cordoned, not ready or kept since.
+fn worked_with() -> impl Strategy<Value = Model> {
+    let nodes: Vec<_> = (1..=6).map(some_node).collect();
+    let since = prop::collection::vec(prop::option::weighted(0.25, 0..3u8), 6);
+    let filling = prop::sample::select(vec![Filling::Pack, Filling::Pack, Filling::Spread]);
+    (nodes, history(), since, filling).prop_map(|(nodes, history, since, filling)| {
+        let mut model = Model {
+            nodes,
+            filling,
+            ..Model::default()
+        };
+        for (gpu_count, movable, ends) in history {
+            let asked = Request {
+                hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"),
+                ..request(gpu_count)
+            };
+            model.launch(&asked, movable);
+            if let Some(which) = ends.filter(|_| !model.tenants.is_empty()) {
+                let ended = model.tenants.remove(which % model.tenants.len());
+                model.free(&ended);
+            }
+        }
+        for (place, what) in since.into_iter().enumerate() {
+            let id = model.nodes[place].id;
+            match what {
+                Some(0) => model.nodes[place].enabled = false,
+                Some(1) => model.nodes[place].schedulable = false,
+                Some(_) => drop(model.kept.insert(id)),
+                None => {}
+            }
+        }
+        model
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn b_49_a_defragmentation_breaks_no_rule_and_keeps_what_it_says(
+        mut model in worked_with(), gpu_count in prop::sample::select(vec![1usize, 2, 4, 8]), most in 0..6usize,
+    ) {
+        let asked = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
+        let fleet = Fleet::of(&model.nodes);
+        let kept = model.kept.clone();
+        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let found = defragment(&site, &asked, &model.tenants, most);
+        prop_assert_eq!(&found, &defragment(&site, &asked, &model.tenants, most));
+        prop_assert_eq!(found.before, count_fits(&asked, &model.nodes));
+        prop_assert!(found.steps.iter().map(|step| step.moves.len()).sum::<usize>() <= most);
+        let mut closed = BTreeSet::new();
+        let mut fits = found.before;
+        for step in &found.steps {
+            closed.insert(step.node_id);
+            for one in &step.moves {
+                prop_assert_eq!(one.from, step.node_id);
+                model.carry_out(one, &closed);
+            }
+            prop_assert!(step.gained > 0);
+            fits += step.gained;
+            prop_assert_eq!(count_fits(&asked, &model.nodes), fits);
+        }
+        prop_assert_eq!(found.after, fits);
+    }
+
+    #[test]
+    fn b_47_a_node_that_would_be_whole_again_is(mut model in worked_with()) {
+        let fleet = Fleet::of(&model.nodes);
+        let kept = model.kept.clone();
+        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let report = preserve(&site, &model.tenants).remove(&SlotClass::H200Sxm).expect("one class");
+        prop_assert_eq!(report.nodes, 6);
+        prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.held_whole);
+        let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
+        prop_assert_eq!(report.whole as usize, whole);
+        let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();
+        prop_assert_eq!(report.sliced as usize, sliced);
+        let mut closed = BTreeSet::new();
+        for one in &report.emptied {
+            closed.insert(one.node_id);
+            for moved in &one.moves {
+                prop_assert!(!moved.to.score.clean_node, "a whole node is not given for another");
+                model.carry_out(moved, &closed);
+            }
+            prop_assert!(model.can_be_sold_whole(one.node_id));
+        }
+        let now = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
+        prop_assert_eq!(now, whole + report.emptied.len());
+    }
+
+    #[test]
+    fn b_49_an_evacuation_is_what_placement_would_do(mut model in worked_with(), leaves in 1..3usize) {
+        let leaving: BTreeSet<Uuid> = model.nodes.drain(..leaves).map(|node| node.id).collect();
+        let fleet = Fleet::of(&model.nodes);
+        let kept = BTreeSet::new();
+        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let kept_of = Arc::new(model.kept.clone());
+        let evacuees: Vec<Evacuee> = model.tenants.iter()
+            .filter(|tenant| leaving.contains(&tenant.node_id))
+            .map(|tenant| Evacuee {
+                id: tenant.id, request: tenant.request.clone(), beside: None, apart: Vec::new(),
+                kept: Arc::clone(&kept_of),
+            })
+            .collect();
+        let placed = evacuate(&site, &evacuees, &HashMap::new());
+        prop_assert_eq!(placed.len(), evacuees.len());
+        let mut largest = usize::MAX;
+        for (id, outcome) in placed {
+            let asked = &evacuees.iter().find(|one| one.id == id).expect("one of them").request;
+            prop_assert!(asked.gpu_count <= largest);
+            largest = asked.gpu_count;
+            let rules = Rules { filling: model.filling, kept: model.kept.clone(), ..Rules::default() };
+            let ranking = Fleet::of(&model.nodes).rank(&rules, asked);
+            match outcome {
+                Ok(choice) => {
+                    let first = decide_by(&rules, asked, &model.nodes).choices.into_iter().next();
+                    prop_assert_eq!(first.as_ref(), Some(&choice));
+                    model.take(choice.node_id, &choice.slot_ids, asked);
+                }
+                Err(causes) => {
+                    prop_assert_eq!(ranking.fits(), 0);
+                    prop_assert_eq!(causes, ranking.removed());
+                }
+            }
+        }
+    }
+}
+
+fn tenant(id: u128, node: &CandidateNode, indexes: &[i32]) -> Tenant {
+    let slots = node
+        .slots
+        .iter()
+        .filter(|slot| indexes.contains(&slot.index));
+    Tenant {
+        id: Uuid::from_u128(1 << 90 | id),
+        node_id: node.id,
+        slot_ids: slots.map(|slot| slot.id).collect(),
+        request: request(indexes.len()),
+        hugepages_1g_back: 0,
+        movable: true,
+    }
+}
+
+fn site<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> Site<'a> {
+    Site {
+        fleet,
+        filling: Filling::Pack,
+        kept,
+    }
+}
+
+/// Node 1 with VMs on 0 and on 4 and 5, node 2 with one on 0 to 3.
+fn two_sliced() -> (Vec<CandidateNode>, Vec<Tenant>) {
+    let mut nodes = vec![node(1, 8), node(2, 8)];
+    for indexes in [&[0][..], &[4, 5]] {
+        hold(&mut nodes[0], indexes);
+    }
+    hold(&mut nodes[1], &[0, 1, 2, 3]);
+    let tenants = vec![
+        tenant(1, &nodes[0], &[0]),
+        tenant(2, &nodes[0], &[4, 5]),
+        tenant(3, &nodes[1], &[0, 1, 2, 3]),
+    ];
+    (nodes, tenants)
+}
+
+#[test]
+fn b_49_two_moves_make_room_for_a_whole_board() {
+    let (nodes, tenants) = two_sliced();
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let found = defragment(&site(&fleet, &kept), &request(8), &tenants, 8);
+    assert_eq!((found.before, found.after, found.cut), (0, 1, false));
+    let [step] = &found.steps[..] else {
+        panic!("one step: {found:?}");
+    };
+    let moves: Vec<(usize, &[i32])> = step
+        .moves
+        .iter()
+        .map(|one| (one.gpu_count, &one.to.score.indexes[..]))
+        .collect();
+    assert_eq!((step.node_id.as_u128(), step.gained), (1, 1));
+    assert_eq!(moves, [(2, &[4, 5][..]), (1, &[6])], "the larger one first");
+    // three GPUs off one node are cheaper than four off the other; with one move only the other is possible
+    let one = defragment(&site(&fleet, &kept), &request(8), &tenants, 1);
+    assert_eq!(one.steps.len(), 0, "four GPUs have no half on node 1");
+    // what may not be moved is not
+    let pinned: Vec<Tenant> = tenants
+        .into_iter()
+        .map(|tenant| Tenant {
+            movable: false,
+            ..tenant
+        })
+        .collect();
+    let found = defragment(&site(&fleet, &kept), &request(8), &pinned, 8);
+    assert_eq!((found.before, found.after, found.steps.len()), (0, 0, 0));
+}
+
+#[test]
+fn b_47_the_node_with_less_on_it_becomes_whole_again() {
+    let (nodes, tenants) = two_sliced();
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
+    assert_eq!((report.nodes, report.whole, report.sliced), (2, 0, 2));
+    let emptied: Vec<(u128, usize)> = report
+        .emptied
+        .iter()
+        .map(|one| (one.node_id.as_u128(), one.moves.len()))
+        .collect();
+    assert_eq!(emptied, [(1, 2)], "node 2 took what was there");
+    // kept for who waits, node 2 takes nothing; the half on it has no place on node 1
+    let kept = BTreeSet::from([Uuid::from_u128(2)]);
+    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
+    assert_eq!(report.emptied, []);
+}
+
+fn evacuee(id: u128, gpu_count: usize) -> Evacuee {
+    Evacuee {
+        id: Uuid::from_u128(id),
+        request: request(gpu_count),
+        beside: None,
+        apart: Vec::new(),
+        kept: Arc::default(),
+    }
+}
+
+#[test]
+fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
+    let nodes = [node(1, 8), node(2, 8)];
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let id = Uuid::from_u128;
+    // 12 waits for 11 although it is larger; 13 keeps away from both; 14 from one that is on node 2 already
+    let evacuees = [
+        evacuee(11, 1),
+        Evacuee {
+            beside: Some(id(11)),
+            ..evacuee(12, 2)
+        },
+        Evacuee {
+            apart: vec![id(11), id(12)],
+            ..evacuee(13, 1)
+        },
+        Evacuee {
+            apart: vec![id(20), id(13)],
+            ..evacuee(14, 1)
+        },
+        Evacuee {
+            beside: Some(id(99)),
+            ..evacuee(15, 1)
+        },
+    ];
+    let node_of = HashMap::from([(id(20), id(2)), (id(11), id(9))]);
+    let placed: HashMap<u128, _> = evacuate(&site(&fleet, &kept), &evacuees, &node_of)
+        .into_iter()
+        .map(|(id, outcome)| (id.as_u128(), outcome.map(|choice| choice.node_id.as_u128())))
+        .collect();
+    assert_eq!((&placed[&11], &placed[&12]), (&Ok(1), &Ok(1)));
+    assert_eq!((&placed[&13], &placed[&14]), (&Ok(2), &Ok(1)));
+    let causes = placed[&15]
+        .as_ref()
+        .expect_err("its neighbour has no place");
+    let affinity = causes
+        .iter()
+        .find(|cause| cause.reason == ErrorReason::Affinity);
+    assert_eq!(affinity.map(|cause| cause.nodes), Some(2));
+}

@@ -1,0 +1,199 @@
+//! The planning reports of `CapacityAdminService`: read, answered, and nothing executed (B-49).
+use std::collections::BTreeSet;
+
+use gpuaas_kit::time::proto_time;
+use gpuaas_kit::{Error, Result, id};
+use gpuaas_placement::reports::{
+    self, Asked, Held, MAX_MOVES, NOTICE, Outcome, Place, Planned, PlannedMove, PlannedStep,
+    Recoverable, RegionReport,
+};
+use gpuaas_proto::gpuaas::common::v1::CapacityShape;
+use gpuaas_proto::gpuaas::scheduler::v1 as pb;
+use sqlx::{Postgres, Transaction};
+
+use super::public::given;
+use super::{Api, wire};
+
+/// Moves of a suggestion for which no bound is asked for.
+const DEFAULT_MOVES: u32 = 8;
+
+impl Api {
+    /// What is free and what is held must be of one moment.
+    async fn snapshot(&self) -> Result<Transaction<'static, Postgres>> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        Ok(self.pool.begin_with(begin).await?)
+    }
+
+    pub(super) async fn evacuation_plan(
+        &self,
+        request: &pb::PlanEvacuationRequest,
+    ) -> Result<pb::EvacuationPlan> {
+        if request.node_ids.is_empty() {
+            return Err(Error::required("node_ids"));
+        }
+        let node_ids = request
+            .node_ids
+            .iter()
+            .map(|node_id| id::parse("node_ids", node_id))
+            .collect::<Result<BTreeSet<_>, _>>()?;
+        let mut tx = self.snapshot().await?;
+        let plan = reports::evacuation(&mut tx, &self.capacity, self.policy, &node_ids).await?;
+        tx.rollback().await?;
+        let mut answer = pb::EvacuationPlan {
+            region_code: plan.region_code,
+            blocked_slots: plan.blocked_slots,
+            notice: NOTICE.to_owned(),
+            ..pb::EvacuationPlan::default()
+        };
+        for planned in plan.allocations {
+            let gpus = planned.allocation.gpu_count.unsigned_abs();
+            match planned.outcome {
+                Outcome::Fits(_) => {
+                    answer.allocations_fit += 1;
+                    answer.gpus_fit += gpus;
+                }
+                Outcome::Nowhere(_) => {
+                    answer.allocations_without_place += 1;
+                    answer.gpus_without_place += gpus;
+                }
+                Outcome::Ends => answer.allocations_ending += 1,
+            }
+            answer.allocations.push(evacuated(planned));
+        }
+        Ok(answer)
+    }
+
+    pub(super) async fn defragmentation(
+        &self,
+        request: &pb::SuggestDefragmentationRequest,
+    ) -> Result<pb::DefragmentationSuggestion> {
+        for (field, value) in [("region_code", &request.region_code), ("sku", &request.sku)] {
+            if value.is_empty() {
+                return Err(Error::required(field));
+            }
+        }
+        if request.gpu_count == 0 {
+            return Err(Error::required("gpu_count"));
+        }
+        let asked = Asked {
+            region_code: request.region_code.clone(),
+            sku: request.sku.clone(),
+            gpu_count: request.gpu_count,
+            max_moves: match request.max_moves {
+                0 => DEFAULT_MOVES.min(MAX_MOVES),
+                most => most,
+            },
+        };
+        let mut tx = self.snapshot().await?;
+        let filling = self.policy.filling;
+        let found = reports::defragmentation(&mut tx, &self.capacity, filling, &asked).await?;
+        tx.rollback().await?;
+        let moves = found.steps.iter().flat_map(|step| &step.moves);
+        Ok(pb::DefragmentationSuggestion {
+            region_code: asked.region_code,
+            sku: asked.sku,
+            gpu_count: asked.gpu_count,
+            fits_before: found.before,
+            fits_after: found.after,
+            gpus_moved: moves
+                .map(|one| one.allocation.gpu_count.unsigned_abs())
+                .sum(),
+            steps: found.steps.into_iter().map(step).collect(),
+            cut: found.cut,
+            notice: NOTICE.to_owned(),
+        })
+    }
+
+    pub(super) async fn preservation(
+        &self,
+        request: &pb::GetPreservationReportRequest,
+    ) -> Result<pb::PreservationReport> {
+        let mut tx = self.snapshot().await?;
+        let filling = self.policy.filling;
+        let region = given(&request.region_code);
+        let found = reports::preservation(&mut tx, &self.capacity, filling, region).await?;
+        tx.rollback().await?;
+        Ok(pb::PreservationReport {
+            nodes: found.into_iter().map(preserved).collect(),
+            notice: NOTICE.to_owned(),
+        })
+    }
+}
+
+fn evacuated(planned: Planned) -> pb::EvacuatedAllocation {
+    let (place, reasons) = match planned.outcome {
+        Outcome::Fits(at) => (Some(place(at)), Vec::new()),
+        Outcome::Nowhere(causes) => (None, wire::reasons(causes)),
+        Outcome::Ends => (None, Vec::new()),
+    };
+    pb::EvacuatedAllocation {
+        allocation: Some(allocation(planned.allocation)),
+        place,
+        reasons,
+        constraints_known: planned.constraints_known,
+    }
+}
+
+fn step(step: PlannedStep) -> pb::DefragmentationStep {
+    pb::DefragmentationStep {
+        node_id: step.node_id.to_string(),
+        hostname: step.hostname,
+        moves: step.moves.into_iter().map(moved).collect(),
+        gained: step.gained,
+    }
+}
+
+fn preserved(report: RegionReport) -> pb::NodePreservation {
+    pb::NodePreservation {
+        region_code: report.region_code,
+        slot_class: report.slot_class.to_string(),
+        nodes: report.nodes,
+        whole_free: report.whole_free,
+        whole_held: report.whole_held,
+        clean: report.clean,
+        sliced: report.sliced,
+        recoverable: report.recoverable,
+        moves: report.moves,
+        gpus_moved: report.gpus_moved,
+        easiest: report.easiest.into_iter().map(recoverable).collect(),
+    }
+}
+
+fn recoverable(node: Recoverable) -> pb::RecoverableNode {
+    pb::RecoverableNode {
+        node_id: node.node_id.to_string(),
+        hostname: node.hostname,
+        moves: node.moves.into_iter().map(moved).collect(),
+    }
+}
+
+fn moved(planned: PlannedMove) -> pb::PlannedMove {
+    pb::PlannedMove {
+        allocation: Some(allocation(planned.allocation)),
+        place: Some(place(planned.place)),
+    }
+}
+
+fn place(at: Place) -> pb::PlannedPlace {
+    let indexes = at.slot_indexes.into_iter();
+    pb::PlannedPlace {
+        node_id: at.node_id.to_string(),
+        hostname: at.hostname,
+        slot_indexes: indexes.map(i32::unsigned_abs).collect(),
+    }
+}
+
+fn allocation(held: Held) -> pb::PlannedAllocation {
+    pb::PlannedAllocation {
+        id: held.id.to_string(),
+        project_id: held.project_id.to_string(),
+        name: held.name,
+        sku: held.sku,
+        gpu_count: held.gpu_count.unsigned_abs(),
+        capacity_shape: CapacityShape::from(held.capacity_shape).into(),
+        state: held.state.to_string(),
+        create_time: Some(proto_time(held.created_at.to_jiff())),
+        node_id: held.node_id.to_string(),
+        hostname: held.hostname,
+    }
+}
