@@ -5,6 +5,7 @@
 mod leases;
 mod operations;
 mod power;
+mod rows;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,8 +16,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
 pub use leases::{HoldRow, LeaseRow};
-pub use operations::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 pub use power::PowerRow;
+pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 
 use crate::error::{HostError, HostResult, io_error};
 use crate::ids::Digest;

@@ -221,16 +221,17 @@ pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Resul
     Ok(())
 }
 
-/// Takes every free slot of a locked node out of sale, because a tenant of the whole node may write to any disk.
-/// Raising the generation makes their evidence stale: only a new approval brings them back (P2).
+/// Takes every slot of a locked node out of sale, because a tenant of the whole node may write to any disk. Raising the
+/// generation makes their evidence stale, also that of slots that an operator had disabled: only a new approval brings
+/// them back (P2).
 pub(crate) async fn retire_evidence(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     let ids: Vec<Uuid> = sqlx::query_scalar(
-        "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
+        "SELECT id FROM slots WHERE node_id = $1 AND status IN ('available', 'disabled') ORDER BY id FOR NO KEY UPDATE",
     )
     .bind(node_id)
     .fetch_all(&mut *conn)
     .await?;
-    let free = [SlotStatus::Available];
+    let free = [SlotStatus::Available, SlotStatus::Disabled];
     let _ = slots::transition(conn, &ids, &free, SlotStatus::Disabled, true).await?;
     Ok(())
 }

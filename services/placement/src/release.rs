@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use crate::allocations::{Change, advance};
 use crate::model::{
-    Allocation, AllocationState, ClaimState, Fence, Outcome, Scope, SlotEvidence, SlotStatus,
+    Allocation, AllocationState, ClaimState, Fence, Outcome, Scope, Shape, SlotEvidence, SlotStatus,
 };
 use crate::provision::{conflict, free_node, give_back_untouched, held};
-use crate::{Error, Result, claims, lock, slots, timeline, workflows};
+use crate::{Error, Result, claims, lock, nodes, slots, timeline, workflows};
 
 /// What accepting a release led to.
 #[derive(Debug)]
@@ -147,6 +147,10 @@ pub async fn complete(
     claims::transition(conn, id, &[ClaimState::Releasing], ClaimState::Released).await?;
     for proof in proven {
         slots::make_clean(conn, proof).await?;
+    }
+    if let (Shape::Baremetal, Some(node_id)) = (allocation.capacity_shape, allocation.node_id) {
+        // what was approved under the tenant proves nothing of what the tenant left
+        nodes::retire_evidence(conn, node_id).await?;
     }
     free_node(conn, &allocation).await?;
     advance(conn, id, AllocationState::Released, Change::default()).await?;

@@ -35,7 +35,7 @@ use admit::{check, check_quota, refusal};
 use record::{Beginning, claim, insert_allocation};
 
 pub use constraints::Constraints;
-pub(crate) use constraints::rules as constraint_rules;
+pub(crate) use constraints::{rules as constraint_rules, still_meant};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use wait::{
     MAX_WAIT_SECONDS, MAX_WAITING, Pass, reserve_all_or_wait, reserve_or_wait, serve_waiting,

@@ -11,6 +11,13 @@ use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+/// Compares the node with the ledger once, and expects these findings.
+async fn expect(world: &World, findings: &[Finding]) {
+    let deps = world.deps(world.pool.clone(), World::config());
+    let found = reconcile::node(&deps, world.node_id).await;
+    assert_eq!(found.expect("compared"), findings);
+}
+
 #[tokio::test]
 async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     let world = World::start().await;
@@ -26,32 +33,16 @@ async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     let id = world.reserve("web").await;
     world.until_state(id, "failed").await;
     world.until_idle(id).await;
-    let deps = world.deps(world.pool.clone(), World::config());
-    assert_eq!(
-        reconcile::node(&deps, world.node_id)
-            .await
-            .expect("compared"),
-        []
-    );
+    expect(&world, &[]).await;
 
     // the host comes back from somewhere with what had been removed
     world.agent.state().domains.insert(vm_name(id));
     world.agent.state().reservations.insert(vm_name(id));
-    let found = reconcile::node(&deps, world.node_id)
-        .await
-        .expect("compared");
-    assert_eq!(
-        found,
-        [Finding::LeakedDomain(id), Finding::LeakedReservation(id)]
-    );
+    let residue = [Finding::LeakedDomain(id), Finding::LeakedReservation(id)];
+    expect(&world, &residue).await;
     world.until_idle(id).await;
     world.host_is_clean(true, "discarded");
-    assert_eq!(
-        reconcile::node(&deps, world.node_id)
-            .await
-            .expect("compared"),
-        []
-    );
+    expect(&world, &[]).await;
     assert_eq!(
         world.slot_of(id).await.status,
         SlotStatus::CleanupBlocked,
@@ -67,24 +58,13 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
     let id = world.reserve("web").await;
     world.until_state(id, "active").await;
     world.until_idle(id).await;
-    let deps = world.deps(world.pool.clone(), World::config());
-    assert_eq!(
-        reconcile::node(&deps, world.node_id)
-            .await
-            .expect("compared"),
-        []
-    );
+    expect(&world, &[]).await;
     let unknown = Uuid::now_v7();
     world.agent.state().domains.clear();
     world.agent.state().domains.insert(vm_name(unknown));
     world.agent.state().domains.insert("somebody-elses".into());
-    let found = reconcile::node(&deps, world.node_id)
-        .await
-        .expect("compared");
-    assert_eq!(
-        found,
-        [Finding::LeakedDomain(unknown), Finding::MissingDomain(id)]
-    );
+    let unclear = [Finding::LeakedDomain(unknown), Finding::MissingDomain(id)];
+    expect(&world, &unclear).await;
     let started: i64 = sqlx::query_scalar("SELECT count(*) FROM workflows WHERE kind = 'discard'")
         .fetch_one(&world.pool)
         .await
@@ -100,14 +80,10 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     let id = world.reserve("web").await;
     world.until_state(id, "active").await;
     world.until_idle(id).await;
-    let deps = world.deps(world.pool.clone(), World::config());
     let first = world.allocation(id).await;
 
     // the guest shuts itself down
     world.agent.state().went_off.insert(vm_name(id), false);
-    let found = reconcile::node(&deps, world.node_id)
-        .await
-        .expect("compared");
     let went_off = |boot_id, with_host| {
         [Finding::WentOff {
             id,
@@ -115,11 +91,11 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
             with_host,
         }]
     };
-    assert_eq!(found, went_off(first.boot_id, false));
+    expect(&world, &went_off(first.boot_id, false)).await;
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("stopped"));
     world.nothing_runs(id, "only its owner starts it").await;
-    let again = reconcile::node(&deps, world.node_id).await;
-    assert_eq!(again.expect("compared"), [], "it is known now");
+    // it is known now
+    expect(&world, &[]).await;
     assert_eq!(
         world.periods(id).await,
         (1, 1),
@@ -133,10 +109,7 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
 
     // the host is restarted
     world.agent.state().went_off.insert(vm_name(id), true);
-    let found = reconcile::node(&deps, world.node_id)
-        .await
-        .expect("compared");
-    assert_eq!(found, went_off(second.boot_id, true));
+    expect(&world, &went_off(second.boot_id, true)).await;
     world.until_idle(id).await;
     let third = world.allocation(id).await;
     assert_eq!(third.power.as_deref(), Some("running"));

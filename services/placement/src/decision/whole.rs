@@ -60,6 +60,8 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
     }
     let blocked = if !rules.allow(node.id) {
         Some(ErrorReason::Affinity)
+    } else if rules.kept.contains(&node.id) {
+        Some(ErrorReason::WaitingAhead)
     } else if !node.enabled {
         Some(ErrorReason::NodeDraining)
     } else if !node.schedulable {

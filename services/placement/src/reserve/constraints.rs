@@ -55,6 +55,23 @@ pub(crate) async fn rules(
     Ok(rules)
 }
 
+/// The constraints without the allocations to keep away from that have ended.
+pub(crate) async fn still_meant(
+    conn: &mut PgConnection,
+    constraints: &Constraints,
+) -> Result<Constraints> {
+    let mut constraints = constraints.clone();
+    if !constraints.spread_from.is_empty() {
+        constraints.spread_from = sqlx::query_scalar(
+            "SELECT id FROM allocations WHERE id = ANY ($1) AND state NOT IN ('released', 'failed')",
+        )
+        .bind(&constraints.spread_from)
+        .fetch_all(conn)
+        .await?;
+    }
+    Ok(constraints)
+}
+
 /// The node of an allocation of the project that has not ended; another project's does not exist.
 async fn node_of(
     conn: &mut PgConnection,

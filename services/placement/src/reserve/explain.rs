@@ -37,10 +37,10 @@ pub async fn explain(
     request: &Request,
 ) -> Result<Explanation> {
     let sku = check(conn, policy, request).await?;
-    let rules = constraints::rules(conn, policy.filling, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        return whole::explain(conn, &rules, request, &sku).await;
+        return whole::explain(conn, policy, request, &sku).await;
     }
+    let rules = constraints::rules(conn, policy.filling, request).await?;
     let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
     Ok(explanation(&fleet, &ranking))
 }
@@ -81,11 +81,11 @@ pub async fn explain_nodes(
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
-    let rules = constraints::rules(conn, policy.filling, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        let found = whole::explain(conn, &rules, request, &sku).await?;
+        let found = whole::explain(conn, policy, request, &sku).await?;
         return Ok((found, Vec::new()));
     }
+    let rules = constraints::rules(conn, policy.filling, request).await?;
     let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
     let verdicts = fleet.verdicts(&ranking, limit);
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();

@@ -22,8 +22,8 @@ use uuid::Uuid;
 use super::admit::check;
 use super::record::{Beginning, insert_allocation};
 use super::{
-    BATCH_METHOD, Call, Explanation, Keep, Key, METHOD, Policy, Request, Reserved, Taking, entry,
-    explain, ids_of, once, run, try_again, validate, validate_all,
+    BATCH_METHOD, Call, Explanation, Keep, Key, METHOD, Policy, Request, Reserved, Taking,
+    constraint_rules, entry, explain, ids_of, once, run, try_again, validate, validate_all,
 };
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
@@ -268,6 +268,11 @@ async fn join(
     let (region_code, slot_class) = one_line(call.requests, &skus)?;
     let reason = told(&refusal).0;
     possible_at_all(conn, policy, call.requests, refusal).await?;
+    // a refusal for the quota came before anybody looked at them
+    for (index, request) in call.requests.iter().enumerate() {
+        let rules = constraint_rules(conn, policy.filling, request).await;
+        rules.map_err(|error| placed(index, error))?;
+    }
     let project_id = call.requests[0].project_id;
     room_in_line(conn, project_id, call.requests.len()).await?;
     take_turn(conn, region_code, slot_class, project_id).await?;

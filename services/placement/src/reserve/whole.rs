@@ -11,9 +11,10 @@ use super::place::{Host, bound, lock_first, unbound};
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::{self, Rules, judge_whole};
+use crate::decision::{Rules, judge_whole};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
+use crate::waiting::Ahead;
 use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked.
@@ -26,14 +27,14 @@ pub(super) async fn take(
 ) -> Result<Host> {
     let asked = decision_request(sku, request.gpu_count);
     loop {
-        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let rules = rules(conn, policy, request, sku, None).await?;
         let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
         let (fit, reasons) = judge_whole(&rules, &asked, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
         }
         for node_id in &fit {
-            if let Some(host) = try_node(conn, policy, &asked, request, *node_id, None).await? {
+            if let Some(host) = try_node(conn, policy, sku, request, *node_id, None).await? {
                 return Ok(host);
             }
         }
@@ -42,7 +43,7 @@ pub(super) async fn take(
                 break;
             };
             let wait = Some(wait);
-            if let Some(host) = try_node(conn, policy, &asked, request, *node_id, wait).await? {
+            if let Some(host) = try_node(conn, policy, sku, request, *node_id, wait).await? {
                 return Ok(host);
             }
         }
@@ -52,21 +53,36 @@ pub(super) async fn take(
     }
 }
 
+/// The rules of a request, with the nodes that are not for it because somebody who waits for a part of one is before it.
+async fn rules(
+    conn: &mut PgConnection,
+    policy: Policy,
+    request: &Request,
+    sku: &Sku,
+    only: Option<Uuid>,
+) -> Result<Rules> {
+    let rules = constraints::rules(conn, policy.filling, request).await?;
+    let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
+    let nodes = candidates::load(conn, &request.region_code, only).await?;
+    Ok(ahead.keep(&rules, &nodes))
+}
+
 /// Locks a node within a savepoint and decides again about it alone; none when it was lost or stayed busy.
 async fn try_node(
     conn: &mut PgConnection,
     policy: Policy,
-    asked: &decision::Request,
+    sku: &Sku,
     request: &Request,
     node_id: Uuid,
     wait: Option<Duration>,
 ) -> Result<Option<Host>> {
     let mut savepoint = conn.begin().await?;
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
-        let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
+        let asked = decision_request(sku, request.gpu_count);
+        let rules = rules(&mut savepoint, policy, request, sku, Some(node_id)).await?;
         let found =
             candidates::load_whole(&mut savepoint, &request.region_code, Some(node_id)).await?;
-        if !judge_whole(&rules, asked, &found).0.is_empty() {
+        if !judge_whole(&rules, &asked, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
             return Ok(Some(host));
@@ -125,13 +141,14 @@ pub(super) async fn claim(
 /// Where a request for a whole node would fit now.
 pub(super) async fn explain(
     conn: &mut PgConnection,
-    rules: &Rules,
+    policy: Policy,
     request: &Request,
     sku: &Sku,
 ) -> Result<Explanation> {
     let asked = decision_request(sku, request.gpu_count);
+    let rules = rules(conn, policy, request, sku, None).await?;
     let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
-    let (fit, removed) = judge_whole(rules, &asked, &nodes);
+    let (fit, removed) = judge_whole(&rules, &asked, &nodes);
     Ok(Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(fit.len()),

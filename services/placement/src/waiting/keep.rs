@@ -11,7 +11,7 @@ use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, CandidateNode, Fleet, Rules, decide_by};
 use crate::model::{Health, SlotClass, SlotStatus};
-use crate::reserve::{Policy, Request, constraint_rules};
+use crate::reserve::{Policy, Request, constraint_rules, still_meant};
 use crate::{Error, Result, candidates};
 
 /// What is before a request in its line.
@@ -207,7 +207,7 @@ async fn ask(
     }
     let request = Request {
         project_id,
-        constraints: member.constraints.clone(),
+        constraints: still_meant(conn, &member.constraints).await?,
         ..Request::default()
     };
     let rules = match constraint_rules(conn, policy.filling, &request).await {

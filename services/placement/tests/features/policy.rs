@@ -172,6 +172,7 @@ proptest! {
         prop_assert_eq!(first, decide_by(&rules, &asked(count), &shuffled));
     }
 
+    /// B-38: the fragmentation policy, without a database.
     #[test]
     fn b_36_no_legal_group_is_split_when_an_equal_fit_splits_less(fleet in fleet(), count in counts(), spread in any::<bool>()) {
         let rules = by(if spread { Filling::Spread } else { Filling::Pack });

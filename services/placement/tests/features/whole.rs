@@ -5,7 +5,7 @@ use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use gpuaas_placement::{Error, Result, claims, release};
+use gpuaas_placement::{Error, Result, claims, release, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
@@ -288,6 +288,89 @@ async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
         reason(reserve(&world, &whole(&world)).await),
         ErrorReason::IncompleteSlot
     );
+}
+
+/// Makes a reserved whole node active, and releases it again after `meanwhile`.
+async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = provision::start(&mut tx, fence, id).await.expect("start");
+    let _ = provision::activate(&mut tx, fence, id, &access(), None)
+        .await
+        .expect("activate");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    meanwhile().await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::begin(&mut tx, Scope::Platform, id, "", "req")
+        .await
+        .expect("begin");
+    tx.commit().await.expect("commit");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = release::complete(&mut tx, fence, id, &[])
+        .await
+        .expect("complete");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+}
+
+/// Evidence from before the tenant is none after it, however the slot came out of sale meanwhile.
+#[tokio::test]
+async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_evidence() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let slot = world.slots(node).await[0].id;
+    let disable = async |disabled| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        slots::set_admin_state(&mut tx, node, slot, disabled, "by the test")
+            .await
+            .expect("intent");
+        tx.commit().await.expect("commit");
+    };
+    disable(true).await;
+    tenancy(&world, id, async || {
+        // the operator approves while the tenant writes
+        world
+            .approve(node, &(1..8).map(h200_slot).collect::<Vec<_>>())
+            .await;
+    })
+    .await;
+    disable(false).await;
+    assert_eq!(mode(&world, node).await, "slice");
+    assert_eq!(world.count(node, SlotStatus::Available).await, 0);
+    assert_eq!(
+        reason(reserve(&world, &slice(&world)).await),
+        ErrorReason::NoCapacity
+    );
+}
+
+/// Nobody is placed where somebody who waits would fit now, whole nodes included.
+#[tokio::test]
+async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
+    let (world, specs) = world_of(1).await;
+    let holder = reserve(&world, &whole(&world)).await.expect("reserved");
+    let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let waits = slice(&world);
+    let waits =
+        reserve::reserve_or_wait(&world.scheduler, world.ids, WITH_EXECUTOR, &waits, deadline)
+            .await
+            .expect("waits")
+            .allocation_id;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::begin(&mut tx, Scope::Platform, holder, "", "req")
+        .await
+        .expect("release");
+    tx.commit().await.expect("commit");
+    assert_eq!(
+        reason(reserve(&world, &whole(&world)).await),
+        ErrorReason::WaitingAhead
+    );
+    reserve::serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)
+        .await
+        .expect("pass");
+    assert_eq!(world.get(waits).await.node_id, Some(specs[0].id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -323,6 +323,7 @@ async fn b_17_gpus_of_two_nodes_are_fragments() {
     assert_eq!(reason(&error), ErrorReason::Fragmented);
 }
 
+/// B-52.
 #[tokio::test]
 async fn inc_27_duplicate_fabric_device_is_exclusive_until_functions_are_unique() {
     let world = World::new().await;

@@ -81,6 +81,16 @@ async fn b_04_there_are_two_shapes_and_no_third() {
 }
 
 #[tokio::test]
+async fn b_03_a_slice_is_stored_as_gpu_slice() {
+    let (world, _) = World::with_lab_slots(1).await;
+    world.reserved(1).await;
+    assert_eq!(
+        strings(&world, "SELECT capacity_shape FROM allocations").await,
+        ["gpu_slice"]
+    );
+}
+
+#[tokio::test]
 async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
     let world = World::new().await;
     let node = world.node(lab_spec()).await;

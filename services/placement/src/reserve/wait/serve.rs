@@ -17,6 +17,7 @@ use super::STEP;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, SlotClass};
 use crate::reserve::admit::{check, check_quota};
+use crate::reserve::constraints::still_meant;
 use crate::reserve::record::claim;
 use crate::reserve::{Constraints, Policy, Request, begin, place};
 use crate::waiting::{self, Waiting};
@@ -206,20 +207,6 @@ async fn place_all(
     .execute(conn)
     .await?;
     Ok(made)
-}
-
-/// The constraints without the allocations to keep away from that have ended.
-async fn still_meant(conn: &mut PgConnection, constraints: &Constraints) -> Result<Constraints> {
-    let mut constraints = constraints.clone();
-    if !constraints.spread_from.is_empty() {
-        constraints.spread_from = sqlx::query_scalar(
-            "SELECT id FROM allocations WHERE id = ANY ($1) AND state NOT IN ('released', 'failed')",
-        )
-        .bind(&constraints.spread_from)
-        .fetch_all(conn)
-        .await?;
-    }
-    Ok(constraints)
 }
 
 /// The request as it was made.

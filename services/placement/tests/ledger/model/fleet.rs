@@ -1,17 +1,29 @@
-//! What the model knows besides the ledger's own states: nodes, projects, and what was asked for.
+//! What the model knows besides the ledger's own states: hosts, projects, and what was asked for.
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use gpuaas_placement::model::Health;
+use gpuaas_placement::model::{Health, Priority};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reserve::Request;
+use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::slots::Definition;
 use uuid::Uuid;
 
-use super::calls::{NODES, PROJECTS};
+use super::calls::Place;
+use super::draw::{NODES, PROJECTS};
+use super::view::View;
 use crate::world::{H200, POLICY, h200_slot, lab_spec};
 
-/// What every run sells.
+/// Slices that every run sells.
 pub const SKU: &str = H200;
+/// Whole nodes of the same class.
+pub const NODE_SKU: &str = "h200-sxm-node";
+/// GPUs of a node.
+pub const GPUS: u32 = 8;
+/// As if something were there that brings up whole nodes.
+pub const MODEL_POLICY: Policy = Policy {
+    whole_nodes: true,
+    ..POLICY
+};
 
 /// Pairs, halves and the board, by module id.
 pub const GROUPS: [&[u32]; 7] = [
@@ -24,49 +36,68 @@ pub const GROUPS: [&[u32]; 7] = [
     &[1, 2, 3, 4, 5, 6, 7, 8],
 ];
 
-/// A node with what its host and operator want.
+/// A node with what its host tells.
 pub struct FleetNode {
     pub id: Uuid,
     pub hostname: String,
     pub instance: Uuid,
     pub definitions: Vec<Definition>,
     pub max_vms: usize,
-    pub draining: bool,
     pub schedulable: bool,
     pub healthy: bool,
+}
+
+/// What an allocation was asked for as.
+#[derive(Debug, Clone)]
+pub struct Sold {
+    pub project: usize,
+    pub name: String,
+    pub gpus: u32,
+    pub whole: bool,
+    pub place: Place,
+}
+
+/// A request that was accepted, to ask it again.
+#[derive(Debug)]
+pub struct Asked {
+    pub requests: Vec<Request>,
+    pub wait: bool,
+    pub made: Vec<Uuid>,
 }
 
 /// What the model knows besides the ledger's own states.
 pub struct Fleet {
     pub nodes: Vec<FleetNode>,
     pub projects: Vec<Uuid>,
+    /// Slices that a project may hold.
     pub quotas: Vec<u32>,
-    /// Project and GPUs of each allocation.
-    pub sold: HashMap<Uuid, (usize, u32)>,
-    pub requests: HashMap<Uuid, Request>,
+    pub priorities: Vec<Priority>,
+    pub sold: HashMap<Uuid, Sold>,
+    pub asked: HashMap<Uuid, Arc<Asked>>,
 }
 
 impl Fleet {
     pub fn new() -> Self {
         let node = |max_vms| {
-            let id = Uuid::now_v7();
+            // the ids of its slots differ in the last byte
+            let id = Uuid::from_u128(Uuid::now_v7().as_u128() | 0xff);
             FleetNode {
                 id,
                 hostname: format!("gpu-{}", id.simple()),
                 instance: Uuid::now_v7(),
                 definitions: (0..8).map(h200_slot).collect(),
                 max_vms,
-                draining: false,
                 schedulable: true,
                 healthy: true,
             }
         };
         Self {
-            nodes: (0..NODES).map(|number| node(number * 3)).collect(),
+            nodes: (0..NODES).map(|number| node(number % 2 * 3)).collect(),
             projects: (0..PROJECTS).map(|_| Uuid::now_v7()).collect(),
             quotas: vec![POLICY.default_quota_gpus; PROJECTS],
+            priorities: vec![Priority::Normal; PROJECTS],
             sold: HashMap::new(),
-            requests: HashMap::new(),
+            asked: HashMap::new(),
         }
     }
 
@@ -74,11 +105,38 @@ impl Fleet {
         Uuid::from_u128((self.nodes[node].id.as_u128() & !0xff) | index.unsigned_abs() as u128)
     }
 
-    pub fn spec(&self, node: usize) -> NodeSpec {
+    /// The number of a project.
+    pub fn project(&self, id: Uuid) -> usize {
+        let place = self.projects.iter().position(|project| *project == id);
+        place.expect("a project of the run")
+    }
+
+    /// GPUs of a SKU that a project may hold.
+    pub fn quota(&self, project: usize, whole: bool) -> u32 {
+        if whole {
+            POLICY.default_quota_gpus
+        } else {
+            self.quotas[project]
+        }
+    }
+
+    /// GPUs of a SKU that a project holds.
+    pub fn used(&self, view: &View, project: usize, whole: bool) -> u32 {
+        view.allocations
+            .iter()
+            .filter(|(_, one)| one.counts())
+            .map(|(id, _)| &self.sold[id])
+            .filter(|sold| sold.project == project && sold.whole == whole)
+            .map(|sold| sold.gpus)
+            .sum()
+    }
+
+    pub fn spec(&self, node: usize, baremetal: bool) -> NodeSpec {
         let node = &self.nodes[node];
         NodeSpec {
             id: node.id,
             hostname: node.hostname.clone(),
+            mode: if baremetal { "baremetal" } else { "slice" }.to_owned(),
             instance_id: node.instance,
             schedulable: node.schedulable,
             hugepages_1g_free: 2000,

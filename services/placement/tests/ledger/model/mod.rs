@@ -1,27 +1,43 @@
 //! The ledger against a model, in long random runs with crashes between any two statements.
 //!
-//! Each step draws a call (creates of all sizes, their repetition, workflow steps, releases, failures, repairs, slot
-//! edits, approvals, reinstalls, drains, quotas, power), foretells what it makes of the ledger, makes it on a real
-//! PostgreSQL, and compares. Three steps of ten run over a wire that is cut at a statement drawn at random: then the
-//! ledger must be as before or as foretold, nothing between, and the same request must still have one effect. The
-//! invariants of [`gpuaas_placement::audit`] are evaluated after every crash and after every [`AUDIT_EVERY`] steps.
+//! Each step draws a call: requests for slices and for whole nodes, alone and in batches, that may wait or not, beside
+//! or apart from others; their repetition; passes over the line, deadlines, priorities; workflow steps, releases,
+//! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power. Its end
+//! is foretold, it is made on a real PostgreSQL, and the two are compared.
+//!
+//! **Foretold** is the whole [`view::View`] after every call: states of nodes, slots, claims, allocations, workflows and
+//! billable periods; the line with its tickets, the turns of the projects, and for whom nodes are kept; and every
+//! refusal by its kind. Of a request it is foretold whether it is placed, waits or is refused, of a pass who is served,
+//! in which order, and who is ended. **Only checked**, since it is the decision's business: which of the legal sets of
+//! slots is taken, hence whether a batch whose first allocations may be laid out in several ways still fits, and how a
+//! batch that waits is laid out on the nodes that are kept for it. Quota sums, what the memory of a process says and
+//! the invariants of [`gpuaas_placement::audit`] are compared after every [`AUDIT_EVERY`] steps, the invariants after
+//! every crash too.
+//!
+//! Three steps of ten run over a wire that is cut at a statement drawn at random: then the ledger must be as before or as
+//! foretold, nothing between, and the same call made again must still have one effect. Of a pass, tickets served before
+//! the cut stay served. [`every_cut`] cuts each kind of call at each of its statements.
+mod asking;
 mod calls;
+mod draw;
+mod every_cut;
 mod fleet;
 mod perform;
 mod predict;
+mod room;
 mod run;
+mod serving;
 mod view;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use uuid::Uuid;
 
-use self::calls::any_step;
-use self::run::Run;
+use self::draw::any_step;
+use self::run::{Done, Run};
 
 /// Calls of one run, unless [`CALLS_SETTING`] says otherwise.
 const CALLS: usize = 10_000;
@@ -46,50 +62,47 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
         let half = |number| scope.spawn(move || half(seed, number, wanted / 2));
         [half(0), half(1)].map(|half| half.join().expect("no panic"))
     });
-    let mut sum = Sum::default();
+    let mut done = Done::default();
     for half in halves {
-        let half =
-            half.unwrap_or_else(|error| panic!("{error}\nrepeat this run with {SEED}={text}"));
-        sum.add(half.calls, half.crashes, &half.lived);
+        done.add(
+            &half.unwrap_or_else(|error| panic!("{error}\nrepeat this run with {SEED}={text}")),
+        );
     }
-    let Sum {
+    let seconds = began.elapsed().as_secs_f64();
+    let Done {
         calls,
         crashes,
         lived,
-    } = sum;
-    let seconds = began.elapsed().as_secs_f64();
+        seen,
+    } = done;
     println!("{calls} calls, {crashes} of them ended by a crash, in {seconds:.1} s");
-    println!("allocations that lived from launch to release, by GPUs: {lived:?}");
+    println!(
+        "allocations that lived from launch to release, by GPUs, 0 being whole nodes: {lived:?}"
+    );
+    println!("of the line and of batches: {seen:?}");
     // a run that hardly does anything proves nothing
     assert!(crashes > wanted / 20, "the wire was hardly ever cut");
-    for size in [1, 2, 4] {
-        assert!(
-            wanted < CALLS || lived.contains_key(&size),
-            "no allocation of {size} GPUs"
-        );
-    }
-}
-
-/// What some runs did.
-#[derive(Default)]
-struct Sum {
-    calls: usize,
-    crashes: usize,
-    lived: BTreeMap<u32, usize>,
-}
-
-impl Sum {
-    fn add(&mut self, calls: usize, crashes: usize, lived: &BTreeMap<u32, usize>) {
-        self.calls += calls;
-        self.crashes += crashes;
-        for (size, count) in lived {
-            *self.lived.entry(*size).or_default() += count;
+    if wanted >= CALLS {
+        for size in [0, 1, 2, 4] {
+            assert!(
+                lived.contains_key(&size),
+                "no allocation of {size} GPUs lived"
+            );
+        }
+        for what in [
+            "batches",
+            "joined",
+            "batches that joined",
+            "served",
+            "ended in line",
+        ] {
+            assert!(seen.contains_key(what), "nothing {what}");
         }
     }
 }
 
 /// Runs ledgers until so many calls were made.
-fn half(mut seed: [u8; 32], number: u8, wanted: usize) -> Result<Sum, String> {
+fn half(mut seed: [u8; 32], number: u8, wanted: usize) -> Result<Done, String> {
     seed[0] ^= number;
     let config = Config {
         failure_persistence: None,
@@ -106,14 +119,14 @@ fn half(mut seed: [u8; 32], number: u8, wanted: usize) -> Result<Sum, String> {
         .build()
         .expect("runtime");
     let steps = prop::collection::vec(any_step(), STEPS);
-    let sum = RefCell::new(Sum::default());
+    let sum = RefCell::new(Done::default());
     while sum.borrow().calls < wanted {
         let tree = steps.new_tree(&mut runner).expect("steps");
         let outcome = runner.run_one(tree, |steps| {
             runtime.block_on(async {
                 let mut run = Run::new().await;
                 let outcome = run.all(&steps).await;
-                sum.borrow_mut().add(run.calls, run.crashes, &run.lived);
+                sum.borrow_mut().add(&run.done);
                 outcome.map_err(TestCaseError::fail)
             })
         });

@@ -2,18 +2,21 @@
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::reserve::{self, Request, Reserved};
-use gpuaas_placement::{Error, Fence, Result, power, quota, release, repair, slots, stamper};
+use gpuaas_placement::reserve::{self, Key, Pass};
+use gpuaas_placement::{
+    Error, Fence, Result, operators, power, quota, release, repair, slots, stamper, waiting,
+};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
-use super::fleet::{Fleet, SKU};
+use super::fleet::{Asked, Fleet, MODEL_POLICY, SKU};
 use super::predict::No;
 use super::view::View;
-use crate::world::{POLICY, World, access, wiped};
+use crate::world::{World, access, wiped};
 
 /// Pools of the two roles, direct or over the wire.
 pub struct Pools<'a> {
@@ -37,21 +40,70 @@ macro_rules! within {
     }};
 }
 
-/// Makes a call; what was reserved, when it is a create or its repetition.
+/// What a call answers.
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    Nothing,
+    /// Allocations, and whether the key was seen before.
+    Made(Vec<Uuid>, bool),
+    Pass(Pass),
+}
+
+/// Asks for one allocation or for a batch; the key is that of the first request.
+async fn ask(pool: &PgPool, world: &World, asked: &Asked) -> Result<Answer> {
+    let (ids, policy, requests) = (world.ids, MODEL_POLICY, &asked.requests);
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let key = Key {
+        principal: &requests[0].principal,
+        idempotency_key: &requests[0].idempotency_key,
+        request_hash: &requests[0].request_hash,
+    };
+    let (made, replayed) = match (requests.as_slice(), asked.wait) {
+        ([one], wait) => {
+            let reserved = if wait {
+                reserve::reserve_or_wait(pool, ids, policy, one, deadline).await?
+            } else {
+                reserve::reserve(pool, ids, policy, one).await?
+            };
+            (vec![reserved.allocation_id], reserved.replayed)
+        }
+        (all, true) => reserve::reserve_all_or_wait(pool, ids, policy, key, all, deadline).await?,
+        (all, false) => reserve::reserve_all(pool, ids, policy, key, all).await?,
+    };
+    Ok(Answer::Made(made, replayed))
+}
+
+/// Makes a call; `asked` is of a request or its repetition.
 pub async fn perform(
     call: &Call,
-    request: Option<&Request>,
+    asked: Option<&Asked>,
     world: &World,
     pools: &Pools<'_>,
     fleet: &Fleet,
     view: &View,
-) -> Result<Option<Reserved>> {
+) -> Result<Answer> {
     match call {
-        Call::Create { .. } | Call::Again { .. } => {
-            let request = request.expect("of a create");
-            let reserved = reserve::reserve(pools.scheduler, world.ids, POLICY, request).await?;
-            return Ok(Some(reserved));
+        Call::Ask(_) | Call::Again { .. } => {
+            return ask(pools.scheduler, world, asked.expect("of a request")).await;
         }
+        Call::Serve => {
+            let pass = reserve::serve_waiting(pools.scheduler, world.ids, MODEL_POLICY).await?;
+            return Ok(Answer::Pass(pass));
+        }
+        Call::Expire(ticket) => {
+            // past the guard of the table, as time passes
+            let superuser = world.db.pool("postgres").await;
+            sqlx::raw_sql(AssertSqlSafe(format!(
+                "BEGIN; SET LOCAL session_replication_role = replica;
+                 UPDATE placement.allocations SET deadline_at = clock_timestamp()
+                  WHERE id IN (SELECT allocation_id FROM placement.waits WHERE ticket = '{ticket}'); COMMIT"
+            )))
+            .execute(&superuser)
+            .await?;
+        }
+        Call::Priority { project, class } => within!(pools.scheduler, |tx| {
+            waiting::priority::put(&mut tx, fleet.projects[*project], *class).await
+        }),
         Call::Start(id) => {
             let fence = world.take(*id).await;
             within!(pools.allocation, |tx| {
@@ -182,24 +234,31 @@ pub async fn perform(
             let spec = NodeSpec {
                 instance_id: Uuid::now_v7(),
                 new_instance: true,
-                ..fleet.spec(*node)
+                ..fleet.spec(*node, meant_baremetal(view, fleet, *node))
             };
             within!(pools.scheduler, |tx| nodes::put(&mut tx, &spec)
                 .await
                 .map(|_| ()));
         }
         Call::Gate { node, .. } => {
-            let spec = fleet.spec(*node);
+            let spec = fleet.spec(*node, meant_baremetal(view, fleet, *node));
             within!(pools.scheduler, |tx| nodes::put(&mut tx, &spec)
                 .await
                 .map(|_| ()));
         }
-        Call::Drain { node, on } => {
-            sqlx::query("UPDATE nodes SET admin_state = $2 WHERE id = $1")
-                .bind(fleet.nodes[*node].id)
-                .bind(if *on { "draining" } else { "enabled" })
-                .execute(pools.scheduler)
-                .await?;
+        Call::Mode { node, baremetal } => {
+            let spec = fleet.spec(*node, *baremetal);
+            within!(pools.scheduler, |tx| nodes::put(&mut tx, &spec)
+                .await
+                .map(|_| ()));
+        }
+        Call::Operator { node, intent } => {
+            let id = fleet.nodes[*node].id;
+            within!(pools.scheduler, |tx| {
+                operators::set_intent(&mut tx, id, *intent, "by the test")
+                    .await
+                    .map(|_| ())
+            });
         }
         Call::Quota { project, max } => within!(pools.scheduler, |tx| {
             quota::put(&mut tx, fleet.projects[*project], SKU, *max)
@@ -210,7 +269,11 @@ pub async fn perform(
             stamper::run_once(pools.allocation).await?;
         }
     }
-    Ok(None)
+    Ok(Answer::Nothing)
+}
+
+fn meant_baremetal(view: &View, fleet: &Fleet, node: usize) -> bool {
+    view.nodes[&fleet.nodes[node].id].meant_baremetal
 }
 
 /// What a runner writes last.
@@ -243,6 +306,8 @@ pub fn refusal(error: &Error) -> Option<No> {
             ..
         } => No::Quota,
         Error::Refused { .. } => No::Capacity,
+        Error::Invalid { .. } => No::Invalid,
+        Error::InBatch { source, .. } => return refusal(source),
         Error::NameTaken(_) => No::Name,
         Error::Kit(error) if error.reason() == ErrorReason::IdempotencyKeyReused => No::Key,
         Error::Kit(error) if error.reason() == ErrorReason::StateConflict => No::Conflict,

@@ -1,15 +1,16 @@
 //! The model: what each call makes of the ledger, told once more and without the library.
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
 use uuid::Uuid;
 
+use super::asking::End;
 use super::calls::Call;
-use super::fleet::{Fleet, GROUPS};
-use super::view::{AllocationView, View};
+use super::fleet::Fleet;
+use super::view::View;
 
 /// Why nothing changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum No {
     /// The state does not allow it.
     Conflict,
@@ -25,46 +26,55 @@ pub enum No {
     Name,
     /// The key was used for another request.
     Key,
+    /// It asks for what cannot be.
+    Invalid,
 }
 
-/// What a call leads to; `Ok(None)` for a create, whose slots the ledger chooses.
-pub type Prediction = Result<Option<View>, No>;
+/// What a call leads to.
+#[derive(Debug)]
+pub enum Foretold {
+    /// This very ledger.
+    Ledger(Box<View>),
+    /// One of these, for a request.
+    Ends(BTreeSet<End>),
+    /// A pass over the line, which is [walked](super::serving::walk) beside what the ledger made of it.
+    Pass,
+}
 
-pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Prediction {
+pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No> {
     let mut view = before.clone();
     match call {
-        Call::Create {
-            project,
-            count,
-            name_of,
-        } => return create(*project, *count, *name_of, before, fleet),
+        Call::Ask(ask) => {
+            let ends = ask.ends(before, fleet);
+            return match ends.first() {
+                Some(End::No(no)) if ends.len() == 1 => Err(*no),
+                _ => Ok(Foretold::Ends(ends)),
+            };
+        }
+        Call::Serve => return Ok(Foretold::Pass),
         Call::Again {
             other_body: true, ..
         } => return Err(No::Key),
         Call::Again { .. }
         | Call::Gate { .. }
-        | Call::Drain { .. }
         | Call::Quota { .. }
+        | Call::Priority { .. }
         | Call::Stamp => {}
         Call::Stale(_) => return Err(No::Stale),
+        Call::Expire(id) => {
+            let ticket = view.line.iter_mut().find(|ticket| ticket.id == *id);
+            ticket.expect("in line").overdue = true;
+        }
         Call::Start(id) => start(&mut view, *id)?,
         Call::Activate { of, finish } => activate(&mut view, *of, *finish)?,
         Call::Fail { of, dirty } => fail(&mut view, *of, *dirty)?,
         Call::Release(id) => release(&mut view, *id)?,
         Call::Complete { of, proven } => complete(&mut view, *of, *proven)?,
         Call::Block(id) => {
-            move_slots(
-                &mut view,
-                *id,
-                &[SlotStatus::Releasing],
-                SlotStatus::CleanupBlocked,
-            );
-            move_claims(
-                &mut view,
-                *id,
-                &[ClaimState::Releasing],
-                ClaimState::CleanupBlocked,
-            );
+            let from = [SlotStatus::Releasing];
+            move_slots(&mut view, *id, &from, SlotStatus::CleanupBlocked);
+            let from = [ClaimState::Releasing];
+            move_claims(&mut view, *id, &from, ClaimState::CleanupBlocked);
             end(&mut view, *id, AllocationState::Released);
         }
         Call::Power { of, action } => {
@@ -87,96 +97,12 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Prediction {
         Call::Intent { slot, disabled } => intent(&mut view, *slot, *disabled)?,
         Call::Approve { node, upto } => approve(&mut view, *node, *upto, fleet),
         Call::Reinstall(node) => reinstall(&mut view, fleet.nodes[*node].id),
+        Call::Mode { node, baremetal } => mode(&mut view, fleet.nodes[*node].id, *baremetal)?,
+        Call::Operator { node, intent } => {
+            view.node(fleet.nodes[*node].id).intent = intent.as_str().to_owned();
+        }
     }
-    Ok(Some(view))
-}
-
-fn create(
-    project: usize,
-    count: u32,
-    name_of: Option<Uuid>,
-    view: &View,
-    fleet: &Fleet,
-) -> Prediction {
-    let used: u32 = view
-        .allocations
-        .iter()
-        .filter(|(id, one)| one.lives() && fleet.sold[id].0 == project)
-        .map(|(id, _)| fleet.sold[id].1)
-        .sum();
-    if used + count > fleet.quotas[project] {
-        return Err(No::Quota);
-    }
-    if (0..fleet.nodes.len()).all(|node| legal(view, fleet, node, count).is_empty()) {
-        return Err(No::Capacity);
-    }
-    // a name is of a project: only there it is taken
-    if name_of.is_some_and(|id| fleet.sold[&id].0 == project && view.allocations[&id].lives()) {
-        return Err(No::Name);
-    }
-    Ok(None)
-}
-
-/// Every set of slot indexes of a node that may be sold together now.
-pub fn legal(view: &View, fleet: &Fleet, node: usize, count: u32) -> Vec<Vec<i32>> {
-    let node = &fleet.nodes[node];
-    let vms = view
-        .allocations
-        .values()
-        .filter(|one| {
-            one.claims.iter().any(|(slot, state)| {
-                *state != ClaimState::CleanupBlocked && view.slots[slot].node == node.id
-            })
-        })
-        .count();
-    if node.draining
-        || !node.schedulable
-        || !node.healthy
-        || (node.max_vms > 0 && vms >= node.max_vms)
-    {
-        return Vec::new();
-    }
-    let free: Vec<i32> = view
-        .slots
-        .values()
-        .filter(|slot| slot.node == node.id && slot.status == SlotStatus::Available)
-        .map(|slot| slot.index)
-        .collect();
-    if count == 1 {
-        return free.into_iter().map(|index| vec![index]).collect();
-    }
-    GROUPS
-        .iter()
-        .filter(|group| group.len() == count as usize)
-        .map(|group| {
-            group
-                .iter()
-                .map(|module| *module as i32 - 1)
-                .collect::<Vec<_>>()
-        })
-        .filter(|group| group.iter().all(|index| free.contains(index)))
-        .collect()
-}
-
-/// A create that took these slots.
-pub fn created(before: &View, id: Uuid, slots: impl IntoIterator<Item = Uuid>) -> View {
-    let mut view = before.clone();
-    let mut claims = BTreeMap::new();
-    for slot in slots {
-        claims.insert(slot, ClaimState::Reserved);
-        let slot = view.slot(slot);
-        slot.status = SlotStatus::Reserved;
-        slot.generation += 1;
-    }
-    let allocation = AllocationView {
-        state: AllocationState::Reserved,
-        power: None,
-        claims,
-        work: Some("provision".to_owned()),
-        periods: (0, 0),
-    };
-    view.allocations.insert(id, allocation);
-    view
+    Ok(Foretold::Ledger(Box::new(view)))
 }
 
 fn held(view: &View, id: Uuid) -> Vec<Uuid> {
@@ -193,17 +119,45 @@ fn move_slots(view: &mut View, id: Uuid, from: &[SlotStatus], to: SlotStatus) {
 }
 
 fn move_claims(view: &mut View, id: Uuid, from: &[ClaimState], to: ClaimState) {
-    for state in view
-        .allocation(id)
-        .claims
-        .values_mut()
-        .filter(|state| from.contains(state))
-    {
+    let allocation = view.allocation(id);
+    let claims = allocation.claims.values_mut().chain(&mut allocation.whole);
+    for state in claims.filter(|state| from.contains(state)) {
         *state = to;
     }
-    view.allocation(id)
-        .claims
-        .retain(|_, state| *state != ClaimState::Released);
+    let live = |state: &ClaimState| *state != ClaimState::Released;
+    allocation.claims.retain(|_, state| live(state));
+    allocation.whole = allocation.whole.filter(live);
+}
+
+/// An empty node is what it is meant to be.
+fn settle_mode(view: &mut View, node: Uuid) {
+    if view.holders(node).next().is_none() {
+        let node = view.node(node);
+        node.baremetal = node.meant_baremetal;
+    }
+}
+
+/// Ends the hold of a whole node.
+fn free_node(view: &mut View, id: Uuid) {
+    if let Some(node) = view.allocations[&id].node {
+        settle_mode(view, node);
+    }
+}
+
+/// What a tenant of the whole node may have written to is out of sale until it is approved anew.
+fn retire_evidence(view: &mut View, node: Uuid) {
+    for slot in view.slots.values_mut().filter(|slot| slot.node == node) {
+        if matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled) {
+            slot.status = SlotStatus::Disabled;
+            slot.generation += 1;
+        }
+    }
+}
+
+/// The node that an allocation holds as a whole.
+fn whole_node(view: &View, id: Uuid) -> Option<Uuid> {
+    let one = &view.allocations[&id];
+    one.whole.and(one.node)
 }
 
 /// A slot whose present generation is proven clean.
@@ -217,7 +171,7 @@ fn cleaned(view: &mut View, slot: Uuid) {
     };
 }
 
-fn end(view: &mut View, id: Uuid, state: AllocationState) {
+pub fn end(view: &mut View, id: Uuid, state: AllocationState) {
     let allocation = view.allocation(id);
     allocation.state = state;
     allocation.power = None;
@@ -238,6 +192,9 @@ fn start(view: &mut View, id: Uuid) -> Result<(), No> {
     }
     move_slots(view, id, &[SlotStatus::Reserved], SlotStatus::Provisioning);
     move_claims(view, id, &[ClaimState::Reserved], ClaimState::Provisioning);
+    if let Some(node) = whole_node(view, id) {
+        retire_evidence(view, node);
+    }
     view.allocation(id).state = AllocationState::Provisioning;
     Ok(())
 }
@@ -282,6 +239,7 @@ fn give_back_untouched(view: &mut View, id: Uuid) {
         &[ClaimState::Reserved, ClaimState::Provisioning],
         ClaimState::Released,
     );
+    free_node(view, id);
 }
 
 fn fail(view: &mut View, id: Uuid, dirty: bool) -> Result<(), No> {
@@ -306,7 +264,15 @@ fn fail(view: &mut View, id: Uuid, dirty: bool) -> Result<(), No> {
 fn release(view: &mut View, id: Uuid) -> Result<(), No> {
     match view.allocations[&id].state {
         AllocationState::Releasing | AllocationState::Released => return Ok(()),
-        AllocationState::Requested | AllocationState::Failed => return Err(No::Conflict),
+        AllocationState::Failed => return Err(No::Conflict),
+        AllocationState::Requested => {
+            for ticket in &mut view.line {
+                ticket.members.retain(|member| *member != id);
+            }
+            view.line.retain(|ticket| !ticket.members.is_empty());
+            end(view, id, AllocationState::Released);
+            return Ok(());
+        }
         AllocationState::Reserved => {
             give_back_untouched(view, id);
             end(view, id, AllocationState::Released);
@@ -336,7 +302,11 @@ fn complete(view: &mut View, id: Uuid, proven: bool) -> Result<(), No> {
     for slot in wiped {
         cleaned(view, slot);
     }
+    if let Some(node) = whole_node(view, id) {
+        retire_evidence(view, node);
+    }
     move_claims(view, id, &[ClaimState::Releasing], ClaimState::Released);
+    free_node(view, id);
     end(view, id, AllocationState::Released);
     Ok(())
 }
@@ -450,4 +420,31 @@ fn reinstall(view: &mut View, node: Uuid) {
                 .insert(id, ClaimState::CleanupBlocked);
         }
     }
+    for (_, one) in view
+        .allocations
+        .iter_mut()
+        .filter(|(_, one)| one.node == Some(node))
+    {
+        // of a blocked allocation of the whole node nothing is left
+        one.whole = one
+            .whole
+            .filter(|state| *state != ClaimState::CleanupBlocked);
+    }
+    settle_mode(view, node);
+}
+
+/// A wish that is new makes the node what it says, unless something that is there keeps it.
+fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
+    let held = view
+        .holders(node)
+        .any(|(_, one)| one.whole.is_some() != baremetal);
+    let seen = view.node(node);
+    if seen.meant_baremetal == baremetal {
+        return Ok(());
+    }
+    if held {
+        return Err(No::Conflict);
+    }
+    (seen.baremetal, seen.meant_baremetal) = (baremetal, baremetal);
+    Ok(())
 }

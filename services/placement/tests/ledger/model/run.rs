@@ -1,33 +1,64 @@
 //! One ledger beside its model: a step is foretold, made and compared.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpuaas_placement::capacity::Capacity;
-use gpuaas_placement::reserve::{Request, Reserved};
-use gpuaas_placement::{Error, audit, stamper};
+use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Shape;
+use gpuaas_placement::reserve::Request;
+use gpuaas_placement::{Error, audit, quota, stamper};
+use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::AUDIT_EVERY;
-use super::calls::{Call, NODES, Step, aim};
-use super::fleet::{Fleet, SKU};
-use super::perform::{Pools, perform, refusal};
-use super::predict::{No, created, legal, predict};
+use super::calls::{Ask, Call, Place, aim};
+use super::draw::{NODES, Step};
+use super::fleet::{Asked, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
+use super::perform::{Answer, Pools, perform, refusal};
+use super::predict::{Foretold, No, predict};
+use super::serving::walk;
 use super::view::View;
 use crate::capacity::told;
-use crate::wire::Wire;
-use crate::world::World;
+use crate::wire::{Cut, Wire};
+use crate::world::{World, h200_sku, price};
 
 /// One ledger with its model.
 pub struct Run {
-    world: World,
+    pub world: World,
     wire: Wire,
     wired: [sqlx::PgPool; 2],
-    fleet: Fleet,
-    view: View,
+    pub fleet: Fleet,
+    pub view: View,
     names: usize,
+    pub done: Done,
+}
+
+/// What runs did.
+#[derive(Debug, Default)]
+pub struct Done {
     pub calls: usize,
     pub crashes: usize,
-    /// How often an allocation of so many GPUs was billed to its end.
+    /// How often so many GPUs were billed to their end; 0: a whole node.
     pub lived: BTreeMap<u32, usize>,
+    /// How often a batch was placed at once, a request joined the line, and one was served, ended or passed over.
+    pub seen: BTreeMap<&'static str, usize>,
+}
+
+impl Done {
+    fn note(&mut self, what: &'static str, times: usize) {
+        *self.seen.entry(what).or_default() += times;
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.crashes += other.crashes;
+        for (size, count) in &other.lived {
+            *self.lived.entry(*size).or_default() += count;
+        }
+        for (what, count) in &other.seen {
+            self.note(what, *count);
+        }
+    }
 }
 
 pub type Outcome<T = ()> = Result<T, String>;
@@ -35,12 +66,25 @@ pub type Outcome<T = ()> = Result<T, String>;
 impl Run {
     pub async fn new() -> Self {
         let world = World::new().await;
+        let mut conn = world.scheduler.acquire().await.expect("connection");
+        let sku = Sku {
+            code: NODE_SKU.into(),
+            capacity_shape: Shape::Baremetal,
+            allowed_gpu_counts: vec![i32::try_from(GPUS).expect("few")],
+            ..h200_sku()
+        };
+        catalog::put_sku(&mut conn, &sku).await.expect("sku");
+        let now = jiff::Timestamp::now().to_sqlx();
+        catalog::put_price(&mut conn, NODE_SKU, &price(), now)
+            .await
+            .expect("price");
+        drop(conn);
         let wire = Wire::new(&world.db).await;
         let wired =
             ["gpuaas_scheduler", "gpuaas_allocation"].map(|role| wire.pool(&world.db, role));
         let fleet = Fleet::new();
         for node in 0..NODES {
-            world.node(fleet.spec(node)).await;
+            world.node(fleet.spec(node, false)).await;
         }
         let view = View::load(&world.owner).await;
         Self {
@@ -50,30 +94,37 @@ impl Run {
             fleet,
             view,
             names: 0,
-            calls: 0,
-            crashes: 0,
-            lived: BTreeMap::new(),
+            done: Done::default(),
         }
     }
 
     async fn step(&mut self, step: &Step) -> Outcome {
-        let Some(call) = aim(&step.draw, &self.view) else {
-            return Ok(());
-        };
-        self.calls += 1;
-        self.foresee(&call);
-        let request = self.request(&call);
-        let foretold = predict(&call, &self.view, &self.fleet);
-        let outcome = match step.crash {
-            None => self.make(&call, request.as_ref(), false).await,
+        match aim(&step.draw, &self.view) {
+            Some(call) => self.call(&call, step.crash).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a call as foretold; true when its wire was cut on the way.
+    pub async fn call(&mut self, call: &Call, crash: Option<(u32, Cut)>) -> Outcome<bool> {
+        self.done.calls += 1;
+        self.foresee(call);
+        let asked = self.asked(call);
+        let foretold = predict(call, &self.view, &self.fleet);
+        let mut cut_off = false;
+        let outcome = match crash {
+            None => self.make(call, asked.as_ref(), false).await,
             Some((left, cut)) => {
                 self.wire.order(left, cut);
-                let outcome = self.make(&call, request.as_ref(), true).await;
-                if self.wire.settled().await && outcome.is_err() {
-                    self.crashes += 1;
+                let outcome = self.make(call, asked.as_ref(), true).await;
+                cut_off = self.wire.settled().await;
+                // a pass says that it passed a ticket over; a pool that lost an idle connection opens another one
+                if cut_off && (outcome.is_err() || matches!(call, Call::Serve)) {
+                    self.done.crashes += 1;
                     return self
-                        .crashed(&call, request.as_ref(), &foretold, outcome)
+                        .crashed(call, asked, &foretold, outcome)
                         .await
+                        .map(|()| true)
                         .map_err(|reason| {
                             format!("{call:?} cut {cut:?} after {left} statements: {reason}")
                         });
@@ -82,29 +133,28 @@ impl Run {
             }
         };
         let after = View::load(&self.world.owner).await;
-        self.learn(&call).await;
-        self.compare(&call, request, &foretold, outcome, after)
+        self.learn(call).await;
+        self.compare(call, asked, &foretold, outcome, after)
+            .map(|()| cut_off)
             .map_err(|reason| format!("{call:?}: {reason}"))
     }
 
     async fn make(
         &self,
         call: &Call,
-        request: Option<&Request>,
+        asked: Option<&Asked>,
         over_wire: bool,
-    ) -> Result<Option<Reserved>, Error> {
-        let pools = if over_wire {
-            Pools {
-                scheduler: &self.wired[0],
-                allocation: &self.wired[1],
-            }
+    ) -> Result<Answer, Error> {
+        let [scheduler, allocation] = if over_wire {
+            [&self.wired[0], &self.wired[1]]
         } else {
-            Pools {
-                scheduler: &self.world.scheduler,
-                allocation: &self.world.allocation,
-            }
+            [&self.world.scheduler, &self.world.allocation]
         };
-        perform(call, request, &self.world, &pools, &self.fleet, &self.view).await
+        let pools = Pools {
+            scheduler,
+            allocation,
+        };
+        perform(call, asked, &self.world, &pools, &self.fleet, &self.view).await
     }
 
     /// What the host and the operator want is known before the ledger is told.
@@ -118,37 +168,56 @@ impl Run {
                 let node = &mut self.fleet.nodes[node];
                 (node.schedulable, node.healthy) = (schedulable, healthy);
             }
-            Call::Drain { node, on } => self.fleet.nodes[node].draining = on,
             Call::Quota { project, max } => self.fleet.quotas[project] = max.unsigned_abs(),
+            Call::Priority { project, class } => self.fleet.priorities[project] = class,
             _ => {}
         }
     }
 
-    fn request(&mut self, call: &Call) -> Option<Request> {
+    fn asked(&mut self, call: &Call) -> Option<Asked> {
         match call {
-            Call::Create {
-                project,
-                count,
-                name_of,
-            } => {
-                self.names += 1;
-                let unique = format!("a-{}", self.names);
-                let name =
-                    name_of.map_or(unique.clone(), |id| self.fleet.requests[&id].name.clone());
-                Some(Request {
-                    project_id: self.fleet.projects[*project],
-                    idempotency_key: unique,
-                    name,
-                    sku: SKU.into(),
-                    ..self.world.request(*count)
+            Call::Ask(ask) => {
+                let requests = ask.items.iter().enumerate().map(|(at, item)| {
+                    self.names += 1;
+                    let unique = format!("a-{}", self.names);
+                    let taken = ask.name_of.filter(|_| at == 0);
+                    let taken = taken.map(|id| self.fleet.sold[&id].name.clone());
+                    let mut request = Request {
+                        project_id: self.fleet.projects[ask.project],
+                        idempotency_key: unique.clone(),
+                        name: taken.unwrap_or(unique),
+                        sku: if item.whole { NODE_SKU } else { SKU }.into(),
+                        ..self.world.request(item.count)
+                    };
+                    let place = &mut request.constraints;
+                    match &ask.place {
+                        Place::Anywhere => {}
+                        Place::With(id) => place.same_node_as = Some(*id),
+                        Place::Apart(ids) => place.spread_from.clone_from(ids),
+                        Place::ApartFromAll => {
+                            // all requests of a world have this label
+                            place.spread_from_label = Some(("team".into(), "a".into()));
+                        }
+                    }
+                    request
+                });
+                Some(Asked {
+                    requests: requests.collect(),
+                    wait: ask.wait,
+                    made: Vec::new(),
                 })
             }
             Call::Again { of, other_body } => {
-                let mut request = self.fleet.requests[of].clone();
+                let asked = &self.fleet.asked[of];
+                let mut requests = asked.requests.clone();
                 if *other_body {
-                    request.request_hash = vec![9; 32];
+                    requests[0].request_hash = vec![9; 32];
                 }
-                Some(request)
+                Some(Asked {
+                    requests,
+                    wait: asked.wait,
+                    made: asked.made.clone(),
+                })
             }
             _ => None,
         }
@@ -158,26 +227,38 @@ impl Run {
     fn compare(
         &mut self,
         call: &Call,
-        request: Option<Request>,
-        foretold: &Result<Option<View>, No>,
-        outcome: Result<Option<Reserved>, Error>,
+        asked: Option<Asked>,
+        foretold: &Result<Foretold, No>,
+        outcome: Result<Answer, Error>,
         after: View,
     ) -> Outcome {
-        match (foretold, outcome) {
-            (Ok(None), Ok(Some(reserved))) if !reserved.replayed => {
-                let request = request.ok_or("no request")?;
-                self.created(call, reserved.allocation_id, &request, &after)?;
+        match (call, foretold, outcome) {
+            (Call::Ask(ask), Ok(Foretold::Ends(_)), Ok(Answer::Made(made, false))) => {
+                self.made(ask, asked.ok_or("not asked")?, made, &after)?;
             }
-            (Ok(Some(view)), Ok(reserved)) => {
-                if let (Call::Again { of, .. }, Some(reserved)) = (call, reserved)
-                    && !(reserved.replayed && reserved.allocation_id == *of)
-                {
-                    return Err(format!("a repetition led to {reserved:?}"));
+            (_, Ok(Foretold::Ends(ends)), Err(error))
+                if refusal(&error).is_some_and(|no| ends.contains(&super::asking::End::No(no))) =>
+            {
+                same(&self.view, &after)?;
+            }
+            (Call::Again { .. }, Ok(Foretold::Ledger(view)), Ok(Answer::Made(made, true))) => {
+                let first = asked.ok_or("not asked")?.made;
+                if made != first {
+                    return Err(format!("a repetition led to {made:?}, not {first:?}"));
                 }
                 same(view, &after)?;
             }
-            (Err(no), Err(error)) if refusal(&error) == Some(*no) => same(&self.view, &after)?,
-            (foretold, outcome) => {
+            (_, Ok(Foretold::Pass), Ok(Answer::Pass(pass))) => {
+                let expected = walk(&self.view, &after, &self.fleet, false)?;
+                if pass != expected {
+                    return Err(format!("told {pass:?}, did {expected:?}"));
+                }
+                self.done.note("served", pass.served.len());
+                self.done.note("ended in line", pass.ended.len());
+            }
+            (_, Ok(Foretold::Ledger(view)), Ok(Answer::Nothing)) => same(view, &after)?,
+            (_, Err(no), Err(error)) if refusal(&error) == Some(*no) => same(&self.view, &after)?,
+            (_, foretold, outcome) => {
                 return Err(format!("foretold {foretold:?}, but {outcome:?}"));
             }
         }
@@ -185,30 +266,33 @@ impl Run {
         Ok(())
     }
 
-    /// A new allocation took slots that may be sold together, and nothing else changed.
-    fn created(&mut self, call: &Call, id: Uuid, request: &Request, after: &View) -> Outcome {
-        let Call::Create { project, count, .. } = *call else {
-            return Err("not a create".into());
-        };
-        let claims = &after
-            .allocations
-            .get(&id)
-            .ok_or("no such allocation")?
-            .claims;
-        let mut taken: Vec<i32> = claims.keys().map(|slot| after.slots[slot].index).collect();
-        taken.sort_unstable();
-        let on: BTreeSet<Uuid> = claims.keys().map(|slot| after.slots[slot].node).collect();
-        let fits = (0..NODES).any(|node| {
-            on.len() == 1
-                && on.contains(&self.fleet.nodes[node].id)
-                && legal(&self.view, &self.fleet, node, count).contains(&taken)
-        });
-        if !fits {
-            return Err(format!("slots {taken:?} on {on:?} were not for sale"));
+    /// New allocations took what they may have, or wait, and nothing else changed.
+    fn made(&mut self, ask: &Ask, asked: Asked, made: Vec<Uuid>, after: &View) -> Outcome {
+        for ((id, item), request) in made.iter().zip(&ask.items).zip(&asked.requests) {
+            let sold = Sold {
+                project: ask.project,
+                name: request.name.clone(),
+                gpus: item.count,
+                whole: item.whole,
+                place: ask.place.clone(),
+            };
+            self.fleet.sold.insert(*id, sold);
         }
-        same(&created(&self.view, id, claims.keys().copied()), after)?;
-        self.fleet.sold.insert(id, (project, count));
-        self.fleet.requests.insert(id, request.clone());
+        let foretold = ask.made(&made, &self.view, &self.fleet, after)?;
+        same(&foretold, after)?;
+        match after.line.len() > self.view.line.len() {
+            true if made.len() > 1 => self.done.note("batches that joined", 1),
+            true => self.done.note("joined", 1),
+            false if made.len() > 1 => self.done.note("batches", 1),
+            false => {}
+        }
+        let asked = Arc::new(Asked {
+            made: made.clone(),
+            ..asked
+        });
+        for id in made {
+            self.fleet.asked.insert(id, asked.clone());
+        }
         Ok(())
     }
 
@@ -216,49 +300,48 @@ impl Run {
     async fn crashed(
         &mut self,
         call: &Call,
-        request: Option<&Request>,
-        foretold: &Result<Option<View>, No>,
-        outcome: Result<Option<Reserved>, Error>,
+        asked: Option<Asked>,
+        foretold: &Result<Foretold, No>,
+        outcome: Result<Answer, Error>,
     ) -> Outcome {
         let after = View::load(&self.world.owner).await;
         self.audit().await?;
-        let fresh: Vec<Uuid> = after
-            .allocations
-            .keys()
-            .filter(|id| !self.view.allocations.contains_key(id))
-            .copied()
-            .collect();
-        match (call, foretold, fresh.as_slice()) {
-            (Call::Create { .. }, Ok(_), [id]) => {
-                let request = request.ok_or("no request")?;
-                self.created(call, *id, request, &after)?;
+        match (call, foretold) {
+            (Call::Serve, _) => {
+                // part of the line may have been served; the rest is, by the next pass
+                walk(&self.view, &after, &self.fleet, true)?;
                 self.view = after;
+            }
+            (Call::Ask(ask), Ok(Foretold::Ends(_)))
+                if after.allocations.len() > self.view.allocations.len() =>
+            {
                 // the client never saw an answer and asks again
-                let again = self.make(call, Some(request), false).await;
-                match again {
-                    Ok(Some(reserved)) if reserved.replayed && reserved.allocation_id == *id => {}
+                let asked = asked.ok_or("not asked")?;
+                let made = match self.make(call, Some(&asked), false).await {
+                    Ok(Answer::Made(made, true)) => made,
                     other => return Err(format!("asked again: {other:?}")),
-                }
-                let after = View::load(&self.world.owner).await;
-                return same(&self.view, &after);
+                };
+                self.made(ask, asked, made, &after)?;
+                self.view = View::load(&self.world.owner).await;
+                return same(&after, &self.view);
             }
             _ if after == self.view => {}
-            (_, Ok(Some(view)), _) if *view == after => {
+            (_, Ok(Foretold::Ledger(view))) if **view == after => {
                 self.view = after;
                 self.learn(call).await;
                 return Ok(());
             }
-            (_, foretold, _) => {
+            (_, foretold) => {
                 return Err(format!(
                     "neither as before nor as foretold ({outcome:?}): {} or {foretold:?}",
-                    difference(&self.view, &after)
+                    self.view.difference(&after)
                 ));
             }
         }
         // nothing happened: now it must go through as foretold
-        let outcome = self.make(call, request, false).await;
+        let outcome = self.make(call, asked.as_ref(), false).await;
         let after = View::load(&self.world.owner).await;
-        let done = self.compare(call, request.cloned(), foretold, outcome, after);
+        let done = self.compare(call, asked, foretold, outcome, after);
         self.learn(call).await;
         done.map_err(|reason| format!("made again: {reason}"))
     }
@@ -297,6 +380,25 @@ impl Run {
         }
     }
 
+    /// What a project is said to hold is what it holds.
+    async fn quotas(&self) -> Outcome {
+        let mut conn = self.world.scheduler.acquire().await.expect("connection");
+        let default_max = i64::from(MODEL_POLICY.default_quota_gpus);
+        for (number, project) in self.fleet.projects.iter().enumerate() {
+            for (sku, whole) in [(SKU, false), (NODE_SKU, true)] {
+                let read = quota::read(&mut conn, *project, sku, default_max).await;
+                let used = read.expect("quota").used_gpus;
+                let expected = self.fleet.used(&self.view, number, whole);
+                if used != i64::from(expected) {
+                    return Err(format!(
+                        "project {number} holds {expected} of {sku}, told {used}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub async fn all(&mut self, steps: &[Step]) -> Outcome {
         for (number, step) in steps.iter().enumerate() {
             let place = |reason| format!("step {number}: {reason}");
@@ -305,6 +407,7 @@ impl Run {
                 let place = |reason| format!("after step {number}, {step:?}: {reason}");
                 self.audit().await.map_err(place)?;
                 self.copy().await.map_err(place)?;
+                self.quotas().await.map_err(place)?;
             }
         }
         stamper::run_once(&self.world.allocation)
@@ -312,7 +415,9 @@ impl Run {
             .expect("stamp");
         for (id, one) in &self.view.allocations {
             if one.periods == (1, 0) {
-                *self.lived.entry(self.fleet.sold[id].1).or_default() += 1;
+                let sold = &self.fleet.sold[id];
+                let size = if sold.whole { 0 } else { sold.gpus };
+                *self.done.lived.entry(size).or_default() += 1;
             }
         }
         self.audit().await
@@ -323,35 +428,6 @@ fn same(foretold: &View, after: &View) -> Outcome {
     if foretold == after {
         Ok(())
     } else {
-        Err(difference(foretold, after))
+        Err(foretold.difference(after))
     }
-}
-
-/// What differs, foretold first.
-fn difference(foretold: &View, after: &View) -> String {
-    let mut found = Vec::new();
-    for (id, slot) in &after.slots {
-        if foretold.slots.get(id) != Some(slot) {
-            found.push(format!(
-                "slot {id}: foretold {:?}, is {slot:?}",
-                foretold.slots.get(id)
-            ));
-        }
-    }
-    for (id, one) in &after.allocations {
-        if foretold.allocations.get(id) != Some(one) {
-            found.push(format!(
-                "allocation {id}: foretold {:?}, is {one:?}",
-                foretold.allocations.get(id)
-            ));
-        }
-    }
-    for id in foretold
-        .allocations
-        .keys()
-        .filter(|id| !after.allocations.contains_key(id))
-    {
-        found.push(format!("allocation {id} is not there"));
-    }
-    found.join("\n")
 }

@@ -5,6 +5,17 @@ use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
 use sqlx::PgPool;
 use uuid::Uuid;
 
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeView {
+    /// It is a bare-metal one now.
+    pub baremetal: bool,
+    /// Inventory wants it to be.
+    pub meant_baremetal: bool,
+    /// What the operator wants of it.
+    pub intent: String,
+}
+
 /// A slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotView {
@@ -22,28 +33,52 @@ pub struct SlotView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocationView {
     pub state: AllocationState,
+    pub node: Option<Uuid>,
     pub power: Option<String>,
     /// Live claims by slot.
     pub claims: BTreeMap<Uuid, ClaimState>,
+    /// A live claim on its node as a whole.
+    pub whole: Option<ClaimState>,
     /// Kind of the workflow that runs on it as a whole.
     pub work: Option<String>,
     /// Billable periods: all, and those that are open.
     pub periods: (i64, i64),
 }
 
+/// A request in line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    pub id: Uuid,
+    pub project: Uuid,
+    /// Its allocations that wait, by id.
+    pub members: Vec<Uuid>,
+    /// What it waits for is its project's quota.
+    pub for_quota: bool,
+    /// Its deadline is over.
+    pub overdue: bool,
+}
+
 /// The ledger between two transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
+    pub nodes: BTreeMap<Uuid, NodeView>,
     pub slots: BTreeMap<Uuid, SlotView>,
     pub allocations: BTreeMap<Uuid, AllocationView>,
+    /// Requests that wait, the oldest first.
+    pub line: Vec<Ticket>,
+    /// Projects that ever waited, in the order of their turns.
+    pub ring: Vec<Uuid>,
+    /// Ticket for which a node is kept.
+    pub kept: BTreeMap<Uuid, Uuid>,
 }
 
 /// Id, node, index, status, generation, clean generation, disabled, in repair.
 type SlotRow = (Uuid, Uuid, i32, SlotStatus, i64, Option<i64>, bool, bool);
-/// Id, state, power, workflow, periods, open periods.
+/// Id, state, node, power, workflow, periods, open periods.
 type AllocationRow = (
     Uuid,
     AllocationState,
+    Option<Uuid>,
     Option<String>,
     Option<String>,
     i64,
@@ -58,34 +93,85 @@ impl AllocationView {
             AllocationState::Released | AllocationState::Failed
         )
     }
+
+    /// It counts against a quota.
+    pub fn counts(&self) -> bool {
+        self.lives() && self.state != AllocationState::Requested
+    }
 }
 
 impl View {
     pub async fn load(owner: &PgPool) -> Self {
+        let mut conn = owner.acquire().await.expect("connection");
+        let nodes: Vec<(Uuid, bool, bool, String)> = sqlx::query_as(
+            "SELECT id, mode = 'baremetal', coalesce(intended_mode, mode) = 'baremetal', admin_state FROM nodes",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .expect("nodes");
         let slots: Vec<SlotRow> = sqlx::query_as(
             "SELECT s.id, s.node_id, s.slot_index, s.status, s.generation, s.clean_generation,
                     s.admin_state = 'disabled',
                     EXISTS (SELECT FROM workflows w WHERE w.slot_id = s.id AND w.state = 'running') FROM slots s",
         )
-        .fetch_all(owner)
+        .fetch_all(&mut *conn)
         .await
         .expect("slots");
         let allocations: Vec<AllocationRow> = sqlx::query_as(
-            "SELECT a.id, a.state, a.power,
+            "SELECT a.id, a.state, a.node_id, a.power,
                     (SELECT w.kind FROM workflows w WHERE w.allocation_id = a.id AND w.slot_id IS NULL AND w.state = 'running'),
                     count(p.id), count(p.id) FILTER (WHERE p.ended_at IS NULL)
                FROM allocations a LEFT JOIN allocation_periods p ON p.allocation_id = a.id GROUP BY a.id",
         )
-        .fetch_all(owner)
+        .fetch_all(&mut *conn)
         .await
         .expect("allocations");
-        let claims: Vec<(Uuid, Uuid, ClaimState)> = sqlx::query_as(
+        let claims: Vec<(Uuid, Option<Uuid>, ClaimState)> = sqlx::query_as(
             "SELECT allocation_id, slot_id, state FROM claims WHERE state <> 'released'",
         )
-        .fetch_all(owner)
+        .fetch_all(&mut *conn)
         .await
         .expect("claims");
-        let mut view = Self::default();
+        let line: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
+            "SELECT w.ticket, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
+                    bool_or(a.deadline_at <= clock_timestamp())
+               FROM allocations a JOIN waits w ON w.allocation_id = a.id WHERE a.state = 'requested'
+              GROUP BY w.ticket, a.project_id ORDER BY min(a.created_at), w.ticket",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .expect("line");
+        let ring = sqlx::query_scalar("SELECT project_id FROM turns ORDER BY turn")
+            .fetch_all(&mut *conn)
+            .await
+            .expect("ring");
+        let kept: Vec<(Uuid, Uuid)> = sqlx::query_as("SELECT node_id, ticket FROM kept_nodes")
+            .fetch_all(&mut *conn)
+            .await
+            .expect("kept nodes");
+        let mut view = Self {
+            line: line
+                .into_iter()
+                .map(|(id, project, members, for_quota, overdue)| Ticket {
+                    id,
+                    project,
+                    members,
+                    for_quota,
+                    overdue,
+                })
+                .collect(),
+            ring,
+            kept: kept.into_iter().collect(),
+            ..Self::default()
+        };
+        for (id, baremetal, meant_baremetal, intent) in nodes {
+            let node = NodeView {
+                baremetal,
+                meant_baremetal,
+                intent,
+            };
+            view.nodes.insert(id, node);
+        }
         for (id, node, index, status, generation, clean, disabled, repair) in slots {
             let slot = SlotView {
                 node,
@@ -98,22 +184,24 @@ impl View {
             };
             view.slots.insert(id, slot);
         }
-        for (id, state, power, work, all, open) in allocations {
+        for (id, state, node, power, work, all, open) in allocations {
             let allocation = AllocationView {
                 state,
+                node,
                 power,
                 claims: BTreeMap::new(),
+                whole: None,
                 work,
                 periods: (all, open),
             };
             view.allocations.insert(id, allocation);
         }
         for (allocation, slot, state) in claims {
-            let of = view
-                .allocations
-                .get_mut(&allocation)
-                .expect("its allocation");
-            of.claims.insert(slot, state);
+            let of = view.allocation(allocation);
+            match slot {
+                Some(slot) => drop(of.claims.insert(slot, state)),
+                None => of.whole = Some(state),
+            }
         }
         view
     }
@@ -126,11 +214,58 @@ impl View {
             .map(|(id, one)| (*id, one))
     }
 
+    /// Allocations with a live claim on a node or on one of its slots.
+    pub fn holders(&self, node: Uuid) -> impl Iterator<Item = (&Uuid, &AllocationView)> {
+        self.allocations.iter().filter(move |(_, one)| {
+            one.node == Some(node) && (one.whole.is_some() || !one.claims.is_empty())
+        })
+    }
+
+    pub fn node(&mut self, id: Uuid) -> &mut NodeView {
+        self.nodes.get_mut(&id).expect("a node")
+    }
+
     pub fn slot(&mut self, id: Uuid) -> &mut SlotView {
         self.slots.get_mut(&id).expect("a slot")
     }
 
     pub fn allocation(&mut self, id: Uuid) -> &mut AllocationView {
         self.allocations.get_mut(&id).expect("an allocation")
+    }
+
+    /// What differs, this one being what was foretold.
+    pub fn difference(&self, after: &Self) -> String {
+        let mut found = Vec::new();
+        differ("node", &self.nodes, &after.nodes, &mut found);
+        differ("slot", &self.slots, &after.slots, &mut found);
+        differ(
+            "allocation",
+            &self.allocations,
+            &after.allocations,
+            &mut found,
+        );
+        differ("kept", &self.kept, &after.kept, &mut found);
+        if (&self.line, &self.ring) != (&after.line, &after.ring) {
+            found.push(format!(
+                "line: foretold {:#?} {:?}, is {:#?} {:?}",
+                self.line, self.ring, after.line, after.ring
+            ));
+        }
+        found.join("\n")
+    }
+}
+
+fn differ<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    foretold: &BTreeMap<Uuid, T>,
+    after: &BTreeMap<Uuid, T>,
+    found: &mut Vec<String>,
+) {
+    let ids = foretold.keys().chain(after.keys());
+    for id in ids.collect::<std::collections::BTreeSet<_>>() {
+        let (was, is) = (foretold.get(id), after.get(id));
+        if was != is {
+            found.push(format!("{what} {id}: foretold {was:?}, is {is:?}"));
+        }
     }
 }

@@ -1,33 +1,8 @@
-//! The commands of a user: launch, list, show, ssh, release, usage.
-mod support;
-
+//! What one has: list, watch, show, ssh, release, usage.
 use serde_json::{Value, json};
-use support::{ID, World, allocation, changed, entries, error, stream, synced, write};
 
-const ALLOCATIONS: &str = "/api/v1/allocations";
-
-fn one() -> String {
-    format!("{ALLOCATIONS}/{ID}")
-}
-
-fn timeline() -> Value {
-    json!({ "entries": [
-        { "sequence": "1", "time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T12:00:00.250Z", "step": "reserve", "state": "done", "percent": 100, "message": "1 slot on a lab host" },
-        { "sequence": "2", "time": "2026-01-31T12:00:01Z", "end_time": "2026-01-31T12:00:04.500Z", "step": "provision.clone", "state": "done", "percent": 100, "message": "64 MiB" },
-    ], "next_page_token": "" })
-}
-
-fn with_progress(step: &str, percent: u32) -> Value {
-    let mut value = allocation("provisioning");
-    value["status"]["progress"] = json!({ "step": step, "percent": percent, "message": "working", "steps_done": 2, "steps_total": 9 });
-    value
-}
-
-fn key_pair(world: &World) -> String {
-    write(&world.path("id"), "-----BEGIN OPENSSH PRIVATE KEY-----");
-    write(&world.path("id.pub"), "ssh-ed25519 AAAAUSER me\n");
-    world.path("id.pub").display().to_string()
-}
+use crate::support::{ID, World, allocation, changed, entries, error, stream, synced};
+use crate::{ALLOCATIONS, key_pair, one, timeline, watched};
 
 #[test]
 fn an_empty_list_says_what_to_do() {
@@ -82,11 +57,6 @@ fn a_list_shows_all_pages_in_the_users_time_zone() {
             .len(),
         2
     );
-}
-
-/// The path of the allocation's watch.
-fn watched() -> String {
-    format!("{}:watch", one())
 }
 
 #[test]
@@ -153,183 +123,6 @@ fn a_watch_tells_what_changes_and_goes_on_after_a_loss() {
 }
 
 #[test]
-fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
-    let world = World::new();
-    let key = key_pair(&world);
-    world.get("/api/v1/regions", json!({ "regions": [{ "code": "lab", "enabled": true }, { "code": "eu", "enabled": false }] }));
-    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
-    let lost = error(503, "DEPENDENCY_UNAVAILABLE", "Restarts.", &[]);
-    world.on(
-        "GET",
-        &watched(),
-        [
-            (
-                200,
-                stream([vec![
-                    changed(with_progress("clone", 10), "t1"),
-                    synced("t2"),
-                ]]),
-            ),
-            (503, lost.clone()),
-            (
-                200,
-                stream([
-                    entries(&timeline(), "t3"),
-                    vec![changed(with_progress("boot", 50), "t4"), lost],
-                ]),
-            ),
-            (
-                200,
-                stream([vec![
-                    json!({ "heartbeat": {}, "resume_token": "t5" }),
-                    changed(allocation("active"), "t6"),
-                ]]),
-            ),
-        ],
-    );
-    let ran = world
-        .run(&[
-            "launch",
-            "--sku",
-            "lab-slice",
-            "--image",
-            "lab-mini",
-            "--ssh-key",
-            &key,
-            "--label",
-            "team=a",
-            "--wait",
-        ])
-        .ok();
-
-    let asked: Vec<String> = world
-        .seen()
-        .into_iter()
-        .filter_map(|seen| Some(seen.target.strip_prefix(&watched())?.to_owned()))
-        .collect();
-    let after = |token: &str| format!("?resume_token={token}");
-    assert_eq!(
-        asked,
-        [String::new(), after("t2"), after("t2"), after("t4")]
-    );
-
-    let change = &world.changes()[0];
-    assert_eq!(change.body["region_code"], "lab");
-    assert_eq!(change.body["gpu_count"], 1);
-    assert_eq!(
-        change.body["ssh_public_keys"],
-        json!(["ssh-ed25519 AAAAUSER me"])
-    );
-    assert_eq!(change.body["labels"], json!({ "team": "a" }));
-    assert!(
-        change.body["name"]
-            .as_str()
-            .expect("name")
-            .starts_with("lab-slice-")
-    );
-    assert!(change.key.as_deref().expect("key").starts_with("cli-"));
-
-    for line in [
-        "3/9 clone …",
-        "3/9 boot …",
-        "13:00:01  ok      provision.clone                 3.5s  64 MiB",
-    ] {
-        assert!(ran.err.contains(line), "{line}: {}", ran.err);
-    }
-    for line in [
-        &format!("Log in     gpuaas ssh {ID}"),
-        "State      active, running",
-        "What       1 x lab-slice, image lab-mini, region lab (lab: emulated, no GPU)",
-    ] {
-        assert!(ran.out.contains(line), "{line}: {}", ran.out);
-    }
-    let identity = format!(
-        "-i {}",
-        world.path("id").canonicalize().expect("key").display()
-    );
-    assert!(
-        ran.out.contains(&identity),
-        "the printed command uses the launch's key: {}",
-        ran.out
-    );
-}
-
-#[test]
-fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
-    let world = World::new();
-    let key = key_pair(&world);
-    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
-    let told = vec![changed(allocation("active"), "t1"), synced("t2")];
-    world.get(&watched(), stream([told]));
-    let ran = world
-        .run(&[
-            "launch",
-            "--region",
-            "lab",
-            "--sku",
-            "s",
-            "--image",
-            "i",
-            "--ssh-key",
-            &key,
-            "--wait",
-            "--output",
-            "json",
-        ])
-        .ok();
-    assert_eq!(ran.json(), allocation("active"));
-    assert_eq!(ran.err, "");
-}
-
-#[test]
-fn a_failed_launch_tells_reason_and_advice() {
-    let world = World::new();
-    let key = key_pair(&world);
-    let mut failed = allocation("failed");
-    failed["status"]["failure"] = json!({ "reason": "GUEST_NO_LOGIN", "message": "The image never answered.", "advice": "Choose another image.", "step": "ready" });
-    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
-    let told = vec![changed(failed, "t1"), synced("t2")];
-    world.get(&watched(), stream([told]));
-    let ran = world.run(&[
-        "launch",
-        "--region",
-        "lab",
-        "--sku",
-        "s",
-        "--image",
-        "i",
-        "--ssh-key",
-        &key,
-        "--wait",
-    ]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.err.ends_with("error: The image never answered.\n  advice:  Choose another image.\n  reason:  GUEST_NO_LOGIN\n"), "{}", ran.err);
-}
-
-#[test]
-fn validate_only_keeps_nothing() {
-    let world = World::new();
-    let key = key_pair(&world);
-    world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
-    let ran = world
-        .run(&[
-            "launch",
-            "--region",
-            "lab",
-            "--sku",
-            "s",
-            "--image",
-            "i",
-            "--ssh-key",
-            &key,
-            "--validate-only",
-        ])
-        .ok();
-    assert!(ran.out.contains("Nothing was kept"));
-    assert_eq!(world.changes()[0].body["validate_only"], true);
-}
-
-#[test]
 fn a_retried_change_keeps_its_key() {
     let world = World::new();
     let busy = (503, error(503, "OVERLOADED", "The platform is busy.", &[]));
@@ -350,56 +143,6 @@ fn a_retried_change_keeps_its_key() {
         .collect();
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|k| *k == keys[0]), "{keys:?}");
-}
-
-#[test]
-fn a_refusal_is_not_retried_and_names_field_rule_and_request() {
-    let world = World::new();
-    let key = key_pair(&world);
-    let fields = [
-        ("gpu_count", "must be one of 1, 2"),
-        ("image", "is not active"),
-    ];
-    world.on(
-        "POST",
-        ALLOCATIONS,
-        [(
-            400,
-            error(
-                400,
-                "GPU_COUNT_NOT_ALLOWED",
-                "gpu_count: must be one of 1, 2.",
-                &fields,
-            ),
-        )],
-    );
-    let arguments = [
-        "launch",
-        "--region",
-        "lab",
-        "--sku",
-        "s",
-        "--gpus",
-        "3",
-        "--image",
-        "i",
-        "--ssh-key",
-        &key,
-    ];
-    let ran = world.run(&arguments);
-    assert_eq!(ran.code, 4);
-    assert_eq!(
-        ran.err,
-        "error: gpu_count: must be one of 1, 2.\n  gpu_count: must be one of 1, 2\n  image: is not active\n  \
-         advice:  See what is sold: gpuaas skus\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
-    );
-    assert_eq!(world.changes().len(), 1);
-    let ran = world.run(&[&arguments[..], &["--output", "json"]].concat());
-    let shown: Value = serde_json::from_str(&ran.err).expect("the API's own error");
-    assert_eq!(
-        shown["error"]["details"][0]["reason"],
-        "GPU_COUNT_NOT_ALLOWED"
-    );
 }
 
 #[test]

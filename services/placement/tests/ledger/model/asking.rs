@@ -1,0 +1,310 @@
+//! What may come of a request, and whether what came of it is right.
+//!
+//! Which of several legal sets of slots is taken is the decision's business and not foretold. So a batch may have two
+//! ends, placed or refused, when it depends on what its first allocation takes; a single request has one.
+use std::collections::BTreeSet;
+
+use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
+use gpuaas_placement::reserve::MAX_WAITING;
+use uuid::Uuid;
+
+use super::calls::{Ask, Place};
+use super::draw::Item;
+use super::fleet::Fleet;
+use super::predict::No;
+use super::room::{Choice, Room, Rule, Who, not_for};
+use super::view::{AllocationView, Ticket, View};
+
+/// What may come of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    Placed,
+    Waits { for_quota: bool },
+    No(No),
+}
+
+/// What is to be placed, one after the other.
+pub struct Wish<'a> {
+    pub who: Who,
+    pub project: usize,
+    pub items: &'a [Item],
+    pub place: &'a Place,
+}
+
+impl Wish<'_> {
+    fn rule(&self, view: &View, fleet: &Fleet) -> Option<Rule> {
+        let waits = matches!(self.who, Who::Ticket(_));
+        Rule::of(view, fleet, self.project, self.place, waits)
+    }
+
+    /// What the allocation at `at` could have, or why it gets nothing; `before` are the ones placed so far.
+    fn choices(
+        &self,
+        at: usize,
+        view: &View,
+        fleet: &Fleet,
+        room: &Room,
+    ) -> Result<Vec<Choice>, No> {
+        let item = self.items[at];
+        let held = |whole: bool| -> u32 {
+            let before = self.items[..at].iter().filter(|one| one.whole == whole);
+            before.map(|one| one.count).sum()
+        };
+        let used = fleet.used(view, self.project, item.whole) + held(item.whole);
+        if used + item.count > fleet.quota(self.project, item.whole) {
+            return Err(No::Quota);
+        }
+        let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
+        let kept = not_for(self.who, view, fleet, room, (self.project, held(false)));
+        let mut fit = room.choices(item, &rule);
+        fit.retain(|(place, _)| !kept.contains(&room.0[*place].id));
+        if fit.is_empty() {
+            return Err(No::Capacity);
+        }
+        Ok(fit)
+    }
+
+    /// Everything that trying to place it may lead to.
+    pub fn ends(&self, view: &View, fleet: &Fleet) -> BTreeSet<Result<(), No>> {
+        let mut found = BTreeSet::new();
+        self.go(0, view, fleet, &Room::of(view, fleet), &mut found);
+        found
+    }
+
+    fn go(
+        &self,
+        at: usize,
+        view: &View,
+        fleet: &Fleet,
+        room: &Room,
+        found: &mut BTreeSet<Result<(), No>>,
+    ) {
+        let choices = match self.choices(at, view, fleet, room) {
+            Err(no) => {
+                found.insert(Err(no));
+                return;
+            }
+            Ok(choices) => choices,
+        };
+        if at + 1 == self.items.len() {
+            found.insert(Ok(()));
+            return;
+        }
+        for choice in choices {
+            // quota and rules do not depend on what was taken: there is nothing else to find
+            if found.len() > 1 {
+                return;
+            }
+            let mut left = room.clone();
+            left.take(choice, self.items[at], self.project);
+            self.go(at + 1, view, fleet, &left, found);
+        }
+    }
+
+    /// The ledger as it is when these allocations got what they hold in `after`, or what of that they may not have.
+    pub fn placed(
+        &self,
+        ids: &[Uuid],
+        view: &View,
+        fleet: &Fleet,
+        after: &View,
+    ) -> Result<View, String> {
+        let mut now = view.clone();
+        let mut room = Room::of(view, fleet);
+        for (at, (id, item)) in ids.iter().zip(self.items).enumerate() {
+            let has = after.allocations.get(id).ok_or("no such allocation")?;
+            let set = if item.whole {
+                u8::MAX
+            } else {
+                has.claims
+                    .keys()
+                    .fold(0, |set, slot| set | 1 << after.slots[slot].index)
+            };
+            let legal = self
+                .choices(at, view, fleet, &room)
+                .map_err(|no| format!("{id} is placed, but {no:?}"))?;
+            let place = room.0.iter().position(|node| has.node == Some(node.id));
+            let choice = (place.ok_or("it has no node")?, set);
+            if !legal.contains(&choice) {
+                return Err(format!(
+                    "{id} has {choice:?}, but could have one of {legal:?}"
+                ));
+            }
+            room.take(choice, *item, self.project);
+            now = reserved(&now, *id, has, item.whole);
+        }
+        Ok(now)
+    }
+}
+
+/// A ledger in which an allocation got these claims.
+fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View {
+    let mut view = before.clone();
+    for slot in has.claims.keys() {
+        let slot = view.slot(*slot);
+        slot.status = SlotStatus::Reserved;
+        slot.generation += 1;
+    }
+    if whole {
+        view.node(has.node.expect("placed")).baremetal = true;
+    }
+    let allocation = AllocationView {
+        state: AllocationState::Reserved,
+        node: has.node,
+        power: None,
+        claims: has
+            .claims
+            .keys()
+            .map(|slot| (*slot, ClaimState::Reserved))
+            .collect(),
+        whole: whole.then_some(ClaimState::Reserved),
+        work: Some("provision".to_owned()),
+        periods: (0, 0),
+    };
+    view.allocations.insert(id, allocation);
+    view
+}
+
+impl Ask {
+    fn wish(&self) -> Wish<'_> {
+        Wish {
+            who: Who::New(self.project),
+            project: self.project,
+            items: &self.items,
+            place: &self.place,
+        }
+    }
+
+    fn name_is_taken(&self, view: &View, fleet: &Fleet) -> bool {
+        // a name is of a project: only there it is taken
+        self.name_of.is_some_and(|id| {
+            let name = &fleet.sold[&id].name;
+            let mut live = view.allocations.iter().filter(|(_, one)| one.lives());
+            live.any(|(other, _)| {
+                let sold = &fleet.sold[other];
+                sold.project == self.project && sold.name == *name
+            })
+        })
+    }
+
+    /// Everything that may come of it.
+    pub fn ends(&self, view: &View, fleet: &Fleet) -> BTreeSet<End> {
+        let ends = self.wish().ends(view, fleet).into_iter();
+        ends.map(|end| match end {
+            // the name is looked at when the first of them is written
+            _ if self.name_is_taken(view, fleet) && self.first_fits(view, fleet) => {
+                End::No(No::Name)
+            }
+            Ok(()) => End::Placed,
+            Err(no @ (No::Quota | No::Capacity)) if self.wait => self.joins(no, view, fleet),
+            Err(no) => End::No(no),
+        })
+        .collect()
+    }
+
+    fn first_fits(&self, view: &View, fleet: &Fleet) -> bool {
+        let room = Room::of(view, fleet);
+        self.wish().choices(0, view, fleet, &room).is_ok()
+    }
+
+    /// What comes of it when it was refused and may wait.
+    fn joins(&self, refused: No, view: &View, fleet: &Fleet) -> End {
+        if self.items.iter().any(|item| item.whole) {
+            return End::No(No::Invalid);
+        }
+        let asked: u32 = self.items.iter().map(|item| item.count).sum();
+        if asked > fleet.quota(self.project, false) {
+            return End::No(No::Quota);
+        }
+        if Rule::of(view, fleet, self.project, &self.place, false).is_none() {
+            return End::No(No::Invalid);
+        }
+        let project = fleet.projects[self.project];
+        let of_project = view.line.iter().filter(|ticket| ticket.project == project);
+        let waiting: usize = of_project.map(|ticket| ticket.members.len()).sum();
+        if waiting + self.items.len() > usize::try_from(MAX_WAITING).expect("small") {
+            return End::No(No::Quota);
+        }
+        if self.name_is_taken(view, fleet) {
+            return End::No(No::Name);
+        }
+        End::Waits {
+            for_quota: refused == No::Quota,
+        }
+    }
+
+    /// The ledger after these were made, or why they may not have been; `after` tells which slots were taken.
+    pub fn made(
+        &self,
+        ids: &[Uuid],
+        view: &View,
+        fleet: &Fleet,
+        after: &View,
+    ) -> Result<View, String> {
+        let ends = self.ends(view, fleet);
+        let waiting = ids
+            .iter()
+            .filter(|id| super::room::waits(after, **id))
+            .count();
+        if ids.len() != self.items.len() {
+            return Err(format!("asked for {:?}, got {ids:?}", self.items));
+        }
+        if waiting == 0 {
+            if !ends.contains(&End::Placed) {
+                return Err(format!("placed, but foretold was {ends:?}"));
+            }
+            return self.wish().placed(ids, view, fleet, after);
+        }
+        let ticket = after
+            .line
+            .iter()
+            .find(|ticket| ticket.members.contains(&ids[0]));
+        let ticket = ticket.ok_or("it waits without a ticket")?;
+        let end = End::Waits {
+            for_quota: ticket.for_quota,
+        };
+        if waiting < ids.len() || !ends.contains(&end) {
+            return Err(format!(
+                "{waiting} wait, {end:?}, but foretold was {ends:?}"
+            ));
+        }
+        Ok(self.waiting(ids, ticket, view, fleet))
+    }
+
+    /// The ledger when it waits, with the id that its ticket got.
+    fn waiting(&self, ids: &[Uuid], has: &Ticket, view: &View, fleet: &Fleet) -> View {
+        let mut now = view.clone();
+        let project = fleet.projects[self.project];
+        if !view.line.iter().any(|ticket| ticket.project == project) {
+            to_the_end(&mut now.ring, project);
+        }
+        let mut members = ids.to_vec();
+        members.sort_unstable();
+        now.line.push(Ticket {
+            id: has.id,
+            project,
+            members,
+            for_quota: has.for_quota,
+            overdue: false,
+        });
+        for id in ids {
+            let allocation = AllocationView {
+                state: AllocationState::Requested,
+                node: None,
+                power: None,
+                claims: std::collections::BTreeMap::new(),
+                whole: None,
+                work: None,
+                periods: (0, 0),
+            };
+            now.allocations.insert(*id, allocation);
+        }
+        now
+    }
+}
+
+/// Puts a project at the end of the ring.
+pub fn to_the_end(ring: &mut Vec<Uuid>, project: Uuid) {
+    ring.retain(|one| *one != project);
+    ring.push(project);
+}

@@ -1,0 +1,325 @@
+//! What is free, and who is before whom: the rules of placement and of the line, told once more and without the
+//! library. Sets of slots are masks, the slot with index 0 is the lowest bit.
+use std::collections::BTreeSet;
+
+use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
+use uuid::Uuid;
+
+use super::calls::Place;
+use super::draw::Item;
+use super::fleet::{Fleet, GPUS, GROUPS};
+use super::view::{Ticket, View};
+
+/// A node as far as placement goes.
+#[derive(Debug, Clone)]
+pub struct NodeRoom {
+    pub id: Uuid,
+    /// Neither host nor operator keeps allocations off.
+    open: bool,
+    baremetal: bool,
+    /// Slots on sale.
+    pub free: u8,
+    /// Slots that would be on sale if everybody left.
+    leavable: u8,
+    slots: u32,
+    vms: usize,
+    max_vms: usize,
+    /// Something is claimed of it.
+    held: bool,
+    /// Projects that have something on it.
+    projects: BTreeSet<usize>,
+}
+
+/// All nodes.
+#[derive(Debug, Clone)]
+pub struct Room(pub Vec<NodeRoom>);
+
+/// Slots of a node that one allocation could have; all of them for a whole node.
+pub type Choice = (usize, u8);
+
+impl Room {
+    pub fn of(view: &View, fleet: &Fleet) -> Self {
+        let nodes = fleet.nodes.iter().map(|node| {
+            let seen = &view.nodes[&node.id];
+            let mut room = NodeRoom {
+                id: node.id,
+                open: seen.intent == "enabled" && node.schedulable && node.healthy,
+                baremetal: seen.baremetal,
+                free: 0,
+                leavable: 0,
+                slots: 0,
+                vms: 0,
+                max_vms: node.max_vms,
+                held: false,
+                projects: BTreeSet::new(),
+            };
+            for slot in view.slots.values().filter(|slot| slot.node == node.id) {
+                let bit = 1u8 << slot.index;
+                room.slots += u32::from(slot.status != SlotStatus::Retired);
+                if slot.status == SlotStatus::Available {
+                    room.free |= bit;
+                }
+                if !matches!(
+                    slot.status,
+                    SlotStatus::Disabled
+                        | SlotStatus::Retired
+                        | SlotStatus::Cleanup
+                        | SlotStatus::CleanupBlocked
+                ) {
+                    room.leavable |= bit;
+                }
+            }
+            room
+        });
+        let mut room = Self(nodes.collect());
+        for (id, one) in &view.allocations {
+            let Some(node) = one
+                .node
+                .and_then(|node| room.0.iter_mut().find(|of| of.id == node))
+            else {
+                continue;
+            };
+            let at_work = |state: &ClaimState| *state != ClaimState::CleanupBlocked;
+            node.vms += usize::from(one.claims.values().any(at_work));
+            node.held |= one.whole.is_some() || !one.claims.is_empty();
+            if one.lives() {
+                node.projects.insert(fleet.sold[id].project);
+            }
+        }
+        room
+    }
+
+    /// The nodes as they are once everybody on them has gone; bare-metal ones have nothing for slices.
+    pub fn emptied(&self) -> Self {
+        let mut room = self.clone();
+        for node in &mut room.0 {
+            (node.free, node.vms, node.held) = (node.leavable, 0, false);
+        }
+        room
+    }
+
+    /// Everything that could be taken for an allocation, whoever else wants it.
+    pub fn choices(&self, item: Item, rule: &Rule) -> Vec<Choice> {
+        let mut found = Vec::new();
+        for (place, node) in self.0.iter().enumerate() {
+            if !node.open || !rule.allows(node) {
+                continue;
+            }
+            if item.whole {
+                if node.slots == GPUS && node.free == u8::MAX && !node.held {
+                    found.push((place, u8::MAX));
+                }
+                continue;
+            }
+            if node.baremetal || (node.max_vms > 0 && node.vms >= node.max_vms) {
+                continue;
+            }
+            let sets = (0..8).map(|bit| 1u8 << bit).filter(|_| item.count == 1);
+            let groups = GROUPS
+                .iter()
+                .filter(|group| item.count > 1 && group.len() == item.count as usize)
+                .map(|group| {
+                    group
+                        .iter()
+                        .fold(0u8, |mask, module| mask | 1 << (module - 1))
+                });
+            let fit = sets.chain(groups).filter(|set| set & !node.free == 0);
+            found.extend(fit.map(|set| (place, set)));
+        }
+        found
+    }
+
+    pub fn take(&mut self, (place, set): Choice, item: Item, project: usize) {
+        let node = &mut self.0[place];
+        node.held = true;
+        node.projects.insert(project);
+        if item.whole {
+            node.baremetal = true;
+        } else {
+            node.free &= !set;
+            node.vms += 1;
+        }
+    }
+}
+
+/// Nodes that an allocation may be on.
+#[derive(Debug, Default)]
+pub struct Rule {
+    only: Option<Uuid>,
+    avoid: BTreeSet<Uuid>,
+    /// No node with something of this project.
+    apart_from: Option<usize>,
+}
+
+impl Rule {
+    fn allows(&self, node: &NodeRoom) -> bool {
+        self.only.is_none_or(|only| only == node.id)
+            && !self.avoid.contains(&node.id)
+            && self
+                .apart_from
+                .is_none_or(|project| !node.projects.contains(&project))
+    }
+
+    /// None when an allocation that it is about is not there any more. One that `waits` minds only those that live.
+    pub fn of(
+        view: &View,
+        fleet: &Fleet,
+        project: usize,
+        place: &Place,
+        waits: bool,
+    ) -> Option<Self> {
+        let node_of = |id: &Uuid| {
+            let one = &view.allocations[id];
+            one.node
+                .filter(|_| one.lives() && fleet.sold[id].project == project)
+        };
+        let mut rule = Self::default();
+        match place {
+            Place::Anywhere => {}
+            Place::With(id) => rule.only = Some(node_of(id)?),
+            Place::Apart(ids) => {
+                for id in ids {
+                    if waits && !view.allocations[id].lives() {
+                        continue;
+                    }
+                    rule.avoid.insert(node_of(id)?);
+                }
+            }
+            Place::ApartFromAll => rule.apart_from = Some(project),
+        }
+        Some(rule)
+    }
+}
+
+/// What an allocation that waits is.
+pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
+    let sold = &fleet.sold[&id];
+    Item {
+        count: sold.gpus,
+        whole: sold.whole,
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub enum Who {
+    /// One of the line.
+    Ticket(Uuid),
+    /// Somebody of a project, who does not wait.
+    New(usize),
+}
+
+/// The tickets of a line, or those before somebody who does not wait, in the order in which they are served: by class,
+/// then round by round the next of each project, in the order of the ring.
+pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
+    let mut line: Vec<(usize, Option<&Ticket>)> = view
+        .line
+        .iter()
+        .map(|ticket| (fleet.project(ticket.project), Some(ticket)))
+        .collect();
+    // the youngest of all
+    line.extend(new.map(|project| (project, None)));
+    let joins_ring = |project: usize| {
+        !view
+            .line
+            .iter()
+            .any(|ticket| fleet.project(ticket.project) == project)
+    };
+    let turn = |project: usize| {
+        let place = view
+            .ring
+            .iter()
+            .position(|id| *id == fleet.projects[project]);
+        if joins_ring(project) {
+            usize::MAX
+        } else {
+            place.expect("who waits is in the ring")
+        }
+    };
+    let mut ordered = Vec::new();
+    for class in gpuaas_placement::model::Priority::ALL.iter().rev() {
+        let mut left: Vec<(usize, Option<&Ticket>)> = line
+            .iter()
+            .copied()
+            .filter(|(project, _)| fleet.priorities[*project] == *class)
+            .collect();
+        while !left.is_empty() {
+            let mut projects: Vec<usize> = left.iter().map(|(project, _)| *project).collect();
+            projects.sort_by_key(|project| (turn(*project), fleet.projects[*project]));
+            projects.dedup();
+            for project in projects {
+                let place = left.iter().position(|(of, _)| *of == project);
+                let (_, next) = left.remove(place.expect("one per round"));
+                match next {
+                    Some(ticket) => ordered.push(ticket.clone()),
+                    // those behind do not matter
+                    None => return ordered,
+                }
+            }
+        }
+    }
+    ordered
+}
+
+/// Whether a project's quota lets a ticket be served as a whole, `more` GPUs being held besides what is seen.
+fn able(view: &View, fleet: &Fleet, ticket: &Ticket, more: (usize, u32)) -> bool {
+    let project = fleet.project(ticket.project);
+    let asked: u32 = ticket.members.iter().map(|id| fleet.sold[id].gpus).sum();
+    let more = if more.0 == project { more.1 } else { 0 };
+    fleet.used(view, project, false) + more + asked <= fleet.quota(project, false)
+}
+
+/// The tickets of a line whose quota does not keep them.
+pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Ticket> {
+    let mut line = order(view, fleet, None);
+    line.retain(|ticket| able(view, fleet, ticket, (0, 0)));
+    line
+}
+
+/// The nodes that are not for somebody, because somebody before it would fit there now or they are kept for one.
+/// `more` slice GPUs of a project are held besides what is seen.
+pub fn not_for(
+    who: Who,
+    view: &View,
+    fleet: &Fleet,
+    room: &Room,
+    more: (usize, u32),
+) -> BTreeSet<Uuid> {
+    if view.line.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut before = match who {
+        Who::New(project) => order(view, fleet, Some(project)),
+        Who::Ticket(id) => {
+            let mut line = order(view, fleet, None);
+            line.truncate(line.iter().position(|one| one.id == id).expect("in line"));
+            line
+        }
+    };
+    before.retain(|ticket| able(view, fleet, ticket, more));
+    let mut nodes: BTreeSet<Uuid> = view
+        .kept
+        .iter()
+        .filter(|(_, ticket)| before.iter().any(|one| one.id == **ticket))
+        .map(|(node, _)| *node)
+        .collect();
+    for (place, ticket) in before.iter().enumerate() {
+        // where one of a batch fits, the batch may still not: only the first batch holds others up
+        if place > 0 && ticket.members.len() > 1 {
+            continue;
+        }
+        for id in &ticket.members {
+            let sold = &fleet.sold[id];
+            if let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) {
+                let fit = room.choices(item_of(fleet, *id), &rule);
+                nodes.extend(fit.into_iter().map(|(place, _)| room.0[place].id));
+            }
+        }
+    }
+    nodes
+}
+
+/// Whether an allocation waits in line.
+pub fn waits(view: &View, id: Uuid) -> bool {
+    view.allocations[&id].state == AllocationState::Requested
+}

@@ -1,0 +1,217 @@
+//! What one pass over the line leads to: the line is walked in its order beside the ledger's own answer.
+use std::collections::BTreeSet;
+
+use gpuaas_placement::model::AllocationState;
+use gpuaas_placement::reserve::Pass;
+use uuid::Uuid;
+
+use super::asking::{Wish, to_the_end};
+use super::calls::Place;
+use super::fleet::Fleet;
+use super::predict::{No, end};
+use super::room::{Room, Rule, Who, able_ones, item_of, order};
+use super::view::{Ticket, View};
+
+/// What became of a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Served,
+    Ended,
+    Waits,
+}
+
+/// Checks a pass, and returns what it should have answered. After one that was `cut` nothing is kept for sure, and one
+/// ticket may have been passed over: the one that was worked on.
+pub fn walk(before: &View, after: &View, fleet: &Fleet, cut: bool) -> Result<Pass, String> {
+    let mut now = before.clone();
+    let mut pass = Pass::default();
+    if before.line.is_empty() {
+        // nobody looks at a line in which nobody waits; what was kept for one that left is for everybody
+        return if now == *after {
+            Ok(pass)
+        } else {
+            Err(now.difference(after))
+        };
+    }
+    let mut passed_over = false;
+    // a pass does not look again at what it refused to one before: then it tells that reason, the quota or not
+    let mut refused = BTreeSet::new();
+    for ticket in order(before, fleet, None) {
+        let fate = fate(&ticket, after)?;
+        let (may, for_quota) = fates(&ticket, &now, fleet);
+        if !may.contains(&fate) {
+            if !cut || passed_over || fate != Fate::Waits {
+                return Err(format!(
+                    "{fate:?}, but should be one of {may:?}: {ticket:?}"
+                ));
+            }
+            passed_over = true;
+        }
+        match fate {
+            Fate::Waits => {
+                let seen = after.line.iter().find(|one| one.id == ticket.id);
+                let seen = seen.ok_or("a ticket is lost")?;
+                let waits = now.line.iter_mut().find(|one| one.id == ticket.id);
+                let waits = waits.ok_or("it is not in line")?;
+                let sold = &fleet.sold[&ticket.members[0]];
+                let alike = (ticket.members.len() == 1 && sold.place == Place::Anywhere)
+                    .then_some(sold.gpus);
+                let known = alike.is_some_and(|gpus| refused.contains(&gpus));
+                // a batch may be refused for either
+                waits.for_quota = match for_quota {
+                    Some(quota) if !cut && !known => quota,
+                    _ => seen.for_quota,
+                };
+                refused.extend(alike.filter(|_| !waits.for_quota));
+            }
+            Fate::Ended => {
+                now.line.retain(|one| one.id != ticket.id);
+                for id in &ticket.members {
+                    end(&mut now, *id, AllocationState::Failed);
+                }
+                pass.ended.extend(&ticket.members);
+            }
+            Fate::Served => {
+                let items: Vec<_> = ticket
+                    .members
+                    .iter()
+                    .map(|id| item_of(fleet, *id))
+                    .collect();
+                now = wish(&ticket, &items, fleet)
+                    .placed(&ticket.members, &now, fleet, after)
+                    .map_err(|reason| format!("{ticket:?}: {reason}"))?;
+                now.line.retain(|one| one.id != ticket.id);
+                to_the_end(&mut now.ring, ticket.project);
+                pass.served.extend(&ticket.members);
+            }
+        }
+    }
+    now.kept.clone_from(&after.kept);
+    if now != *after {
+        return Err(now.difference(after));
+    }
+    if !cut {
+        kept(after, fleet)?;
+    }
+    Ok(pass)
+}
+
+fn wish<'a>(ticket: &Ticket, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
+    let sold = &fleet.sold[&ticket.members[0]];
+    Wish {
+        who: Who::Ticket(ticket.id),
+        project: sold.project,
+        items,
+        place: &sold.place,
+    }
+}
+
+/// What became of a ticket, all of it.
+fn fate(ticket: &Ticket, after: &View) -> Result<Fate, String> {
+    let states: BTreeSet<&str> = ticket
+        .members
+        .iter()
+        .map(|id| after.allocations[id].state.as_str())
+        .collect();
+    match states.into_iter().collect::<Vec<_>>().as_slice() {
+        ["requested"] => Ok(Fate::Waits),
+        ["reserved"] => Ok(Fate::Served),
+        ["failed"] => Ok(Fate::Ended),
+        mixed => Err(format!("{ticket:?} came apart: {mixed:?}")),
+    }
+}
+
+/// What may become of a ticket, and whether it waits for its quota, where that is clear.
+fn fates(ticket: &Ticket, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) {
+    if ticket.overdue {
+        return (vec![Fate::Ended], None);
+    }
+    let items: Vec<_> = ticket
+        .members
+        .iter()
+        .map(|id| item_of(fleet, *id))
+        .collect();
+    let ends = wish(ticket, &items, fleet).ends(now, fleet);
+    let fates = ends.iter().map(|end| match end {
+        Ok(()) => Fate::Served,
+        Err(No::Invalid) => Fate::Ended,
+        Err(_) => Fate::Waits,
+    });
+    let quota = ends.contains(&Err(No::Quota));
+    let capacity = ends.contains(&Err(No::Capacity));
+    (fates.collect(), (quota != capacity).then_some(quota))
+}
+
+/// Nodes are kept for the first that could be helped, and for nobody else. For one allocation it is the node with
+/// most free slots on which it would fit if everybody left; for a batch they are nodes on which it would.
+fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
+    let emptied = Room::of(view, fleet).emptied();
+    let tickets: BTreeSet<Uuid> = view.kept.values().copied().collect();
+    for ticket in able_ones(view, fleet) {
+        if let [id] = ticket.members.as_slice() {
+            let Some(node) = best(*id, view, fleet, &emptied) else {
+                continue;
+            };
+            return if view.kept.iter().eq([(&node, &ticket.id)]) {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{node} is to be kept for {ticket:?}, not {:?}",
+                    view.kept
+                ))
+            };
+        }
+        if tickets.contains(&ticket.id) {
+            let alone = tickets.len() == 1;
+            return if alone && holds(&ticket, view, fleet, &emptied) {
+                Ok(())
+            } else {
+                Err(format!("{:?} is kept for {ticket:?}", view.kept))
+            };
+        }
+        // whether a batch could be helped depends on how it is laid out
+    }
+    if view.kept.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{:?} is kept for nobody", view.kept))
+}
+
+fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
+    let sold = &fleet.sold[&id];
+    let rule = Rule::of(view, fleet, sold.project, &sold.place, true)?;
+    let free = Room::of(view, fleet);
+    emptied
+        .choices(item_of(fleet, id), &rule)
+        .into_iter()
+        .map(|(place, _)| &free.0[place])
+        .min_by_key(|node| (u32::MAX - node.free.count_ones(), node.id))
+        .map(|node| node.id)
+}
+
+/// Whether the kept nodes could hold a whole batch once everybody on them has gone.
+fn holds(ticket: &Ticket, view: &View, fleet: &Fleet, emptied: &Room) -> bool {
+    let only: Vec<_> = emptied
+        .0
+        .iter()
+        .filter(|node| view.kept.contains_key(&node.id))
+        .cloned()
+        .collect();
+    fits(&ticket.members, view, fleet, &Room(only))
+}
+
+fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &Room) -> bool {
+    let Some((id, others)) = ids.split_first() else {
+        return true;
+    };
+    let sold = &fleet.sold[id];
+    let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) else {
+        return false;
+    };
+    let item = item_of(fleet, *id);
+    room.choices(item, &rule).into_iter().any(|choice| {
+        let mut left = room.clone();
+        left.take(choice, item, usize::MAX);
+        fits(others, view, fleet, &left)
+    })
+}

@@ -1,0 +1,108 @@
+//! Leaving the line without having been served: given up, too late, or impossible by now.
+use gpuaas_placement::model::{AllocationState, SlotStatus};
+use gpuaas_placement::reserve::{Constraints, Pass, Request};
+
+use super::{free, pass, sound, wait, waiter};
+use crate::world::World;
+
+#[tokio::test]
+async fn c_12_a_waiting_allocation_is_released_without_a_trace_on_any_host() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let holder = world.reserved(1).await;
+    let request = world.request(1);
+    let id = wait(&world, &request).await.expect("waits").allocation_id;
+    let ended = free(&world, id).await;
+    assert_eq!(
+        (ended.state, ended.node_id, ended.releasing_at),
+        (AllocationState::Released, None, None)
+    );
+    // again changes nothing
+    assert_eq!(free(&world, id).await.revision, ended.revision);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM allocation_periods")
+            .await,
+        0
+    );
+    let never_ran = "SELECT count(*) FROM workflows WHERE kind = 'release'";
+    assert_eq!(world.number(never_ran).await, 0);
+    free(&world, holder).await;
+    assert_eq!(pass(&world).await, Pass::default());
+    // its name is free again
+    let other = Request {
+        name: request.name,
+        ..world.request(1)
+    };
+    world.reserve(&other).await.expect("the name is free");
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn c_05_the_deadline_ends_a_wait_with_a_reason_though_capacity_is_free_by_then() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let holder = world.reserved(1).await;
+    let late = waiter(&world, world.project).await;
+    let in_time = waiter(&world, world.project).await;
+    // past the guard of the table, as time passes
+    let superuser = world.db.pool("postgres").await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "BEGIN; SET LOCAL session_replication_role = replica;
+         UPDATE placement.allocations SET deadline_at = clock_timestamp() WHERE id = '{late}'; COMMIT"
+    )))
+    .execute(&superuser)
+    .await
+    .expect("time passes");
+    free(&world, holder).await;
+    let pass = pass(&world).await;
+    assert_eq!((pass.ended, pass.served), (vec![late], vec![in_time]));
+    let failed = world.get(late).await;
+    let failure = failed.failure.expect("a failure").0;
+    assert_eq!(failed.state, AllocationState::Failed);
+    assert_eq!(failure.reason, "WAIT_EXPIRED");
+    assert_eq!(
+        failure.message,
+        "No capacity became free before the deadline of the wait. At last: All GPUs that would fit are in use."
+    );
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_placed_any_more_fails_and_says_so() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let beside = world.reserved(1).await;
+    let request = Request {
+        constraints: Constraints {
+            same_node_as: Some(beside),
+            ..Constraints::default()
+        },
+        ..world.request(1)
+    };
+    let id = wait(&world, &request).await.expect("waits").allocation_id;
+    free(&world, beside).await;
+    assert_eq!(pass(&world).await.ended, [id]);
+    let failure = world.get(id).await.failure.expect("a failure").0;
+    assert!(
+        failure
+            .message
+            .starts_with("It cannot be placed any more: "),
+        "{failure:?}"
+    );
+    sound(&world).await;
+}
+
+/// The owner gives up at the very moment in which capacity is found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn p5_giving_up_and_being_served_at_once_leave_nothing_behind() {
+    let (world, node) = World::with_lab_slots(1).await;
+    for _ in 0..12 {
+        let holder = world.reserved(1).await;
+        let id = waiter(&world, world.project).await;
+        free(&world, holder).await;
+        let (served, ended) = tokio::join!(pass(&world), free(&world, id));
+        assert_eq!(ended.state, AllocationState::Released);
+        assert!(served.served.is_empty() || served.served == [id]);
+        pass(&world).await;
+        assert_eq!(world.count(node, SlotStatus::Available).await, 1);
+        sound(&world).await;
+    }
+}
