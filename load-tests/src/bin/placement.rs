@@ -187,7 +187,7 @@ impl Bench {
         for _ in 0..10 {
             self.reserve().await?;
             let began = Instant::now();
-            let rows = availability::list(&mut conn, &capacity, None, Some(SKU)).await?;
+            let rows = availability::list(&mut conn, &capacity, None, None, Some(SKU)).await?;
             availabilities.push(began.elapsed());
             if rows.iter().all(|row| row.fits == 0) {
                 bail!("the fleet has no room");

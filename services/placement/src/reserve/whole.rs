@@ -17,7 +17,7 @@ use crate::outbox::Held;
 use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked.
-pub(super) async fn take(
+pub(crate) async fn take(
     conn: &mut PgConnection,
     policy: Policy,
     until: Instant,

@@ -7,6 +7,7 @@ mod explain;
 mod history;
 mod operators;
 mod policy;
+mod reservations;
 mod sweep;
 mod whole;
 #[path = "../ledger/world.rs"]

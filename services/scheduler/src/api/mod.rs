@@ -8,6 +8,7 @@ mod parse;
 mod placement;
 mod public;
 mod queue;
+mod reservations;
 mod wire;
 
 use std::sync::Arc;
