@@ -5,6 +5,7 @@ mod catalog;
 mod node;
 pub mod placement;
 mod queue;
+mod reservations;
 mod slots;
 
 use serde_json::Value;
@@ -46,6 +47,9 @@ pub enum Command {
     /// Requests that wait for capacity.
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Capacity that is kept for projects.
+    #[command(subcommand)]
+    Reservations(reservations::Command),
     /// Proof that the platform's records are sound.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -68,6 +72,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => node::allocation(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
+        Command::Reservations(command) => reservations::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }
