@@ -5,6 +5,6 @@ mod ledger;
 mod nodes;
 mod placement;
 mod queue;
-mod reservations;
 mod race;
+mod reservations;
 mod world;

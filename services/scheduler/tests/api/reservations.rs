@@ -34,7 +34,9 @@ fn member<T>(message: T, projects: &[Uuid], key: Option<&str>) -> Request<T> {
 }
 
 fn in_hours(hours: i64) -> Option<prost_types::Timestamp> {
-    Some(proto_time(Timestamp::now() + SignedDuration::from_hours(hours)))
+    Some(proto_time(
+        Timestamp::now() + SignedDuration::from_hours(hours),
+    ))
 }
 
 fn config(name: &str, gpu_count: u32) -> pb::CapacityReservationConfig {
@@ -80,7 +82,11 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
         (State::Active, 2, 2)
     );
     assert!(status.unused_since.is_some());
-    let room: Vec<_> = status.launches.iter().map(|one| (one.gpu_count, one.fits)).collect();
+    let room: Vec<_> = status
+        .launches
+        .iter()
+        .map(|one| (one.gpu_count, one.fits))
+        .collect();
     assert_eq!(room, [(1, 2), (2, 1)]);
     let metadata = row.metadata.clone().expect("metadata");
     assert_eq!(
@@ -96,25 +102,43 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
             project_id: project_id.into(),
             ..pb::ListAvailabilityRequest::default()
         };
-        world.api.list_availability(member(request, projects, None)).await
+        world
+            .api
+            .list_availability(member(request, projects, None))
+            .await
     };
     assert_eq!(ok(list(&[OURS], "").await).availability[0].fits, 2);
     let told = ok(list(&[THEIRS], "").await).availability;
-    assert_eq!((told[0].fits, told[0].reasons[0].reason.as_str()), (0, "CAPACITY_RESERVED"));
+    assert_eq!(
+        (told[0].fits, told[0].reasons[0].reason.as_str()),
+        (0, "CAPACITY_RESERVED")
+    );
     assert!(!format!("{told:?}").contains(&OURS.to_string()));
     // of several projects the one that is named
     assert_eq!(ok(list(&[OURS, THEIRS], "").await).availability[0].fits, 0);
-    assert_eq!(ok(list(&[OURS, THEIRS], &OURS.to_string()).await).availability[0].fits, 2);
-    assert_eq!(refused(list(&[THEIRS], &OURS.to_string()).await).reason(), ErrorReason::ProjectUnknown);
+    assert_eq!(
+        ok(list(&[OURS, THEIRS], &OURS.to_string()).await).availability[0].fits,
+        2
+    );
+    assert_eq!(
+        refused(list(&[THEIRS], &OURS.to_string()).await).reason(),
+        ErrorReason::ProjectUnknown
+    );
     let explain = pb::ExplainPlacementRequest {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count: 1,
         project_id: String::new(),
     };
-    let found = ok(world.api.explain_placement(member(explain.clone(), &[OURS], None)).await);
+    let found = ok(world
+        .api
+        .explain_placement(member(explain.clone(), &[OURS], None))
+        .await);
     assert_eq!(found.nodes_fit, 1);
-    let found = ok(world.api.explain_placement(member(explain, &[THEIRS], None)).await);
+    let found = ok(world
+        .api
+        .explain_placement(member(explain, &[THEIRS], None))
+        .await);
     assert_eq!((found.nodes_fit, found.removed[0].gpus), (0, 2));
 
     let others = ReserveRequest {
@@ -132,13 +156,18 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
         let request = pb::GetCapacityReservationRequest {
             reservation_id: row.id.clone(),
         };
-        world.api.get_capacity_reservation(member(request, projects, None))
+        world
+            .api
+            .get_capacity_reservation(member(request, projects, None))
     };
     let seen = ok(get(&[THEIRS, OURS]).await).status.expect("status");
     assert_eq!((seen.used_gpus, seen.unused_gpus), (1, 1));
     assert_eq!(refused(get(&[THEIRS]).await).code(), Code::NotFound);
     let listed = pb::ListCapacityReservationsRequest::default();
-    let listed = ok(world.api.list_capacity_reservations(member(listed, &[OURS], None)).await);
+    let listed = ok(world
+        .api
+        .list_capacity_reservations(member(listed, &[OURS], None))
+        .await);
     assert_eq!(listed.reservations.len(), 1);
 
     let cancel = pb::CancelCapacityReservationRequest {
@@ -152,9 +181,15 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
         reservation_id: row.id.clone(),
         reason: "over".into(),
     };
-    let done = ok(world.api.cancel_project_reservation(by(cancel, Some("k-3"))).await);
+    let done = ok(world
+        .api
+        .cancel_project_reservation(by(cancel, Some("k-3")))
+        .await);
     let status = done.status.expect("status");
-    assert_eq!((status.state(), status.reason.as_str()), (State::Canceled, "over"));
+    assert_eq!(
+        (status.state(), status.reason.as_str()),
+        (State::Canceled, "over")
+    );
     assert!(done.metadata.expect("metadata").end_time.is_some());
     assert_eq!(ok(list(&[THEIRS], "").await).availability[0].fits, 1);
 }
@@ -163,9 +198,14 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
 async fn a_member_reserves_within_the_limit_that_an_operator_sets() {
     let (world, ..) = World::with_slots(2).await;
     let create = |request, key| {
-        world.api.create_capacity_reservation(member(request, &[OURS], Some(key)))
+        world
+            .api
+            .create_capacity_reservation(member(request, &[OURS], Some(key)))
     };
-    assert_eq!(refused(create(members("a", 1), "k-1").await).reason(), ErrorReason::Quota);
+    assert_eq!(
+        refused(create(members("a", 1), "k-1").await).reason(),
+        ErrorReason::Quota
+    );
     let limit = pb::PutProjectReservationLimitRequest {
         project_id: OURS.to_string(),
         max_gpus: 1,
@@ -185,11 +225,17 @@ async fn a_member_reserves_within_the_limit_that_an_operator_sets() {
     let row = ok(create(first, "k-2").await);
     let shown = row.config.expect("config");
     assert_eq!(
-        (shown.project_id.as_str(), shown.release_unused_after_seconds),
+        (
+            shown.project_id.as_str(),
+            shown.release_unused_after_seconds
+        ),
         (OURS.to_string().as_str(), 600)
     );
     assert!(row.metadata.expect("metadata").made_by_project);
-    assert_eq!(refused(create(members("b", 1), "k-3").await).fields()[0].0, "config.gpu_count");
+    assert_eq!(
+        refused(create(members("b", 1), "k-3").await).fields()[0].0,
+        "config.gpu_count"
+    );
     let cancel = pb::CancelCapacityReservationRequest {
         reservation_id: row.id,
         reason: String::new(),
@@ -213,13 +259,31 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         config.start_time = in_hours(2);
         config.end_time = in_hours(4);
     }
-    ok(world.api.create_project_reservation(by(later, Some("k-1"))).await);
+    ok(world
+        .api
+        .create_project_reservation(by(later, Some("k-1")))
+        .await);
     let mut large = operators("large", 3);
-    let error = refused(world.api.create_project_reservation(by(large.clone(), Some("k-2"))).await);
-    assert!(error.message().starts_with("1 of 3 GPU can be reserved now."), "{error:?}");
+    let error = refused(
+        world
+            .api
+            .create_project_reservation(by(large.clone(), Some("k-2")))
+            .await,
+    );
+    assert!(
+        error
+            .message()
+            .starts_with("1 of 3 GPU can be reserved now."),
+        "{error:?}"
+    );
     large.gather = true;
-    ok(world.api.create_project_reservation(by(large, Some("k-2"))).await);
-    tend(&world.api.pool, world.api.ids, world.api.policy).await.expect("tended");
+    ok(world
+        .api
+        .create_project_reservation(by(large, Some("k-2")))
+        .await);
+    tend(&world.api.pool, world.api.ids, world.api.policy)
+        .await
+        .expect("tended");
     let mut request = pb::ListAllReservationsRequest {
         region_code: REGION.into(),
         page_size: 1,
@@ -227,7 +291,10 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
     };
     let mut seen = Vec::new();
     loop {
-        let page = ok(world.api.list_all_reservations(by(request.clone(), None)).await);
+        let page = ok(world
+            .api
+            .list_all_reservations(by(request.clone(), None))
+            .await);
         for row in page.reservations {
             let status = row.status.expect("status");
             let name = row.config.expect("config").name;
@@ -246,7 +313,12 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         ]
     );
     request.project_id = THEIRS.to_string();
-    let error = refused(world.api.list_all_reservations(by(request.clone(), None)).await);
+    let error = refused(
+        world
+            .api
+            .list_all_reservations(by(request.clone(), None))
+            .await,
+    );
     assert_eq!(error.reason(), ErrorReason::PageTokenInvalid);
     request.page_token = String::new();
     request.region_code = "nowhere".into();
@@ -265,8 +337,14 @@ async fn bad_reservations_name_their_field() {
     };
     for (config, field) in [
         (with(&|c| c.name = "No".into()), "config.name"),
-        (with(&|c| c.region_code = String::new()), "config.region_code"),
-        (with(&|c| c.region_code = "nowhere".into()), "config.region_code"),
+        (
+            with(&|c| c.region_code = String::new()),
+            "config.region_code",
+        ),
+        (
+            with(&|c| c.region_code = "nowhere".into()),
+            "config.region_code",
+        ),
         (with(&|c| c.sku = "nothing".into()), "config.sku"),
         (with(&|c| c.gpu_count = 0), "config.gpu_count"),
         (with(&|c| c.gpu_count = 2000), "config.gpu_count"),
@@ -274,13 +352,21 @@ async fn bad_reservations_name_their_field() {
         (with(&|c| c.end_time = in_hours(-1)), "config.end_time"),
         (with(&|c| c.start_time = in_hours(-1)), "config.start_time"),
         (with(&|c| c.project_id = "x".into()), "config.project_id"),
-        (with(&|c| c.release_unused_after_seconds = 5), "config.release_unused_after_seconds"),
+        (
+            with(&|c| c.release_unused_after_seconds = 5),
+            "config.release_unused_after_seconds",
+        ),
     ] {
         let request = pb::CreateProjectReservationRequest {
             config: Some(config),
             gather: false,
         };
-        let error = refused(world.api.create_project_reservation(by(request, Some("k"))).await);
+        let error = refused(
+            world
+                .api
+                .create_project_reservation(by(request, Some("k")))
+                .await,
+        );
         assert_eq!(
             (error.code(), error.fields()[0].0.as_str()),
             (Code::InvalidArgument, field)
@@ -293,7 +379,17 @@ async fn bad_reservations_name_their_field() {
         reservation_id: Uuid::nil().to_string(),
         reason: "x".repeat(501),
     };
-    let error = refused(world.api.cancel_project_reservation(by(long, Some("k"))).await);
+    let error = refused(
+        world
+            .api
+            .cancel_project_reservation(by(long, Some("k")))
+            .await,
+    );
     assert_eq!(error.fields()[0].0, "reason");
-    assert_eq!(world.number("SELECT count(*) FROM placement.capacity_reservations").await, 0);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM placement.capacity_reservations")
+            .await,
+        0
+    );
 }

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Fleet, ReservedFor, Request, Rules, decide_by,
+    CandidateNode, CandidateSlot, Fleet, Request, ReservedFor, Rules, decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -63,12 +63,19 @@ fn of(project: Option<Uuid>) -> Rules {
 /// Slots of the best choice, by index.
 fn chosen(rules: &Rules, gpu_count: usize, node: &CandidateNode) -> Option<Vec<i32>> {
     let decision = decide_by(rules, &ask(gpu_count), std::slice::from_ref(node));
-    decision.choices.first().map(|choice| choice.score.indexes.clone())
+    decision
+        .choices
+        .first()
+        .map(|choice| choice.score.indexes.clone())
 }
 
 fn reasons(rules: &Rules, gpu_count: usize, node: &CandidateNode) -> Vec<(ErrorReason, u32)> {
     let decision = decide_by(rules, &ask(gpu_count), std::slice::from_ref(node));
-    decision.reasons.iter().map(|one| (one.reason, one.gpus)).collect()
+    decision
+        .reasons
+        .iter()
+        .map(|one| (one.reason, one.gpus))
+        .collect()
 }
 
 #[test]
@@ -83,7 +90,10 @@ fn its_project_takes_it_first_and_others_never() {
     assert_eq!(chosen(&of(None), 2, &node), None);
     assert_eq!(
         reasons(&of(None), 2, &node),
-        [(ErrorReason::Fragmented, 2), (ErrorReason::CapacityReserved, 2)]
+        [
+            (ErrorReason::Fragmented, 2),
+            (ErrorReason::CapacityReserved, 2)
+        ]
     );
     let fleet = Fleet::of(&[node]);
     assert_eq!(fleet.count_fits(&ask(1)), 2);

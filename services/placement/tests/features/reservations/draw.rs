@@ -20,18 +20,15 @@ const WITH_EXECUTOR: Policy = Policy {
 /// What fits of one count of the lab SKU, for a project or for everybody.
 async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(
-        &mut conn,
-        &world.capacity,
-        project,
-        Some(REGION),
-        Some(LAB),
-    )
-    .await
-    .expect("availability");
+    let rows = availability::list(&mut conn, &world.capacity, project, Some(REGION), Some(LAB))
+        .await
+        .expect("availability");
     let row = rows.into_iter().find(|row| row.gpu_count == gpu_count);
     let row = row.expect("a count of the SKU");
-    (row.fits, row.reasons.into_iter().map(|r| r.reason).collect())
+    (
+        row.fits,
+        row.reasons.into_iter().map(|r| r.reason).collect(),
+    )
 }
 
 #[tokio::test]
@@ -155,7 +152,9 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
     let (world, specs) = world_of(2).await;
     let mut eight = asked(&world, 8);
     eight.sku = "h200-sxm-node".into();
-    let refused = create(&world, &eight).await.expect_err("nothing brings them up");
+    let refused = create(&world, &eight)
+        .await
+        .expect_err("nothing brings them up");
     assert!(
         matches!(
             refused,
@@ -213,6 +212,30 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
 }
 
 #[tokio::test]
+async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_before() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let row = reserved(&world, 1).await;
+    world.reserve(&of_others(&world, 1)).await.expect("open");
+    let own = world.reserved(1).await;
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let mut waiting = Vec::new();
+    for request in [of_others(&world, 1), world.request(1)] {
+        let waits =
+            reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &request, deadline).await;
+        waiting.push(waits.expect("waits").allocation_id);
+    }
+    let serve = || async {
+        let pass = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        pass.expect("pass").served
+    };
+    assert!(serve().await.is_empty());
+    free(&world, own).await;
+    assert_eq!(serve().await, [waiting[1]]);
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    sound(&world).await;
+}
+
+#[tokio::test]
 async fn what_is_held_can_be_launched_as_it_is_sold() {
     let (world, _) = world_of(1).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
@@ -241,7 +264,11 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     };
     let error = gpuaas_kit::Error::from(create(&world, &six).await.expect_err("no pairs"));
     assert_eq!(error.reason(), ErrorReason::Fragmented);
-    assert!(error.message().starts_with("0 of 6 GPU can be reserved now."));
+    assert!(
+        error
+            .message()
+            .starts_with("0 of 6 GPU can be reserved now.")
+    );
     let eight = reservations::Asked {
         sku: H200.into(),
         ..asked(&world, 8)

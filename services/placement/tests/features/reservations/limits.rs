@@ -77,15 +77,70 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
     let (world, _) = World::with_lab_slots(2).await;
     let good = asked(&world, 1);
     let cases = [
-        ("gpu_count", Asked { gpu_count: 0, ..good.clone() }),
-        ("gpu_count", Asked { gpu_count: 1025, ..good.clone() }),
-        ("region_code", Asked { region_code: "nowhere".into(), ..good.clone() }),
-        ("sku", Asked { sku: "nothing".into(), ..good.clone() }),
-        ("start_time", Asked { starts_at: Some(hours(-1)), ..good.clone() }),
-        ("start_time", Asked { starts_at: Some(hours(91 * 24)), ends_at: hours(92 * 24), ..good.clone() }),
-        ("end_time", Asked { ends_at: hours(-1), ..good.clone() }),
-        ("end_time", Asked { ends_at: hours(91 * 24), ..good.clone() }),
-        ("release_unused_after_seconds", Asked { release_unused_after: Some(59), ..good.clone() }),
+        (
+            "gpu_count",
+            Asked {
+                gpu_count: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "gpu_count",
+            Asked {
+                gpu_count: 1025,
+                ..good.clone()
+            },
+        ),
+        (
+            "region_code",
+            Asked {
+                region_code: "nowhere".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "sku",
+            Asked {
+                sku: "nothing".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "start_time",
+            Asked {
+                starts_at: Some(hours(-1)),
+                ..good.clone()
+            },
+        ),
+        (
+            "start_time",
+            Asked {
+                starts_at: Some(hours(91 * 24)),
+                ends_at: hours(92 * 24),
+                ..good.clone()
+            },
+        ),
+        (
+            "end_time",
+            Asked {
+                ends_at: hours(-1),
+                ..good.clone()
+            },
+        ),
+        (
+            "end_time",
+            Asked {
+                ends_at: hours(91 * 24),
+                ..good.clone()
+            },
+        ),
+        (
+            "release_unused_after_seconds",
+            Asked {
+                release_unused_after: Some(59),
+                ..good.clone()
+            },
+        ),
     ];
     let before = world.fingerprint().await;
     for (field, case) in cases {
@@ -98,11 +153,20 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
         .await
         .expect("quota");
     drop(conn);
-    let error = gpuaas_kit::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
+    let error =
+        gpuaas_kit::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
     assert_eq!(error.reason(), ErrorReason::Quota);
-    assert_eq!(world.number("SELECT count(*) FROM capacity_reservations").await, 0);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM capacity_reservations")
+            .await,
+        0
+    );
     let after = world.fingerprint().await;
-    assert_eq!((before[0], before[1], before[3..].to_vec()), (after[0], after[1], after[3..].to_vec()));
+    assert_eq!(
+        (before[0], before[1], before[3..].to_vec()),
+        (after[0], after[1], after[3..].to_vec())
+    );
     reserved(&world, 1).await;
 }
 
@@ -122,7 +186,9 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     let made: Vec<_> = made.into_iter().filter_map(Result::ok).collect();
     assert_eq!(made.len(), 2, "{made:?}");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let limit = reservations::limit(&mut conn, world.project).await.expect("limit");
+    let limit = reservations::limit(&mut conn, world.project)
+        .await
+        .expect("limit");
     assert_eq!((limit.max_gpus, limit.reserved_gpus), (2, 2));
     drop(conn);
 
@@ -130,15 +196,22 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     let operators = reserved(&world, 1).await;
     let project = Scope::Project(world.project);
     let error = gpuaas_kit::Error::from(
-        cancel(&world, "k-1", project, operators.id).await.expect_err("an operator's"),
+        cancel(&world, "k-1", project, operators.id)
+            .await
+            .expect_err("an operator's"),
     );
     assert_eq!(error.reason(), ErrorReason::PermissionDenied);
     let stranger = Scope::Project(Uuid::from_u128(77));
     let missing = cancel(&world, "k-2", stranger, made[0].id).await;
     assert!(matches!(missing, Err(Error::NotFound { .. })));
-    assert_eq!(get(&world, made[0].id).await.state, ReservationState::Active);
+    assert_eq!(
+        get(&world, made[0].id).await.state,
+        ReservationState::Active
+    );
     for _ in 0..2 {
-        let row = cancel(&world, "k-3", project, made[0].id).await.expect("canceled");
+        let row = cancel(&world, "k-3", project, made[0].id)
+            .await
+            .expect("canceled");
         assert_eq!(
             (row.state, row.held_gpus, row.reason.as_str()),
             (ReservationState::Canceled, 0, "the run is over")
@@ -146,18 +219,27 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     }
     let again = cancel(&world, "k-4", project, made[0].id).await;
     assert!(matches!(again, Err(Error::Conflict { .. })), "{again:?}");
-    create(&world, &own(1)).await.expect("within the limit again");
-    world.reserve(&of_others(&world, 1)).await.expect("one is open");
+    create(&world, &own(1))
+        .await
+        .expect("within the limit again");
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("one is open");
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let mut query = Query {
         project_id: Some(world.project),
         ..Query::default()
     };
-    let live = reservations::list(&mut conn, &query, 10).await.expect("listed");
+    let live = reservations::list(&mut conn, &query, 10)
+        .await
+        .expect("listed");
     assert_eq!(live.len(), 3);
     query.include_ended = true;
     query.before = Some(live[0].id);
-    let older = reservations::list(&mut conn, &query, 10).await.expect("listed");
+    let older = reservations::list(&mut conn, &query, 10)
+        .await
+        .expect("listed");
     assert_eq!(older.len(), 3);
     drop(conn);
     sound(&world).await;

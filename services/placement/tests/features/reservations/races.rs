@@ -3,6 +3,9 @@ use futures::future::join_all;
 use gpuaas_placement::Error;
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{self, Asked, Cancellation, Tended};
+use sqlx::postgres::PgQueryResult;
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use tokio::task::JoinHandle;
 
 use super::{asked, counts, create, of_others, reserved, sound, tend};
 use crate::world::{POLICY, World};
@@ -29,18 +32,19 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
         assert!(one.is_ok(), "{one:?}");
     }
     for one in &launched {
-        assert!(
-            matches!(one, Ok(_) | Err(Error::Refused { .. })),
-            "{one:?}"
-        );
+        assert!(matches!(one, Ok(_) | Err(Error::Refused { .. })), "{one:?}");
     }
     sound(&world).await;
     // six slots: each is claimed or held or free, and nobody sits on what another project holds
     let claimed = world.number("SELECT count(*) FROM claims").await;
-    let idle = world.number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL").await;
+    let idle = world
+        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .await;
     assert!(claimed + idle <= 6, "{claimed} {idle}");
     tend(&world).await;
-    let idle = world.number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL").await;
+    let idle = world
+        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .await;
     assert_eq!(claimed + idle, 6);
     let error = world.reserve(&of_others(&world, 1)).await;
     assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
@@ -83,7 +87,11 @@ async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
         gather: true,
         ..asked(&world, 2)
     };
-    let other = world.reserve(&of_others(&world, 2)).await.expect("open").allocation_id;
+    let other = world
+        .reserve(&of_others(&world, 2))
+        .await
+        .expect("open")
+        .allocation_id;
     let row = create(&world, &gather).await.expect("gathers");
     super::free(&world, other).await;
     let hold = |slot| {
@@ -94,22 +102,50 @@ async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
         )
     };
     let slots = world.slots(node).await;
+    let (first, second) = (slots[0].id, slots[1].id);
+    let reserve = |slot| {
+        format!(
+            "UPDATE slots SET status = 'reserved', generation = generation + 1, revision = revision + 1 WHERE id = '{slot}';"
+        )
+    };
     // a claim that is not committed yet keeps the slot from being held
-    let mut claiming = world.owner.begin().await.expect("begin");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
-        "UPDATE slots SET status = 'reserved', generation = generation + 1, revision = revision + 1 WHERE id = '{}'",
-        slots[0].id
-    )))
-    .execute(&mut *claiming)
-    .await
-    .expect("reserved");
-    let holding = hold(slots[0].id);
-    let pool = world.owner.clone();
-    let held = tokio::spawn(async move {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(holding)).execute(&pool).await
-    });
-    world.someone_waits().await;
+    let claiming = begun(&world, reserve(first)).await;
+    let held = meanwhile(&world, hold(first)).await;
     claiming.commit().await.expect("commit");
     let error = held.await.expect("joined").expect_err("the slot is taken");
     assert!(error.to_string().contains("not a free slot"), "{error}");
+    // and the other way round
+    let holding = begun(&world, hold(second)).await;
+    let claim = format!(
+        "{} INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
+            SELECT gen_random_uuid(), '{other}', 'lab-slice', 'slot', node_id, id, 'lab', generation, 'reserved', '{{}}'
+              FROM slots WHERE id = '{second}'",
+        reserve(second)
+    );
+    let claimed = meanwhile(&world, claim).await;
+    holding.commit().await.expect("commit");
+    let error = claimed.await.expect("joined").expect_err("it is held");
+    assert!(
+        error.to_string().contains("reserved for another project"),
+        "{error}"
+    );
+}
+
+/// A transaction that has run statements.
+async fn begun(world: &World, sql: String) -> Transaction<'static, Postgres> {
+    let mut tx = world.owner.begin().await.expect("begin");
+    sqlx::raw_sql(AssertSqlSafe(sql))
+        .execute(&mut *tx)
+        .await
+        .expect("done");
+    tx
+}
+
+/// Statements that run in a session of their own, and wait for a lock by now.
+async fn meanwhile(world: &World, sql: String) -> JoinHandle<sqlx::Result<PgQueryResult>> {
+    let pool = world.owner.clone();
+    let running =
+        tokio::spawn(async move { sqlx::raw_sql(AssertSqlSafe(sql)).execute(&pool).await });
+    world.someone_waits().await;
+    running
 }

@@ -83,7 +83,10 @@ async fn arrange(world: &World) -> Vec<(&'static str, String)> {
     };
     let wants = create(world, &begins_later()).await.expect("made");
     let later = create(world, &begins_later()).await.expect("made");
-    let begun = format!("UPDATE capacity_reservations SET state = 'active' WHERE id = '{}'", wants.id);
+    let begun = format!(
+        "UPDATE capacity_reservations SET state = 'active' WHERE id = '{}'",
+        wants.id
+    );
     world.run(&begun).await;
     vec![
         ("{node}", node.to_string()),
@@ -106,7 +109,9 @@ async fn state_of(pool: &PgPool, sql: &str) -> Option<String> {
         .await;
     tx.rollback().await.expect("rollback");
     let code = |error: sqlx::Error| error.as_database_error()?.code().map(String::from);
-    outcome.err().map(|error| code(error).expect("of the database"))
+    outcome
+        .err()
+        .map(|error| code(error).expect("of the database"))
 }
 
 #[tokio::test]
@@ -141,13 +146,29 @@ async fn only_the_scheduler_reserves_and_nobody_rewrites_a_reservation() {
     reserved(&world, 1).await;
     for (pool, statement) in [
         (&world.allocation, "DELETE FROM held_slots"),
-        (&world.allocation, "UPDATE capacity_reservations SET reason = ''"),
-        (&world.allocation, "INSERT INTO reservation_limits VALUES (gen_random_uuid(), 9)"),
+        (
+            &world.allocation,
+            "UPDATE capacity_reservations SET reason = ''",
+        ),
+        (
+            &world.allocation,
+            "INSERT INTO reservation_limits VALUES (gen_random_uuid(), 9)",
+        ),
         (&world.scheduler, "UPDATE held_slots SET idle_since = now()"),
-        (&world.scheduler, "UPDATE capacity_reservations SET gpu_count = 9"),
-        (&world.scheduler, "UPDATE capacity_reservations SET project_id = gen_random_uuid()"),
+        (
+            &world.scheduler,
+            "UPDATE capacity_reservations SET gpu_count = 9",
+        ),
+        (
+            &world.scheduler,
+            "UPDATE capacity_reservations SET project_id = gen_random_uuid()",
+        ),
         (&world.scheduler, "DELETE FROM capacity_reservations"),
     ] {
-        assert_eq!(state_of(pool, statement).await.as_deref(), Some("42501"), "{statement}");
+        assert_eq!(
+            state_of(pool, statement).await.as_deref(),
+            Some("42501"),
+            "{statement}"
+        );
     }
 }

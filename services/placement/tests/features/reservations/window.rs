@@ -53,11 +53,18 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     let over = get(&world, row.id).await;
     assert_eq!(over.state, ReservationState::Ended);
     assert_eq!(
-        (over.reason.as_str(), over.held_gpus, over.ended_at.is_some()),
+        (
+            over.reason.as_str(),
+            over.held_gpus,
+            over.ended_at.is_some()
+        ),
         ("Its window is over.", 0, true)
     );
     assert_eq!(world.get(own).await.state.as_str(), "active");
-    world.reserve(&of_others(&world, 1)).await.expect("open again");
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("open again");
     assert_eq!(tend(&world).await, Tended::default());
     let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.end' AND principal = 'service:scheduler'";
     assert_eq!(world.number(audited).await, 1);
@@ -115,7 +122,10 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         "2 GPU were unused for 3600 seconds and were given back."
     );
     assert_eq!(smaller.state, ReservationState::Active);
-    world.reserve(&of_others(&world, 1)).await.expect("given back");
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("given back");
     // the one in use stays as long as it is in use, and its hour begins when that ends
     pass(&world, row.id, 2).await;
     assert_eq!(tend(&world).await, Tended::default());
@@ -156,12 +166,16 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     let spare = world.lab_node(1).await;
     // a host that only does not report keeps what is held on it, and that is said
     world
-        .run(&format!("UPDATE nodes SET schedulable = false WHERE id = '{node}'"))
+        .run(&format!(
+            "UPDATE nodes SET schedulable = false WHERE id = '{node}'"
+        ))
         .await;
     assert_eq!(tend(&world).await, Tended::default());
     assert_eq!(counts(&world, row.id).await, (1, 0, 0));
     world
-        .run(&format!("UPDATE nodes SET schedulable = true WHERE id = '{node}'"))
+        .run(&format!(
+            "UPDATE nodes SET schedulable = true WHERE id = '{node}'"
+        ))
         .await;
 
     for (broken, mended) in [
@@ -184,11 +198,15 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         assert_eq!(on, spare, "{broken}");
         // back to the first, for the next way to break it
         world
-            .run(&format!("{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"))
+            .run(&format!(
+                "{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
+            ))
             .await;
         assert_eq!(tend(&world).await.held, 1);
         world
-            .run(&format!("UPDATE nodes SET admin_state = 'enabled' WHERE id = '{spare}'"))
+            .run(&format!(
+                "UPDATE nodes SET admin_state = 'enabled' WHERE id = '{spare}'"
+            ))
             .await;
         sound(&world).await;
     }
