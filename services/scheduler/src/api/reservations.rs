@@ -30,7 +30,7 @@ impl CapacityReservationService for Api {
         let hash = idempotency::hash(request.get_ref());
         let pb::CreateCapacityReservationRequest { config, gather } = request.into_inner();
         let config = config.ok_or_else(|| Error::required("config"))?;
-        let project = caller.project(&config.project_id).map_err(in_config)?;
+        let project = caller.project(&config.project_id).map_err(|error| in_config(&error))?;
         let asked = asked(&caller, hash, config, gather, Some(project.id()))?;
         Ok(Response::new(self.make(&asked).await?))
     }
@@ -196,7 +196,7 @@ fn asked(
 }
 
 /// Names fields as they are named in a request that has them in `config`.
-fn in_config(error: Error) -> Error {
+fn in_config(error: &Error) -> Error {
     let mut named = Error::new(error.code(), error.reason(), error.message());
     for (field, rule) in error.fields() {
         named = named.field(format!("config.{field}"), rule);
@@ -212,7 +212,7 @@ impl Api {
         let made = reservations::create(&self.pool, self.ids, self.policy, asked).await;
         let (row, replayed) = made.map_err(|error| match error {
             error @ (gpuaas_placement::Error::Invalid { .. }
-            | gpuaas_placement::Error::Refused { .. }) => in_config(error.into()),
+            | gpuaas_placement::Error::Refused { .. }) => in_config(&error.into()),
             other => other.into(),
         })?;
         if !replayed {
