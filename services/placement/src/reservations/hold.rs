@@ -67,7 +67,11 @@ fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
 }
 
 /// The most slots of a class that are free on one node.
-async fn most_free(conn: &mut PgConnection, region_code: &str, class: SlotClass) -> Result<u32> {
+pub(super) async fn most_free(
+    conn: &mut PgConnection,
+    region_code: &str,
+    class: SlotClass,
+) -> Result<u32> {
     let most: Option<i32> = sqlx::query_scalar(
         "SELECT max(r.free) FROM node_room r JOIN nodes n ON n.id = r.node_id
           WHERE r.region_code = $1 AND r.slot_class = $2 AND r.free > 0 AND n.admin_state = 'enabled' AND n.schedulable",

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, Which};
-use super::{CapacityReservation, SYSTEM, get, record, sold};
+use super::{CapacityReservation, SYSTEM, get, least, record, sold};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::Policy;
 use crate::{Error, Result};
@@ -152,6 +152,10 @@ async fn one(
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
     };
+    // on a full fleet nothing more is read
+    if hold::most_free(conn, &row.region_code, sku.slot_class).await? < least(&sku) {
+        return Ok(false);
+    }
     let chunk = (missing, ids.next());
     match hold::some(conn, policy, Instant::now(), &row, &sku, chunk).await {
         Ok(held) => {

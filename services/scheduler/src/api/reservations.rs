@@ -30,7 +30,9 @@ impl CapacityReservationService for Api {
         let hash = idempotency::hash(request.get_ref());
         let pb::CreateCapacityReservationRequest { config, gather } = request.into_inner();
         let config = config.ok_or_else(|| Error::required("config"))?;
-        let project = caller.project(&config.project_id).map_err(|error| in_config(&error))?;
+        let project = caller
+            .project(&config.project_id)
+            .map_err(|error| in_config(&error))?;
         let asked = asked(&caller, hash, config, gather, Some(project.id()))?;
         Ok(Response::new(self.make(&asked).await?))
     }
