@@ -11,8 +11,4 @@ mod reservations;
 mod sweep;
 mod whole;
 #[path = "../ledger/world.rs"]
-#[expect(
-    dead_code,
-    reason = "the world of all ledger tests; these use a part of it"
-)]
 mod world;
