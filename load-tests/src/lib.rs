@@ -66,6 +66,7 @@ fn slot(node: u32, index: u32, held: bool) -> CandidateSlot {
         numa_node: Some((index / 4) as i32),
         fabric_device: String::new(),
         own_fabric_vf: true,
+        reserved: None,
     }
 }
 

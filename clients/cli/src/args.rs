@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{admin, explain, launch, power, release, show, ssh, terminal, watch};
+use crate::commands::{
+    admin, explain, launch, power, release, reservations, show, ssh, terminal, watch,
+};
 use crate::output::Format;
 
 /// Launch, use and release GPU capacity.
@@ -95,9 +97,21 @@ pub enum Command {
         /// Only this SKU.
         #[arg(long)]
         sku: Option<String>,
+        /// For this project, with what is reserved for it [default: your only one].
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
     },
     /// Explain where a launch would fit now, and what removes the other nodes.
-    Explain(explain::Flags),
+    Explain {
+        #[command(flatten)]
+        flags: explain::Flags,
+        /// For this project, with what is reserved for it [default: your only one].
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+    },
+    /// Capacity that is kept for your project.
+    #[command(subcommand)]
+    Reservations(reservations::Command),
     /// List the nodes (administrators).
     Nodes,
     /// List the slots of a node (administrators).

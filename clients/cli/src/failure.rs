@@ -198,6 +198,9 @@ impl Failure {
                 "NO_CAPACITY" | "SLOTS_IN_USE" | "FRAGMENTED" | "FABRIC_HELD"
                 | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING"
                 | "AFFINITY" => "See what is free: gpuaas availability",
+                "CAPACITY_RESERVED" => {
+                    "Wait for open capacity: gpuaas launch … --wait-for-capacity 2h; or have some reserved for you."
+                }
                 "WAITING_AHEAD" => "Wait in line, too: gpuaas launch … --wait-for-capacity 2h",
                 "QUOTA" => "Release something, or ask an administrator for more.",
                 "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",

@@ -100,6 +100,57 @@ pub struct WaitingRequest {
     pub kept_node_ids: Vec<String>,
 }
 
+/// GPUs that only one project may launch on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CapacityReservation {
+    pub id: String,
+    pub config: ReservationConfig,
+    pub status: ReservationStatus,
+    pub metadata: ReservationMetadata,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationConfig {
+    pub project_id: String,
+    pub name: String,
+    pub region_code: String,
+    pub sku: String,
+    pub gpu_count: u32,
+    pub start_time: Option<Timestamp>,
+    pub end_time: Option<Timestamp>,
+    pub release_unused_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationStatus {
+    pub state: String,
+    pub held_gpus: u32,
+    pub used_gpus: u32,
+    pub unused_gpus: u32,
+    pub unavailable_gpus: u32,
+    pub unused_since: Option<Timestamp>,
+    pub released_gpus: u32,
+    pub reason: String,
+    pub launches: Vec<LaunchRoom>,
+}
+
+/// How many launches of one size fit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct LaunchRoom {
+    pub gpu_count: u32,
+    pub fits: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationMetadata {
+    pub created_by: String,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AllocationFailure {

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Allocation, Node, Slot};
+use crate::model::{Allocation, CapacityReservation, Node, Slot};
 
 /// The id of an allocation. A name means the one that has not ended.
 ///
@@ -31,6 +31,31 @@ pub async fn allocation(api: &Api, given: &str) -> Result<String, Failure> {
         given,
         all.iter().map(|a| a.id.as_str()),
         "gpuaas list --all",
+    )
+}
+
+/// The id of a capacity reservation below a path. A name means the one that is not over.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn reservation(api: &Api, path: &[&str], given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let all = [("include_ended", "true".to_owned())];
+    let all: Vec<CapacityReservation> = parse_all(&api.list(path, &all, "reservations").await?)?;
+    let live =
+        |one: &&CapacityReservation| !matches!(one.status.state.as_str(), "ended" | "canceled");
+    let mut named = all.iter().filter(live).filter(|r| r.config.name == given);
+    // names are unique within a project, and an administrator sees all of them
+    if let (Some(named), None) = (named.next(), named.next()) {
+        return Ok(named.id.clone());
+    }
+    unique(
+        "reservation",
+        given,
+        all.iter().map(|r| r.id.as_str()),
+        "gpuaas reservations list --all",
     )
 }
 

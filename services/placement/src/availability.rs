@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
@@ -28,13 +29,15 @@ pub struct Availability {
 /// Most SKUs that are counted.
 const SKUS: i64 = 500;
 
-/// Counts per region, SKU and allowed GPU count; narrowed by region and SKU when given.
+/// Counts per region, SKU and allowed GPU count what a project could launch: what is free for everybody, and what is
+/// reserved for it. Narrowed by region and SKU when given.
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] for a region or SKU that does not exist.
 pub async fn list(
     conn: &mut PgConnection,
     capacity: &Capacity,
+    project: Option<Uuid>,
     region_code: Option<&str>,
     sku: Option<&str>,
 ) -> Result<Vec<Availability>> {
@@ -47,6 +50,10 @@ pub async fn list(
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
     let nodes = capacity.now(conn).await?;
+    let rules = Rules {
+        project,
+        ..Rules::default()
+    };
     let none = Arc::default();
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
@@ -59,7 +66,7 @@ pub async fn list(
                 } else if sku.price.is_none() || sku.capacity_shape != Shape::GpuSlice {
                     (0, vec![cause(ErrorReason::NoCapacity)])
                 } else {
-                    count_in(&decision_request(sku, gpu_count), fleet)
+                    count_in(&rules, &decision_request(sku, gpu_count), fleet)
                 };
                 rows.push(Availability {
                     region_code: region_code.clone(),
@@ -74,12 +81,12 @@ pub async fn list(
     Ok(rows)
 }
 
-fn count_in(request: &decision::Request, fleet: &Fleet) -> (u32, Vec<Reason>) {
-    let fits = fleet.count_fits(request);
+fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, Vec<Reason>) {
+    let fits = fleet.count_fits_by(rules, request);
     if fits > 0 {
         return (fits, Vec::new());
     }
-    let removed = fleet.rank(&Rules::default(), request).removed();
+    let removed = fleet.rank(rules, request).removed();
     let reasons = telling(removed, request.gpu_count);
     (
         0,

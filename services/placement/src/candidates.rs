@@ -7,7 +7,7 @@ use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::decision::{CandidateNode, CandidateSlot, WholeNode};
+use crate::decision::{CandidateNode, CandidateSlot, ReservedFor, WholeNode};
 use crate::model::{Bindings, Health, SlotClass, SlotStatus};
 use crate::slots::missing;
 
@@ -34,6 +34,8 @@ struct SlotRow {
     status: SlotStatus,
     health_state: Health,
     held: bool,
+    reserved_for: Option<Uuid>,
+    reserved_hugepages_1g: Option<i32>,
     #[sqlx(flatten)]
     bindings: Bindings,
 }
@@ -47,12 +49,13 @@ macro_rules! node_columns {
     };
 }
 
-/// Columns of a slot `s` but whether it is held.
+/// Columns of a slot `s`, which `h` may hold for a project, but whether it is claimed.
 macro_rules! slot_columns {
     () => {
         "s.id, s.node_id, s.slot_index, s.class, s.status, s.health_state, s.gpu_pci_address, s.gpu_module_id,
          s.numa_node, s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
-         s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"
+         s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy,
+         h.project_id AS reserved_for, h.hugepages_1g AS reserved_hugepages_1g"
     };
 }
 
@@ -86,24 +89,27 @@ macro_rules! few {
                        FROM nodes n WHERE n.mode = 'slice' AND n.region_code = $1 AND n.id = ANY (",
             $ids,
             ") OFFSET 0) n
-               JOIN slots s ON s.node_id = n.node AND s.status <> 'retired' ORDER BY n.node, s.slot_index"
+               JOIN slots s ON s.node_id = n.node AND s.status <> 'retired'
+               LEFT JOIN held_slots h ON h.slot_id = s.id ORDER BY n.node, s.slot_index"
         )
     };
 }
 
 /// A few slice nodes with room for so many slots of a class: of each number of free slots four that are in use and
-/// four that are not, those next to `place` first, so that requests of one moment look at different ones. Their
-/// number does not grow with the fleet; [`load`] has the others.
+/// four that are not, those next to `place` first, so that requests of one moment look at different ones; and of those
+/// with as many slots that are reserved for the project eight. Their number does not grow with the fleet; [`load`] has
+/// the others.
 pub(crate) async fn likely(
     conn: &mut PgConnection,
     region_code: &str,
     class: SlotClass,
     slots: usize,
     place: i32,
+    project_id: Uuid,
 ) -> Result<Vec<CandidateNode>> {
     let rows = sqlx::query(few!(
         "ARRAY (
-            SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
+            (SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
              CROSS JOIN (VALUES (false), (true)) AS c (clean)
              CROSS JOIN LATERAL
                 ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
@@ -115,12 +121,18 @@ pub(crate) async fn likely(
                    WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
                      AND r.place < $4 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
                    ORDER BY r.place LIMIT 4)
-                 LIMIT 4) r)"
+                 LIMIT 4) r)
+            UNION ALL
+            (SELECT h.node_id FROM capacity_reservations v JOIN held_slots h ON h.reservation_id = v.id
+              WHERE v.project_id = $5 AND v.state = 'active' AND h.idle_since IS NOT NULL
+              GROUP BY h.node_id HAVING count(*) >= $3
+              ORDER BY uuid_hash(h.node_id) < $4, uuid_hash(h.node_id) LIMIT 8))"
     ))
     .bind(region_code)
     .bind(class.as_str())
     .bind(i32::try_from(slots).unwrap_or(i32::MAX))
     .bind(place)
+    .bind(project_id)
     .fetch_all(conn)
     .await?;
     gathered(&rows)
@@ -172,7 +184,7 @@ pub(crate) async fn of_all_regions(
 }
 
 /// These nodes of a region.
-async fn these(
+pub(crate) async fn these(
     conn: &mut PgConnection,
     region_code: &str,
     ids: &[Uuid],
@@ -284,7 +296,8 @@ macro_rules! slots {
             slot_columns!(),
             ", ",
             $held,
-            " AS held FROM slots s WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
+            " AS held FROM slots s LEFT JOIN held_slots h ON h.slot_id = s.id
+              WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
         )
     };
 }
@@ -337,6 +350,10 @@ impl From<SlotRow> for CandidateSlot {
             own_fabric_vf: row.bindings.fabric_claim_mode == "per_slot_vf"
                 && !row.bindings.fabric_vf_pci_address.is_empty(),
             fabric_device: row.bindings.fabric_device,
+            reserved: row.reserved_for.map(|project_id| ReservedFor {
+                project_id,
+                hugepages_1g: row.reserved_hugepages_1g.unwrap_or_default().unsigned_abs(),
+            }),
         }
     }
 }

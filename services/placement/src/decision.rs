@@ -11,6 +11,7 @@ mod defragmentation;
 mod evacuation;
 mod fleet;
 mod preservation;
+mod reserved;
 mod trial;
 mod whole;
 
@@ -66,6 +67,17 @@ pub struct CandidateSlot {
     pub fabric_device: String,
     /// It has a data-plane function of its own.
     pub own_fabric_vf: bool,
+    /// Only one project may have it.
+    pub reserved: Option<ReservedFor>,
+}
+
+/// Whom a slot is reserved for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservedFor {
+    /// Project.
+    pub project_id: Uuid,
+    /// Free hugepages of 1 GiB that a VM needs for this GPU.
+    pub hugepages_1g: u32,
 }
 
 /// A node as the decision sees it.
@@ -109,6 +121,9 @@ pub enum Filling {
 pub struct Rules {
     /// The site's policy.
     pub filling: Filling,
+    /// Who asks: what is reserved for this project is for it, too, and comes first. None: somebody for whom nothing is
+    /// reserved.
+    pub project: Option<Uuid>,
     /// Only this node.
     pub only: Option<Uuid>,
     /// None of these nodes.

@@ -54,12 +54,13 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
               now AS (
             SELECT n.region_code, n.id AS node_id, n.mode, s.class, c.sku AS held_as, whole.sku AS held_whole_as,
                    s.status = 'available' AND s.health_state = 'healthy' AND n.schedulable
-                       AND n.admin_state = 'enabled' AND r.enabled AS sellable,
+                       AND n.admin_state = 'enabled' AND r.enabled AND h.slot_id IS NULL AS sellable,
                    EXISTS (SELECT FROM live l WHERE l.node_id = n.id) AS claimed
               FROM slots s
               JOIN nodes n ON n.id = s.node_id
               JOIN regions r ON r.code = n.region_code
               LEFT JOIN live c ON c.slot_id = s.id
+              LEFT JOIN held_slots h ON h.slot_id = s.id
               LEFT JOIN live whole ON whole.node_id = n.id AND whole.kind = 'node_exclusive'
              WHERE s.status <> 'retired'),
               node AS (SELECT node_id, bool_and(sellable AND NOT claimed) AS whole_free FROM now GROUP BY node_id)

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
+//! | [`reservations`] | capacity that is kept for one project for a while |
 //! | [`waiting`] | requests that wait for capacity: their order, and what is kept for them |
 //! | [`decision`] | the pure placement decision with its reasons |
 //! | [`availability`] | what fits now, and why not more |
@@ -26,7 +27,7 @@
 //!
 //! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
 //! commit to it, so that a step record or an idempotency row can join the effect. Locks are taken in the order
-//! quota, node, slots by id, allocation, workflow, outbox. Every transition of a workflow takes its
+//! quota, capacity reservation, node, slots by id, allocation, workflow, outbox. Every transition of a workflow takes its
 //! [`Fence`]; when another runner has taken over, it changes nothing and returns [`Error::StaleLease`]. A
 //! transition that was made before answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are
 //! `greatest(clock_timestamp(), previous)` under the row lock.
@@ -86,6 +87,7 @@ pub mod quota;
 pub mod release;
 pub mod repair;
 pub mod reports;
+pub mod reservations;
 pub mod reserve;
 pub mod slots;
 pub mod stamper;

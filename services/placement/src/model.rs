@@ -107,6 +107,19 @@ words! {
     }
 }
 words! {
+    /// State of a capacity reservation.
+    ReservationState {
+        /// Its window has not begun.
+        Scheduled = "scheduled",
+        /// It holds slots, or gathers them.
+        Active = "active",
+        /// Its window is over, or all of it was given back.
+        Ended = "ended",
+        /// Somebody ended it.
+        Canceled = "canceled",
+    }
+}
+words! {
     /// State of a slot.
     SlotStatus {
         /// For sale.

@@ -79,7 +79,8 @@ macro_rules! select {
                     (SELECT count(DISTINCT c.allocation_id) FROM claims c JOIN allocations a ON a.id = c.allocation_id
                       WHERE c.node_id = n.id AND c.state <> 'released'
                         AND a.state NOT IN ('released', 'failed')) AS live_allocations,
-                    (SELECT count(*) FROM slots s WHERE s.node_id = n.id AND s.status = 'available') AS available_slots
+                    (SELECT count(*) FROM slots s WHERE s.node_id = n.id AND s.status = 'available'
+                        AND NOT EXISTS (SELECT FROM held_slots h WHERE h.slot_id = s.id)) AS available_slots
                FROM nodes n ",
             $tail
         )

@@ -9,10 +9,10 @@
 mod admit;
 mod constraints;
 mod explain;
-mod place;
+pub(crate) mod place;
 mod record;
 mod wait;
-mod whole;
+pub(crate) mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -31,7 +31,8 @@ use crate::model::{Allocation, AllocationState, Image, Shape};
 use crate::outbox::Held;
 use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
 
-use admit::{check, check_quota, refusal};
+use admit::check_quota;
+pub(crate) use admit::{check, refusal};
 use record::{Beginning, claim, insert_allocation};
 
 pub use constraints::Constraints;
@@ -84,6 +85,8 @@ pub struct Request {
     pub constraints: Constraints,
     /// Its ticket, when it waits in line already.
     pub ticket: Option<Uuid>,
+    /// It is for a capacity reservation, which stands in no line.
+    pub before_line: bool,
 }
 
 /// How the scheduler is set up.

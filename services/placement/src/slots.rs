@@ -201,9 +201,43 @@ pub(crate) async fn reserve(
     } else {
         reserve!("SKIP LOCKED")
     };
-    let reserved: sqlx::Result<Vec<Reserved>> =
+    exactly(conn, statement, ids).await
+}
+
+/// Locks exactly these slots of a locked node, which are free; none as of [`reserve`].
+pub(crate) async fn lock_free(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    wait: bool,
+) -> Result<Option<Vec<Reserved>>> {
+    macro_rules! free {
+        ($lock:literal) => {
+            concat!(
+                "SELECT id, slot_index, class, generation, gpu_pci_address, gpu_module_id, numa_node, nvme_device,
+                        storage_identity_kind, nvme_bytes, management_mac, private_ip, fabric_device,
+                        fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy
+                   FROM slots WHERE id = ANY ($1) AND status = 'available' ORDER BY id FOR NO KEY UPDATE ",
+                $lock
+            )
+        };
+    }
+    let statement = if wait {
+        free!("")
+    } else {
+        free!("SKIP LOCKED")
+    };
+    exactly(conn, statement, ids).await
+}
+
+/// The rows of a statement about slots, when it found all of them.
+async fn exactly(
+    conn: &mut PgConnection,
+    statement: &'static str,
+    ids: &[Uuid],
+) -> Result<Option<Vec<Reserved>>> {
+    let found: sqlx::Result<Vec<Reserved>> =
         sqlx::query_as(statement).bind(ids).fetch_all(conn).await;
-    match reserved.map_err(Error::from) {
+    match found.map_err(Error::from) {
         Ok(mut slots) if slots.len() == ids.len() => {
             slots.sort_by_key(|slot| slot.slot_index);
             Ok(Some(slots))

@@ -2,10 +2,10 @@
 //!
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
 //! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`,
-//! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`) and by allocation, inventory,
-//! billing and image-catalog
-//! (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
-//! constraints of the database, met in one transaction. The task in [`waiting`] serves requests that wait for capacity.
+//! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
+//! `CapacityReservationAdminService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
+//! constraints of the database, met in one transaction. The task in [`waiting`] tends capacity reservations and
+//! serves requests that wait for capacity.
 pub mod api;
 pub mod history;
 mod waiting;
@@ -20,6 +20,8 @@ use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
@@ -43,7 +45,7 @@ pub struct Config {
     pub capacity_history_days: u32,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
     pub filling: Filling,
-    /// Seconds between two looks at requests that wait for capacity; wake-ups come sooner.
+    /// Seconds between two looks at capacity reservations and at requests that wait for capacity; wake-ups come sooner.
     pub waiting_poll_seconds: f64,
 }
 
@@ -98,6 +100,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(CapacityAdminServiceServer::new(api.clone()))
         .add(NodePlacementServiceServer::new(api.clone()))
         .add(QueueAdminServiceServer::new(api.clone()))
+        .add(CapacityReservationServiceServer::new(api.clone()))
+        .add(CapacityReservationAdminServiceServer::new(api.clone()))
         .add(PlacementServiceServer::new(api))
         .run(shutdown)
         .await;

@@ -1,8 +1,9 @@
-//! The task that serves requests in line: after every change of the ledger, and by polling what no wake-up told.
+//! The task that tends capacity reservations and serves requests in line: after every change of the ledger, and by
+//! polling what no wake-up told.
 use std::time::Duration;
 
 use gpuaas_kit::CancellationToken;
-use gpuaas_placement::{outbox, reserve, workflows};
+use gpuaas_placement::{outbox, reservations, reserve, workflows};
 
 use crate::api::Api;
 
@@ -14,6 +15,8 @@ const SOON: Duration = Duration::from_millis(200);
 pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
     let waiter = api.wake.subscribe(outbox::TOPIC);
     while !shutdown.is_cancelled() {
+        // first what is reserved, so that what it lets go is served at once
+        let reservations_busy = tend(api).await;
         let pause = match reserve::serve_waiting(&api.pool, api.ids, api.policy).await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
@@ -21,7 +24,11 @@ pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
                     api.wake.notify(workflows::TOPIC).await;
                     api.wake.notify(outbox::TOPIC).await;
                 }
-                if pass.busy { SOON.min(poll) } else { poll }
+                if pass.busy || reservations_busy {
+                    SOON.min(poll)
+                } else {
+                    poll
+                }
             }
             Err(error) => {
                 let error = gpuaas_kit::Error::from(error);
@@ -30,5 +37,25 @@ pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
             }
         };
         shutdown.run_until_cancelled(waiter.wait(pause)).await;
+    }
+}
+
+/// Tends reservations; true when others were at one of them.
+async fn tend(api: &Api) -> bool {
+    match reservations::tend(&api.pool, api.ids, api.policy).await {
+        Ok(tended) => {
+            if tended.changed() {
+                tracing::info!(
+                    begun = ?tended.begun, ended = ?tended.ended, held = tended.held, released = tended.released,
+                    dropped = tended.dropped, "tend reservations"
+                );
+            }
+            tended.busy
+        }
+        Err(error) => {
+            let error = gpuaas_kit::Error::from(error);
+            tracing::warn!("tend reservations later: {error:?}");
+            false
+        }
     }
 }

@@ -130,14 +130,14 @@ pub async fn availability(
     session: &Session,
     region: Option<String>,
     sku: Option<String>,
+    project: Option<String>,
 ) -> Result<(), Failure> {
-    let answer = session
-        .api
-        .get(
-            &["availability"],
-            &given([("region_code", region), ("sku", sku)]),
-        )
-        .await?;
+    let query = given([
+        ("region_code", region),
+        ("sku", sku),
+        ("project_id", project),
+    ]);
+    let answer = session.api.get(&["availability"], &query).await?;
     if session.json() {
         print_json(&answer);
         return Ok(());

@@ -1,6 +1,6 @@
 //! `explain`: where a launch would fit now, and what removes the other nodes.
-use super::Session;
 use super::launch::only_region;
+use super::{Session, given};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::model::PlacementExplanation;
@@ -38,8 +38,9 @@ impl Flags {
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let query = flags.query(session).await?;
+pub async fn run(session: &Session, flags: Flags, project: Option<String>) -> Result<(), Failure> {
+    let mut query = flags.query(session).await?;
+    query.extend(given([("project_id", project)]));
     let answer = session.api.get(&["availability:explain"], &query).await?;
     if session.json() {
         print_json(&answer);

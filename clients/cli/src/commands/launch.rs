@@ -77,7 +77,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 }
 
 /// A length of time from now, or a time.
-fn parse_deadline(text: &str) -> Result<Timestamp, String> {
+pub fn parse_deadline(text: &str) -> Result<Timestamp, String> {
     if let Ok(length) = text.parse::<SignedDuration>() {
         return Timestamp::now()
             .checked_add(length)

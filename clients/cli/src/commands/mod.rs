@@ -7,6 +7,7 @@ pub mod launch;
 pub mod list;
 pub mod power;
 pub mod release;
+pub mod reservations;
 pub mod show;
 pub mod ssh;
 pub mod terminal;
@@ -65,8 +66,15 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Skus => catalog::skus(&session).await,
         Command::Images { sku } => catalog::images(&session, sku).await,
         Command::Regions => catalog::regions(&session).await,
-        Command::Availability { region, sku } => catalog::availability(&session, region, sku).await,
-        Command::Explain(flags) => explain::run(&session, flags).await,
+        Command::Availability {
+            region,
+            sku,
+            project,
+        } => catalog::availability(&session, region, sku, project).await,
+        Command::Reservations(command) => {
+            reservations::run(&session, reservations::Side::Member, command).await
+        }
+        Command::Explain { flags, project } => explain::run(&session, flags, project).await,
         Command::Nodes => hosts::nodes(&session).await,
         Command::Slots { node } => hosts::slots(&session, &node).await,
         Command::Admin(command) => admin::run(&session, command).await,

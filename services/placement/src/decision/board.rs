@@ -8,6 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::causes::Found;
+use super::reserved::{Builder, Reserved};
 use super::{CandidateNode, CandidateSlot, Filling, Request, Rules, Score, fabric_key};
 use crate::model::{Health, SlotClass, SlotStatus};
 
@@ -28,12 +29,14 @@ pub(super) struct Board {
     live_vms: u32,
     /// Slots of several classes share a fabric device: what taking some of them does to the others is not compiled.
     tangled: bool,
+    reserved: Reserved,
     sides: [Option<Side>; SlotClass::ALL.len()],
 }
 
 /// The slots of one class on a node.
 #[derive(Debug, Clone)]
 struct Side {
+    /// Free for everybody.
     usable: u64,
     /// Somebody has them.
     taken: u64,
@@ -81,6 +84,8 @@ pub(super) struct Shared {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pick {
     pub(super) slots: u64,
+    /// All of them are reserved for the project that asks.
+    own: bool,
     numa_nodes: u32,
     broken_groups: u32,
     left_over: u32,
@@ -119,6 +124,7 @@ impl Shared {
 impl Board {
     pub(super) fn of(node: &CandidateNode, shared: &mut Shared) -> Self {
         let mut sides = [const { None }; SlotClass::ALL.len()];
+        let mut reserved = Builder::default();
         for class in SlotClass::ALL {
             let mut slots: Vec<&CandidateSlot> = node
                 .slots
@@ -128,7 +134,7 @@ impl Board {
             slots.sort_by_key(|slot| slot.index);
             slots.truncate(BITS);
             if !slots.is_empty() {
-                sides[*class as usize] = Some(Side::of(node, &slots, shared));
+                sides[*class as usize] = Some(Side::of(node, &slots, shared, &mut reserved));
             }
         }
         Self {
@@ -136,12 +142,16 @@ impl Board {
             enabled: node.enabled,
             schedulable: node.schedulable,
             exclusively_held: node.exclusively_held,
-            clean: !node.slots.iter().any(|slot| slot.held),
+            clean: !node
+                .slots
+                .iter()
+                .any(|slot| slot.held || slot.reserved.is_some()),
             image_missing: !node.has_image,
             hugepages_1g_free: node.hugepages_1g_free,
             max_vms: node.max_vms,
             live_vms: node.live_vms,
             tangled: change::tangled(node),
+            reserved: reserved.build(),
             sides,
         }
     }
@@ -152,18 +162,31 @@ impl Board {
 
     /// What keeps the node as a whole away.
     fn blocker(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
+        if rules.allow(self.id) && rules.kept.contains(&self.id) {
+            Some(ErrorReason::WaitingAhead)
+        } else {
+            self.blocker_of_own(rules, request)
+        }
+    }
+
+    /// The same for what is reserved for the project that asks: no line is before it there.
+    fn blocker_of_own(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
+        let (vms, hugepages) = self.reserved.needs_of_others(rules.project);
+        let full = |vms: u32| self.max_vms > 0 && vms >= self.max_vms;
         if !rules.allow(self.id) {
             Some(ErrorReason::Affinity)
-        } else if rules.kept.contains(&self.id) {
-            Some(ErrorReason::WaitingAhead)
         } else if !self.enabled {
             Some(ErrorReason::NodeDraining)
         } else if !self.schedulable {
             Some(ErrorReason::HostNotReady)
-        } else if self.exclusively_held || (self.max_vms > 0 && self.live_vms >= self.max_vms) {
+        } else if self.exclusively_held || full(self.live_vms) {
             Some(ErrorReason::SlotsInUse)
         } else if request.hugepages_1g > self.hugepages_1g_free {
             Some(ErrorReason::HugepagesMissing)
+        } else if full(self.live_vms.saturating_add(vms))
+            || request.hugepages_1g > self.hugepages_1g_free.saturating_sub(hugepages)
+        {
+            Some(ErrorReason::CapacityReserved)
         } else {
             None
         }
@@ -177,11 +200,18 @@ impl Board {
         open: &mut Vec<u64>,
     ) -> Option<Pick> {
         let side = self.side(request)?;
+        let count = u32::try_from(request.gpu_count).ok()?;
+        let own = self.reserved.own(rules.project, request.slot_class);
+        if own != 0
+            && self.blocker_of_own(rules, request).is_none()
+            && let Some(pick) = side.layout.best(own, count, open)
+        {
+            return Some(Pick { own: true, ..pick });
+        }
         if self.blocker(rules, request).is_some() {
             return None;
         }
-        let count = u32::try_from(request.gpu_count).ok()?;
-        side.layout.best(side.usable, count, open)
+        side.layout.best(side.usable | own, count, open)
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
@@ -189,33 +219,45 @@ impl Board {
         let Some(side) = self.side(request) else {
             return Found::default();
         };
+        let class = request.slot_class;
         let mut found = (*side.found).clone();
-        let reason = self.blocker(rules, request);
-        found.note(
-            reason.unwrap_or(ErrorReason::Fragmented),
-            side.usable.count_ones(),
-        );
+        let own = self.reserved.own(rules.project, class);
+        for (slots, blocker) in [
+            (side.usable, self.blocker(rules, request)),
+            (own, self.blocker_of_own(rules, request)),
+        ] {
+            let reason = blocker.unwrap_or(ErrorReason::Fragmented);
+            found.note(reason, slots.count_ones());
+        }
+        let others = self.reserved.slots_of_others(rules.project, class);
+        found.note(ErrorReason::CapacityReserved, others);
         found
     }
 
-    /// How many such requests fit on the node, one after the other.
-    pub(super) fn count_fits(&self, request: &Request, open: &mut Vec<u64>) -> u32 {
+    /// How many such requests fit on the node, one after the other: what is reserved for the project first.
+    pub(super) fn count_fits(&self, rules: &Rules, request: &Request, open: &mut Vec<u64>) -> u32 {
         let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
             return 0;
         };
-        if self.blocker(&Rules::default(), request).is_some() {
+        if self.blocker(rules, request).is_some() {
             return 0;
         }
+        let (kept_vms, kept_hugepages) = self.reserved.needs_of_others(rules.project);
         let vms = match self.max_vms {
             0 => u32::MAX,
-            most => most - self.live_vms,
+            most => most - self.live_vms - kept_vms,
         };
-        let hugepages = self.hugepages_1g_free.checked_div(request.hugepages_1g);
+        let hugepages = self.hugepages_1g_free.saturating_sub(kept_hugepages);
+        let hugepages = hugepages.checked_div(request.hugepages_1g);
         let most = vms.min(hugepages.unwrap_or(u32::MAX));
-        let mut usable = side.usable;
+        let own = self.reserved.own(rules.project, request.slot_class);
+        let mut usable = side.usable | own;
         let mut fits = 0;
         while fits < most
-            && let Some(pick) = side.layout.best(usable, count, open)
+            && let Some(pick) = side
+                .layout
+                .best(usable & own, count, open)
+                .or_else(|| side.layout.best(usable, count, open))
         {
             fits += 1;
             usable &= !(pick.slots | side.layout.kept_away_by(pick.slots));
@@ -223,7 +265,8 @@ impl Board {
         fits
     }
 
-    /// The order among nodes, but for their ids: less is better, and it has 30 bits.
+    /// The order among nodes, but for their ids: less is better, and it has 31 bits. What is reserved for the project
+    /// comes before all else.
     pub(super) fn rank(&self, filling: Filling, pick: &Pick) -> u32 {
         let numa = (pick.numa_nodes - 1).min(63);
         let broken = pick.broken_groups.min(0xffff);
@@ -231,7 +274,8 @@ impl Board {
             Filling::Pack => (self.clean, pick.left_over),
             Filling::Spread => (false, 63 - pick.left_over),
         };
-        numa << 24
+        u32::from(!pick.own) << 30
+            | numa << 24
             | u32::from(clean) << 23
             | broken << 7
             | left_over << 1
@@ -258,7 +302,12 @@ impl Board {
 }
 
 impl Side {
-    fn of(node: &CandidateNode, slots: &[&CandidateSlot], shared: &mut Shared) -> Self {
+    fn of(
+        node: &CandidateNode,
+        slots: &[&CandidateSlot],
+        shared: &mut Shared,
+        reserved: &mut Builder,
+    ) -> Self {
         let (mut usable, mut taken, mut sound) = (0, 0, 0);
         let mut found = Found::default();
         for (bit, slot) in slots.iter().enumerate() {
@@ -268,6 +317,7 @@ impl Side {
                 Some(Some(reason)) => found.note(reason, 1),
                 // out of sale by intent: nothing to explain to a user
                 Some(None) => {}
+                None if reserved.take(node, slot, bit) => {}
                 None => usable |= 1 << bit,
             }
         }
@@ -378,6 +428,7 @@ impl Layout {
         let numa = self.numa.iter().filter(touched).count();
         Pick {
             slots,
+            own: false,
             numa_nodes: u32::try_from(numa).unwrap_or(u32::MAX),
             broken_groups: open
                 .iter()

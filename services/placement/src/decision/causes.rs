@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use crate::Reason;
 
 /// Every cause the decision can find, in the order in which they are told.
-const CAUSES: [ErrorReason; 11] = [
+const CAUSES: [ErrorReason; 12] = [
     ErrorReason::Fragmented,
     ErrorReason::FabricHeld,
     ErrorReason::IncompleteSlot,
@@ -13,6 +13,7 @@ const CAUSES: [ErrorReason; 11] = [
     ErrorReason::NodeDraining,
     ErrorReason::SlotUnhealthy,
     ErrorReason::SlotsInUse,
+    ErrorReason::CapacityReserved,
     ErrorReason::Affinity,
     ErrorReason::WaitingAhead,
     ErrorReason::HostNotReady,
@@ -85,6 +86,7 @@ fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> Stri
             format!("{held} on {on} that an operator keeps new allocations off.")
         }
         ErrorReason::Affinity => format!("{held} on {on} that the placement constraints rule out."),
+        ErrorReason::CapacityReserved => format!("{held} on {on} {be} reserved for others."),
         ErrorReason::WaitingAhead => {
             let be = if gpus == 1 { "goes" } else { "go" };
             format!("{held} on {on} {be} to requests that wait in line.")
@@ -120,6 +122,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         ErrorReason::HostNotReady => "The hosts are not ready at the moment.",
         ErrorReason::Affinity => "The placement constraints rule the nodes out.",
         ErrorReason::WaitingAhead => "Other requests wait in line for what is free.",
+        ErrorReason::CapacityReserved => "What is free is reserved for other projects.",
         ErrorReason::RegionDisabled => "The region is closed for new allocations.",
         ErrorReason::Quota => "The project's quota is used up.",
         _ => "No capacity is free.",

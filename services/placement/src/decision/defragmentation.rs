@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use uuid::Uuid;
 
 use super::trial::{Settled, Trial};
-use super::{Move, Request, Site, Tenant};
+use super::{Move, Request, Rules, Site, Tenant};
 
 /// Most sets of allocations that are tried for one suggestion.
 const TRIES: usize = 2000;
@@ -127,7 +127,7 @@ impl Search<'_> {
         // the most VMs of a node, or its hugepages, may be what is in the way
         sets.extend((0..settled.len().min(64)).map(|bit| 1 << bit));
         let mut open = Vec::new();
-        let now = board.count_fits(self.request, &mut open);
+        let now = board.count_fits(&Rules::default(), self.request, &mut open);
         for tenants in sets {
             let chosen: Vec<&Settled<'_>> = members(tenants, settled).collect();
             if chosen.len() > most_moves || !chosen.iter().all(|one| one.tenant.movable) {
@@ -139,7 +139,7 @@ impl Search<'_> {
                 after.free(class, one.slots, one.tenant.hugepages_1g_back);
             }
             let gained = after
-                .count_fits(self.request, &mut open)
+                .count_fits(&Rules::default(), self.request, &mut open)
                 .saturating_sub(now);
             if gained > 0 {
                 self.sets.push(Reverse(Set {

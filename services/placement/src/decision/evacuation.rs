@@ -44,6 +44,8 @@ pub fn evacuate(
         .map(|one| {
             let rules = Rules {
                 filling: site.filling,
+                // a plan counts on nothing that is reserved
+                project: None,
                 // a node that there is not: what it must be beside has no place
                 only: one
                     .beside

@@ -149,13 +149,20 @@ impl Fleet {
             .collect()
     }
 
-    /// How many such requests fit at the same time, filled in the order of the policy.
+    /// How many such requests of somebody for whom nothing is reserved fit at the same time, filled in the order of the
+    /// policy.
     #[must_use]
     pub fn count_fits(&self, request: &Request) -> u32 {
+        self.count_fits_by(&Rules::default(), request)
+    }
+
+    /// How many fit under rules.
+    #[must_use]
+    pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
         let mut open = Vec::new();
         self.boards
             .iter()
-            .map(|board| board.count_fits(request, &mut open))
+            .map(|board| board.count_fits(rules, request, &mut open))
             .sum()
     }
 }

@@ -159,8 +159,9 @@ impl Trial {
         for (place, board, _) in &self.log[mark..] {
             // the first entry of a place is what it was
             if seen.insert(*place) {
-                before += board.count_fits(request, &mut open);
-                now += self.fleet.boards[*place].count_fits(request, &mut open);
+                let anybody = Rules::default();
+                before += board.count_fits(&anybody, request, &mut open);
+                now += self.fleet.boards[*place].count_fits(&anybody, request, &mut open);
             }
         }
         (before, now)

@@ -1,6 +1,4 @@
 //! Whole nodes: which of them can be sold as one, in which order, and why the others cannot.
-use std::cmp::Ordering;
-
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -42,13 +40,19 @@ pub fn judge_whole(
             Err(found) => causes.add(&found),
         }
     }
-    // what is whole already comes first, so that slices keep their nodes
-    fit.sort_by(|a, b| match b.baremetal.cmp(&a.baremetal) {
-        Ordering::Equal => a.id.cmp(&b.id),
-        other => other,
+    // what is reserved for the project comes first, then what is whole already, so that slices keep their nodes
+    fit.sort_by_key(|node| {
+        let open = node.slots.iter().any(|slot| slot.reserved.is_none());
+        (open, !node.baremetal, node.id)
     });
     let ids = fit.into_iter().map(|node| node.id).collect();
     (ids, causes.reasons(request.gpu_count))
+}
+
+/// It is reserved for another project than the one that asks.
+fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
+    let of = slot.reserved.map(|reserved| reserved.project_id);
+    of.is_some() && of != rules.project
 }
 
 fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Found> {
@@ -80,6 +84,7 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
             SlotStatus::CleanupBlocked => ErrorReason::CleanupBlocked,
             SlotStatus::Disabled | SlotStatus::Retired => ErrorReason::IncompleteSlot,
             SlotStatus::Available if slot.held => ErrorReason::SlotsInUse,
+            SlotStatus::Available if is_anothers(slot, rules) => ErrorReason::CapacityReserved,
             SlotStatus::Available if !slot.complete => ErrorReason::IncompleteSlot,
             SlotStatus::Available if slot.health != Health::Healthy => ErrorReason::SlotUnhealthy,
             SlotStatus::Available => continue,

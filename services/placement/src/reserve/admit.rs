@@ -9,7 +9,7 @@ use crate::model::Shape;
 use crate::{Error, Reason, Result, quota};
 
 /// What only the ledger's catalog knows about a request.
-pub(super) async fn check(
+pub(crate) async fn check(
     conn: &mut PgConnection,
     policy: Policy,
     request: &Request,
@@ -82,7 +82,7 @@ pub(super) fn check_quota(request: &Request, quota: quota::Quota) -> Result<()> 
 
 /// The refusal of a request that fits nowhere: one cause leads by its name, several are `NO_CAPACITY` with all
 /// of them as details; fragmentation always leads, since it says that waiting for one node helps.
-pub(super) fn refusal(causes: Vec<Reason>) -> Error {
+pub(crate) fn refusal(causes: Vec<Reason>) -> Error {
     let fragmented = causes
         .iter()
         .find(|cause| cause.reason == ErrorReason::Fragmented);

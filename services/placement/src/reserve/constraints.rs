@@ -32,6 +32,8 @@ pub(crate) async fn rules(
     let constraints = &request.constraints;
     let mut rules = Rules {
         filling,
+        // nil: nobody's in particular
+        project: Some(request.project_id).filter(|id| !id.is_nil()),
         ..Rules::default()
     };
     if let Some(id) = constraints.same_node_as {

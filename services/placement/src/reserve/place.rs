@@ -12,30 +12,30 @@ use crate::decision::{self, CandidateNode, decide_by};
 use crate::waiting::Ahead;
 use crate::{Error, Result, candidates, slots};
 
-/// What was taken: slots of a locked node, reserved.
-pub(super) struct Taken {
+/// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
+pub(crate) struct Taken {
     /// As it was when the decision was made.
-    pub(super) node: CandidateNode,
-    pub(super) host: Host,
+    pub(crate) node: CandidateNode,
+    pub(crate) host: Host,
     /// By index.
-    pub(super) slots: Vec<slots::Reserved>,
+    pub(crate) slots: Vec<slots::Reserved>,
 }
 
 /// Where the agent of a locked node is.
 #[derive(Debug, Clone, sqlx::FromRow)]
-pub(super) struct Host {
-    pub(super) id: Uuid,
-    pub(super) hostname: String,
+pub(crate) struct Host {
+    pub(crate) id: Uuid,
+    pub(crate) hostname: String,
     /// Host instance that is enrolled now.
-    pub(super) instance_id: Uuid,
-    pub(super) agent_address: String,
+    pub(crate) instance_id: Uuid,
+    pub(crate) agent_address: String,
 }
 
 /// Takes slots on the best node that can be had. `waits`: somebody waits in its line.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits; [`Error::Busy`] when something fits and others had it locked until the end.
-pub(super) async fn take(
+pub(crate) async fn take(
     conn: &mut PgConnection,
     policy: Policy,
     until: Instant,
@@ -61,7 +61,8 @@ pub(super) async fn take(
         let few = match rules.only {
             Some(node_id) => candidates::load(conn, region, Some(node_id)).await?,
             None => {
-                candidates::likely(conn, region, asked.slot_class, asked.gpu_count, place).await?
+                let (class, count) = (asked.slot_class, asked.gpu_count);
+                candidates::likely(conn, region, class, count, place, request.project_id).await?
             }
         };
         let mut decision = decide_by(&ahead.keep(&rules, &few), &asked, &few);
@@ -172,7 +173,12 @@ async fn try_nodes(
         return Ok(Attempt::Lost(node_id));
     };
     let ids = &choice.slot_ids;
-    let Some(slots) = slots::reserve(&mut savepoint, ids, wait.is_some()).await? else {
+    let slots = if request.before_line {
+        slots::lock_free(&mut savepoint, ids, wait.is_some()).await?
+    } else {
+        slots::reserve(&mut savepoint, ids, wait.is_some()).await?
+    };
+    let Some(slots) = slots else {
         savepoint.rollback().await?;
         return Ok(Attempt::SlotsBusy(node_id));
     };

@@ -18,7 +18,7 @@ use crate::waiting::Ahead;
 use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked.
-pub(super) async fn take(
+pub(crate) async fn take(
     conn: &mut PgConnection,
     policy: Policy,
     until: Instant,

@@ -40,6 +40,9 @@ impl Ahead {
         request: &Request,
         slot_class: SlotClass,
     ) -> Result<Self> {
+        if request.before_line {
+            return Ok(Self::default());
+        }
         let (line, now) = load(conn, &request.region_code, slot_class).await?;
         if line.is_empty() {
             return Ok(Self::default());
@@ -296,7 +299,10 @@ fn nodes_for(asks: &[Ask], nodes: &[CandidateNode]) -> Option<BTreeSet<Uuid>> {
 }
 
 fn is_free(slot: &decision::CandidateSlot) -> bool {
-    slot.status == SlotStatus::Available && !slot.held && slot.health == Health::Healthy
+    slot.status == SlotStatus::Available
+        && !slot.held
+        && slot.reserved.is_none()
+        && slot.health == Health::Healthy
 }
 
 /// The node as it is once everybody on it has gone.

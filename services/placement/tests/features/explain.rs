@@ -46,7 +46,7 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     }
     let expected = "6 GPUs free on 2 nodes, none has 4 in one legal group.";
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, Some(REGION), Some(H200))
+    let rows = availability::list(&mut conn, &world.capacity, None, Some(REGION), Some(H200))
         .await
         .expect("availability");
     let row = rows.iter().find(|row| row.gpu_count == 4).expect("four");

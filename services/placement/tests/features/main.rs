@@ -8,6 +8,7 @@ mod history;
 mod operators;
 mod policy;
 mod reports;
+mod reservations;
 mod sweep;
 mod whole;
 #[path = "../ledger/world.rs"]

@@ -48,6 +48,7 @@ async fn b_50_a_cordoned_node_takes_nothing_new_until_it_is_uncordoned() {
     let rows = availability::list(
         &mut world.scheduler.acquire().await.expect("connection"),
         &world.capacity,
+        None,
         Some(REGION),
         Some(LAB),
     )

@@ -50,6 +50,7 @@ fn node(id: u128, board: usize, held: u8) -> CandidateNode {
             numa_node: Some((index / 4).cast_signed()),
             fabric_device: String::new(),
             own_fabric_vf: true,
+            reserved: None,
         }
     };
     CandidateNode {

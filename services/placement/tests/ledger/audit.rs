@@ -1,7 +1,7 @@
 //! The audit: silent on a ledger that lived through everything, and able to see each way in which one is unsound.
 use gpuaas_placement::audit::{self, INVARIANTS, Report};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::{Scope, release, repair, stamper};
+use gpuaas_placement::{Scope, release, repair, reservations, stamper};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::world::World;
@@ -78,8 +78,32 @@ async fn lived_in() -> World {
         .await
         .expect("repair");
     tx.commit().await.expect("commit");
+    reserve_capacity(&world).await;
     stamper::run_once(&world.allocation).await.expect("stamp");
     world
+}
+
+/// A capacity reservation that holds one slot.
+async fn reserve_capacity(world: &World) {
+    let asked = reservations::Asked {
+        principal: "user:root".into(),
+        idempotency_key: "k-reserved".into(),
+        request_hash: vec![1; 32],
+        request_id: String::new(),
+        made_by_project: false,
+        project_id: world.project,
+        name: "training".into(),
+        region_code: crate::world::REGION.into(),
+        sku: crate::world::LAB.into(),
+        gpu_count: 1,
+        starts_at: None,
+        ends_at: jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1),
+        release_unused_after: None,
+        gather: false,
+    };
+    let policy = crate::world::POLICY;
+    let made = reservations::create(&world.scheduler, world.ids, policy, &asked).await;
+    assert_eq!(made.expect("made").0.held_gpus, 1);
 }
 
 #[tokio::test]
@@ -91,8 +115,25 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 }
 
 /// One way to break each invariant, past constraints and triggers.
-const BREAKS: [(&str, &str); 24] = [
+const BREAKS: [(&str, &str); 28] = [
     ("room_matches_slots", "UPDATE node_room SET free = free + 1"),
+    (
+        "held_slot_is_its_projects",
+        "UPDATE held_slots SET project_id = gen_random_uuid(),
+                slot_id = (SELECT slot_id FROM claims WHERE state = 'active' LIMIT 1)",
+    ),
+    (
+        "held_slot_is_reserved",
+        "UPDATE capacity_reservations SET state = 'ended', ended_at = now()",
+    ),
+    (
+        "held_slot_knows_its_use",
+        "UPDATE held_slots SET idle_since = NULL",
+    ),
+    (
+        "reservation_holds_no_more",
+        "UPDATE capacity_reservations SET released_gpus = gpu_count",
+    ),
     (
         "claim_matches_slot",
         "UPDATE slots SET status = 'active' WHERE status = 'provisioning'",

@@ -20,6 +20,7 @@ fn slot(node: u128, index: i32) -> CandidateSlot {
         numa_node: Some(index / 4),
         fabric_device: String::new(),
         own_fabric_vf: true,
+        reserved: None,
     }
 }
 

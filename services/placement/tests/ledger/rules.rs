@@ -101,7 +101,7 @@ async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
         .await;
     assert_eq!(world.count(node, SlotStatus::Disabled).await, 1);
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, None, None)
+    let rows = availability::list(&mut conn, &world.capacity, None, None, None)
         .await
         .expect("availability");
     assert!(

@@ -9,6 +9,7 @@ mod placement;
 mod public;
 mod queue;
 mod reports;
+mod reservations;
 mod wire;
 
 use std::sync::Arc;

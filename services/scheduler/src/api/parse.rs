@@ -33,7 +33,7 @@ pub(super) fn label(field: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn signed(field: &str, number: u32) -> Result<i32> {
+pub(super) fn signed(field: &str, number: u32) -> Result<i32> {
     i32::try_from(number).map_err(|_| Error::invalid(field, "is too large"))
 }
 
@@ -169,6 +169,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         traceparent: request.traceparent,
         constraints: constraints(&request.placement.unwrap_or_default())?,
         ticket: None,
+        before_line: false,
     })
 }
 

@@ -9,6 +9,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     ListSkusResponse, PlacementExplanation,
 };
 use tonic::{Request, Response, Status};
+use uuid::Uuid;
 
 use super::{Api, parse, wire};
 
@@ -29,21 +30,32 @@ impl AvailabilityService for Api {
         &self,
         request: Request<ListAvailabilityRequest>,
     ) -> Result<Response<ListAvailabilityResponse>, Status> {
-        Caller::of(&request)?;
-        Ok(Response::new(self.availability(request.get_ref()).await?))
+        let caller = Caller::of(&request)?;
+        let found = self.availability(&caller, request.get_ref()).await?;
+        Ok(Response::new(found))
     }
 
     async fn explain_placement(
         &self,
         request: Request<ExplainPlacementRequest>,
     ) -> Result<Response<PlacementExplanation>, Status> {
-        Caller::of(&request)?;
-        Ok(Response::new(self.explained(request.into_inner()).await?))
+        let caller = Caller::of(&request)?;
+        let found = self.explained(&caller, request.into_inner()).await?;
+        Ok(Response::new(found))
     }
 }
 
 pub(super) fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
+}
+
+/// The project that asks: the given one, the caller's only one, or none in particular.
+fn asking(caller: &Caller, given: &str) -> Result<Option<Uuid>> {
+    match (given, caller.projects.as_slice()) {
+        ("", [only]) => Ok(Some(*only)),
+        ("", _) => Ok(None),
+        (given, _) => Ok(Some(caller.project(given)?.id())),
+    }
 }
 
 impl Api {
@@ -69,12 +81,15 @@ impl Api {
 
     async fn availability(
         &self,
+        caller: &Caller,
         request: &ListAvailabilityRequest,
     ) -> Result<ListAvailabilityResponse> {
+        let project = asking(caller, &request.project_id)?;
         let mut conn = self.pool.acquire().await?;
         let rows = availability::list(
             &mut conn,
             &self.capacity,
+            project,
             given(&request.region_code),
             given(&request.sku),
         )
@@ -84,8 +99,17 @@ impl Api {
         })
     }
 
-    async fn explained(&self, request: ExplainPlacementRequest) -> Result<PlacementExplanation> {
+    async fn explained(
+        &self,
+        caller: &Caller,
+        request: ExplainPlacementRequest,
+    ) -> Result<PlacementExplanation> {
+        let project = asking(caller, &request.project_id)?;
         let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
+        let asked = reserve::Request {
+            project_id: project.unwrap_or_default(),
+            ..asked
+        };
         let mut conn = self.pool.acquire().await?;
         let found = reserve::explain(&mut conn, &self.capacity, self.policy, &asked).await?;
         Ok(wire::explanation(

@@ -220,6 +220,7 @@ async fn availability_is_counted_and_explained() {
         let request = ListAvailabilityRequest {
             region_code: region.into(),
             sku: sku.into(),
+            project_id: String::new(),
         };
         world.api.list_availability(by(request, None)).await
     };

@@ -7,4 +7,5 @@ mod placement;
 mod queue;
 mod race;
 mod reports;
+mod reservations;
 mod world;

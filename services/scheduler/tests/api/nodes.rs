@@ -133,6 +133,7 @@ async fn b_57_explanations_count_nodes_and_judge_each() {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count,
+        project_id: String::new(),
     };
     let fits = ok(world.api.explain_placement(by(asked(2), None)).await);
     assert_eq!((fits.nodes, fits.nodes_fit, fits.removed.len()), (1, 1, 0));

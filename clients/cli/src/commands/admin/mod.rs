@@ -6,6 +6,7 @@ mod node;
 pub mod placement;
 mod plans;
 mod queue;
+mod reservations;
 mod slots;
 
 use serde_json::Value;
@@ -51,6 +52,9 @@ pub enum Command {
     /// Requests that wait for capacity.
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Capacity that is kept for projects.
+    #[command(subcommand)]
+    Reservations(reservations::Command),
     /// Proof that the platform's records are sound.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -75,6 +79,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => node::allocation(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
+        Command::Reservations(command) => reservations::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }

@@ -21,13 +21,13 @@ pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
         )
 }
 
-/// Nothing but somebody who has it, or its fabric device, keeps the slot from being sold.
+/// Nothing but somebody who has it, or its fabric device, keeps the slot from being sold to everybody.
 pub(super) fn is_sound(slot: &CandidateSlot) -> bool {
     let for_sale = !matches!(
         slot.status,
         SlotStatus::CleanupBlocked | SlotStatus::Disabled | SlotStatus::Retired
     );
-    for_sale && slot.complete && slot.health == Health::Healthy
+    for_sale && slot.complete && slot.health == Health::Healthy && slot.reserved.is_none()
 }
 
 /// Slots of several classes share a fabric device.
@@ -101,7 +101,8 @@ impl Board {
         side.usable |= back & side.sound & !away;
         self.live_vms = self.live_vms.saturating_sub(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
-        self.clean = self.sides.iter().flatten().all(|side| side.taken == 0);
+        let nobody_has = self.sides.iter().flatten().all(|side| side.taken == 0);
+        self.clean = nobody_has && self.reserved.is_nothing();
     }
 
     /// What a VM more or less does to it is known, and it takes new ones.

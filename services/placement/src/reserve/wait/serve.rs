@@ -21,7 +21,7 @@ use crate::reserve::constraints::still_meant;
 use crate::reserve::record::claim;
 use crate::reserve::{Constraints, Policy, Request, begin, place};
 use crate::waiting::{self, Waiting};
-use crate::{Error, Result, allocations, outbox, quota, timeline, workflows};
+use crate::{Error, Result, allocations, outbox, quota, reservations, timeline, workflows};
 
 /// What one look at all lines led to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -64,11 +64,15 @@ async fn serve_line(
     (region_code, slot_class): (&str, SlotClass),
     pass: &mut Pass,
 ) -> Result<()> {
-    let (line, now) = waiting::load(&mut *pool.acquire().await?, region_code, slot_class).await?;
-    // what did not fit does not fit for those behind either, who may use no more than the ones before
+    let mut conn = pool.acquire().await?;
+    let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
+    // what did not fit does not fit for those behind either, who may use no more than the ones before; but for what is
+    // reserved for them
+    let drawing = reservations::drawing(&mut conn).await?;
+    drop(conn);
     let mut refused: HashMap<(String, u32), ErrorReason> = HashMap::new();
     for waiting in line {
-        let alike = alike(&waiting);
+        let alike = alike(&waiting).filter(|_| !drawing.contains(&waiting.ticket.project_id));
         let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
         let served = if waiting.deadline <= now {
             end(pool, &waiting, &expired(&waiting)).await

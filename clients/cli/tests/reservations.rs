@@ -1,0 +1,141 @@
+//! `reservations` and `admin reservations` against a scripted API.
+mod support;
+
+use serde_json::{Value, json};
+
+use support::World;
+
+const ID: &str = "0192f0c1-2d3e-7001-8000-000000000001";
+const PROJECT: &str = "0192f0c1-2d3e-7001-8000-0000000000aa";
+
+fn reservation(state: &str) -> Value {
+    json!({ "id": ID,
+        "config": { "project_id": PROJECT, "name": "training", "region_code": "lab", "sku": "lab-slice", "gpu_count": 4,
+            "start_time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T20:00:00Z",
+            "release_unused_after_seconds": 1800 },
+        "status": { "state": state, "held_gpus": 3, "used_gpus": 1, "unused_gpus": 1, "unavailable_gpus": 1,
+            "unused_since": "2026-01-31T13:00:00Z", "released_gpus": 1,
+            "reason": "1 GPU were unused for 1800 seconds and were given back.",
+            "launches": [{ "gpu_count": 1, "fits": 1 }, { "gpu_count": 2, "fits": 0 }] },
+        "metadata": { "created_by": "user:root" } })
+}
+
+#[test]
+fn a_member_sees_what_is_reserved_and_how_it_stands() {
+    let world = World::new();
+    let path = "/api/v1/capacity-reservations";
+    world.get(path, json!({ "reservations": [] }));
+    let ran = world.run(&["reservations", "list"]).ok();
+    assert!(
+        ran.out
+            .contains("Nothing is reserved now. Reserve capacity: gpuaas reservations create"),
+        "{}",
+        ran.out
+    );
+    world.get(path, json!({ "reservations": [reservation("gathering")] }));
+    let ran = world.run(&["reservations", "list"]).ok();
+    for told in ["training", "gathering", "HELD", "2026-01-31"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    let ran = world.run(&["reservations", "show", "training"]).ok();
+    for told in [
+        "3 GPU of lab-slice in lab",
+        "3 GPU: 1 used, 1 unused, 1 unavailable",
+        "1 of 1 GPU, or 0 of 2 GPU",
+        "gives back what is unused for 30m 00s",
+        "given back.",
+        "user:root",
+    ] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    let ran = world.run(&["reservations", "show", "nothing"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+}
+
+#[test]
+fn an_operator_reserves_cancels_and_sets_limits() {
+    let world = World::new();
+    let path = "/api/v1/admin/capacity-reservations";
+    world.on("POST", path, [(200, reservation("active"))]);
+    let create = [
+        "admin",
+        "reservations",
+        "create",
+        "--name",
+        "training",
+        "--sku",
+        "lab-slice",
+        "--gpus",
+        "4",
+        "--project",
+        PROJECT,
+        "--region",
+        "lab",
+        "--start",
+        "2026-01-31T12:00:00Z",
+        "--end",
+        "2026-01-31T20:00:00Z",
+        "--release-unused-after",
+        "30m",
+        "--gather",
+    ];
+    let ran = world.run(&create).ok();
+    assert!(ran.out.contains(ID), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body,
+        json!({ "gather": true, "config": { "name": "training", "sku": "lab-slice", "gpu_count": 4,
+            "region_code": "lab", "project_id": PROJECT, "start_time": "2026-01-31T12:00:00Z",
+            "end_time": "2026-01-31T20:00:00Z", "release_unused_after_seconds": 1800 } })
+    );
+    world.on(
+        "POST",
+        &format!("{path}/{ID}:cancel"),
+        [(200, reservation("canceled"))],
+    );
+    let ran = world
+        .run(&["admin", "reservations", "cancel", ID, "--reason", "over"])
+        .ok();
+    assert!(
+        ran.out.starts_with("Canceled. What runs goes on.") && ran.out.contains("canceled"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.changes().pop().expect("a change").body,
+        json!({ "reason": "over" })
+    );
+    let limit = format!("/api/v1/admin/projects/{PROJECT}/reservation-limit");
+    world.on(
+        "PUT",
+        &limit,
+        [(200, json!({ "project_id": PROJECT, "max_gpus": 8 }))],
+    );
+    let ran = world
+        .run(&["admin", "reservations", "limit", PROJECT, "8"])
+        .ok();
+    assert!(
+        ran.out.contains("may reserve 8 GPU by itself"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.changes().pop().expect("a change").body,
+        json!({ "max_gpus": 8 })
+    );
+    let ran = world.run(&[
+        "admin",
+        "reservations",
+        "create",
+        "--name",
+        "a",
+        "--sku",
+        "b",
+        "--gpus",
+        "1",
+        "--end",
+        "soon",
+    ]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}

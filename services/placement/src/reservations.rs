@@ -1,0 +1,258 @@
+//! Capacity reservations: GPUs of a SKU that only one project may draw on for a while.
+//!
+//! What is reserved is *held*, slot by slot: the database refuses a claim on a held slot, and on a node with one, for
+//! any other project. A slot is held the way it is sold, by the same decision under the same node's lock, so what is
+//! held can be launched on. What is not held yet is not promised: a reservation says how much it holds of what it
+//! reserves. Reservations stand in no line; they take what is free before those that wait.
+//!
+//! [`tend`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
+//! back what nobody uses, and ends windows. An allocation that runs is never touched by any of it.
+mod create;
+mod end;
+mod hold;
+mod limit;
+mod tend;
+
+use std::collections::HashSet;
+
+use gpuaas_kit::audit;
+use jiff_sqlx::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::catalog::{self, Sku};
+use crate::decision::Fleet;
+use crate::model::{ReservationState, Scope, Shape, SlotStatus};
+use crate::{Error, Result, availability, candidates};
+
+pub use create::{ADMIN_METHOD, Asked, MAX_AHEAD, MAX_GPUS, MAX_WINDOW, METHOD, create};
+pub use end::{CANCEL_METHOD, Cancellation, cancel};
+pub use limit::{Limit, limit, put_limit};
+pub use tend::{Tended, tend};
+
+/// What a loop without a person behind it is called in the audit.
+const SYSTEM: &str = "service:scheduler";
+
+/// A reservation with how it stands.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct CapacityReservation {
+    /// Id.
+    pub id: Uuid,
+    /// Whose allocations may draw on it.
+    pub project_id: Uuid,
+    /// DNS label.
+    pub name: String,
+    /// Region.
+    pub region_code: String,
+    /// SKU.
+    pub sku: String,
+    /// GPUs that were asked for.
+    pub gpu_count: i32,
+    /// Of them, given back unused.
+    pub released_gpus: i32,
+    /// Begin of the window.
+    pub starts_at: Timestamp,
+    /// End of the window.
+    pub ends_at: Timestamp,
+    /// Seconds that a held GPU may be unused.
+    pub release_unused_after: Option<i32>,
+    /// State.
+    pub state: ReservationState,
+    /// A member made it, not an operator.
+    pub made_by_project: bool,
+    /// Who made it.
+    pub principal: String,
+    /// What last became of it, a sentence.
+    pub reason: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it was over.
+    pub ended_at: Option<Timestamp>,
+    /// GPUs that nobody else can have now.
+    pub held_gpus: i64,
+    /// Of them, in use.
+    pub used_gpus: i64,
+    /// Of them, free for the project to launch on.
+    pub unused_gpus: i64,
+    /// Since when the longest unused one is unused.
+    pub unused_since: Option<Timestamp>,
+}
+
+impl CapacityReservation {
+    /// GPUs that it reserves and does not hold.
+    #[must_use]
+    pub fn missing(&self) -> u32 {
+        let missing = i64::from(self.gpu_count - self.released_gpus) - self.held_gpus;
+        u32::try_from(missing).unwrap_or(0)
+    }
+
+    /// It has neither ended nor was it canceled.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.ended_at.is_none()
+    }
+}
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT r.id, r.project_id, r.name, r.region_code, r.sku, r.gpu_count, r.released_gpus, r.starts_at, r.ends_at,
+                    r.release_unused_after, r.state, r.made_by_project, r.principal, r.reason, r.created_at,
+                    r.updated_at, r.ended_at, h.held_gpus, h.used_gpus, h.unused_gpus, h.unused_since
+               FROM capacity_reservations r CROSS JOIN LATERAL
+                    (SELECT count(*) AS held_gpus, count(*) FILTER (WHERE h.idle_since IS NULL) AS used_gpus,
+                            count(*) FILTER (WHERE h.idle_since IS NOT NULL AND s.status = 'available'
+                                AND s.health_state = 'healthy' AND n.schedulable AND n.admin_state = 'enabled') AS unused_gpus,
+                            min(h.idle_since) AS unused_since
+                       FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
+                      WHERE h.reservation_id = r.id) h ",
+            $tail
+        )
+    };
+}
+
+/// One reservation; another project's does not exist.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn get(conn: &mut PgConnection, scope: Scope, id: Uuid) -> Result<CapacityReservation> {
+    sqlx::query_as(select!(
+        "WHERE r.id = $1 AND ($2::uuid IS NULL OR r.project_id = $2)"
+    ))
+    .bind(id)
+    .bind(scope.project())
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("capacity reservation", id))
+}
+
+/// Which reservations.
+#[derive(Debug, Clone, Default)]
+pub struct Query<'a> {
+    /// Of one project, or of all.
+    pub project_id: Option<Uuid>,
+    /// Of one region, or of all.
+    pub region_code: Option<&'a str>,
+    /// Also those that are over.
+    pub include_ended: bool,
+    /// Only older ones than this.
+    pub before: Option<Uuid>,
+}
+
+/// Reservations, newest first, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list(
+    conn: &mut PgConnection,
+    query: &Query<'_>,
+    limit: i64,
+) -> Result<Vec<CapacityReservation>> {
+    Ok(sqlx::query_as(select!(
+        "WHERE ($1::uuid IS NULL OR r.project_id = $1) AND ($2::text IS NULL OR r.region_code = $2)
+           AND ($3 OR r.ended_at IS NULL) AND ($4::uuid IS NULL OR r.id < $4) ORDER BY r.id DESC LIMIT $5"
+    ))
+    .bind(query.project_id)
+    .bind(query.region_code)
+    .bind(query.include_ended)
+    .bind(query.before)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// How many launches of each count that the SKU sells fit on what a reservation holds and nobody uses, each count for
+/// itself.
+///
+/// # Errors
+/// Those of the database.
+pub async fn launches(
+    conn: &mut PgConnection,
+    of: &CapacityReservation,
+) -> Result<Vec<(u32, u32)>> {
+    let sku = catalog::sku(conn, &of.sku).await?;
+    let counts = sku.allowed_gpu_counts.iter().map(|c| c.unsigned_abs());
+    if sku.capacity_shape == Shape::Baremetal {
+        // held as whole nodes, and used so
+        let unused = u32::try_from(of.unused_gpus).unwrap_or(0);
+        return Ok(counts.map(|count| (count, unused / count)).collect());
+    }
+    let fleet = unused(conn, of).await?;
+    let fits = |count| fleet.count_fits(&availability::decision_request(&sku, count));
+    Ok(counts.map(|count| (count, fits(count))).collect())
+}
+
+/// The nodes with held slots as if there were nothing but what is held and unused.
+async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fleet> {
+    let held: Vec<(Uuid, Uuid)> =
+        sqlx::query_as("SELECT slot_id, node_id FROM held_slots WHERE reservation_id = $1")
+            .bind(of.id)
+            .fetch_all(&mut *conn)
+            .await?;
+    let (slots, mut nodes): (Vec<Uuid>, Vec<Uuid>) = held.into_iter().unzip();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut nodes = candidates::these(conn, &of.region_code, &nodes).await?;
+    for slot in nodes.iter_mut().flat_map(|node| &mut node.slots) {
+        slot.reserved = None;
+        if !slots.contains(&slot.id) && slot.status == SlotStatus::Available {
+            slot.status = SlotStatus::Reserved;
+        }
+    }
+    Ok(Fleet::of(&nodes))
+}
+
+/// The projects that something is held for which nobody uses.
+pub(crate) async fn drawing(conn: &mut PgConnection) -> Result<HashSet<Uuid>> {
+    let projects: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT DISTINCT project_id FROM held_slots WHERE idle_since IS NOT NULL",
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(projects.into_iter().collect())
+}
+
+/// The SKU of a reservation, if it is sold there now.
+async fn sold(
+    conn: &mut PgConnection,
+    policy: crate::reserve::Policy,
+    region_code: &str,
+    sku: &str,
+) -> Result<Sku> {
+    let known = catalog::known_sku(conn, sku).await?;
+    let request = crate::reserve::Request {
+        region_code: region_code.to_owned(),
+        sku: sku.to_owned(),
+        gpu_count: least(&known),
+        ..crate::reserve::Request::default()
+    };
+    crate::reserve::check(conn, policy, &request).await
+}
+
+/// The least GPUs that a SKU sells.
+fn least(sku: &Sku) -> u32 {
+    let counts = sku.allowed_gpu_counts.iter();
+    counts.min().map_or(1, |count| count.unsigned_abs())
+}
+
+/// Who did what to a reservation (P10).
+async fn record(
+    conn: &mut PgConnection,
+    (principal, request_id): (&str, &str),
+    action: &str,
+    id: Uuid,
+    detail: Value,
+) -> Result<()> {
+    let entry = audit::Entry {
+        principal,
+        action,
+        resource: "capacity_reservation",
+        resource_id: &id.to_string(),
+        request_id,
+        detail,
+    };
+    Ok(audit::record(conn, entry).await?)
+}

@@ -1,0 +1,345 @@
+//! Making a reservation.
+use std::time::Instant;
+
+use gpuaas_kit::id::IdGen;
+use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
+use sqlx::{PgConnection, PgPool};
+use tonic::Code;
+use uuid::Uuid;
+
+use super::{CapacityReservation, get, hold, least, limit, record, sold};
+use crate::catalog::Sku;
+use crate::decision::sentence;
+use crate::model::{ReservationState, Scope};
+use crate::reserve::{Policy, ids_of, refusal};
+use crate::{Error, Reason, Result, quota};
+
+/// Method of a member's reservation, in the scope of idempotency keys.
+pub const METHOD: &str = "CreateCapacityReservation";
+/// Method of an operator's.
+pub const ADMIN_METHOD: &str = "CreateProjectReservation";
+/// Most GPUs of a reservation.
+pub const MAX_GPUS: u32 = 1024;
+/// How far ahead a window may begin.
+pub const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// Longest window.
+pub const MAX_WINDOW: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// What `release_unused_after` may be, in seconds.
+const UNUSED_SECONDS: std::ops::RangeInclusive<u32> = 60..=90 * 24 * 3600;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Who asks.
+    pub principal: String,
+    /// Key of the caller.
+    pub idempotency_key: String,
+    /// SHA-256 of the canonical request.
+    pub request_hash: Vec<u8>,
+    /// Of the request.
+    pub request_id: String,
+    /// A member asks, within the project's limit, and not an operator.
+    pub made_by_project: bool,
+    /// Whose allocations may draw on it.
+    pub project_id: Uuid,
+    /// DNS label.
+    pub name: String,
+    /// Region.
+    pub region_code: String,
+    /// SKU.
+    pub sku: String,
+    /// GPUs.
+    pub gpu_count: u32,
+    /// Begin of the window; none: now.
+    pub starts_at: Option<Timestamp>,
+    /// End of the window.
+    pub ends_at: Timestamp,
+    /// Seconds that a held GPU may be unused; none: as long as the window.
+    pub release_unused_after: Option<u32>,
+    /// Begin with what is free instead of being refused.
+    pub gather: bool,
+}
+
+/// Makes a reservation and, when its window begins now, holds what it reserves. The second value: the key was seen
+/// before with this very request.
+///
+/// # Errors
+/// [`Error::Invalid`] for a field; [`Error::Refused`] for quota, limit, or capacity that is not free now;
+/// [`Error::Busy`]; a name that is taken or a reused key from the kit. Nothing was stored then.
+pub async fn create(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    asked: &Asked,
+) -> Result<(CapacityReservation, bool)> {
+    let until = Instant::now() + policy.patience;
+    loop {
+        let mut tx = pool.begin().await?;
+        match in_transaction(&mut tx, ids, policy, until, asked).await {
+            Ok(done) => {
+                tx.commit().await?;
+                return Ok(done);
+            }
+            Err(error) => {
+                tx.rollback().await?;
+                if !error.lost_to_others() {
+                    return Err(error);
+                }
+                if Instant::now() >= until {
+                    return Err(Error::Busy { nodes: 0 });
+                }
+            }
+        }
+    }
+}
+
+async fn in_transaction(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    policy: Policy,
+    until: Instant,
+    asked: &Asked,
+) -> Result<(CapacityReservation, bool)> {
+    let key = Key {
+        principal: &asked.principal,
+        method: if asked.made_by_project {
+            METHOD
+        } else {
+            ADMIN_METHOD
+        },
+        key: &asked.idempotency_key,
+    };
+    let id = ids.next();
+    let taken = idempotency::take(conn, key, &asked.request_hash, &id.to_string()).await?;
+    if let Lookup::Replay { resource_id } = taken {
+        let id = ids_of(&resource_id)?.first().copied().unwrap_or_default();
+        return Ok((get(conn, Scope::Platform, id).await?, true));
+    }
+    let sku = sold(conn, policy, &asked.region_code, &asked.sku).await?;
+    check_size(asked, &sku)?;
+    let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(&mut *conn)
+        .await?;
+    let starts_at = window(asked, now.to_jiff())?;
+    check_limit(conn, asked).await?;
+    check_quota(conn, policy, asked, starts_at).await?;
+    let state = if asked.starts_at.is_some() {
+        ReservationState::Scheduled
+    } else {
+        ReservationState::Active
+    };
+    insert(conn, id, asked, starts_at, state).await?;
+    let made = get(conn, Scope::Platform, id).await?;
+    if state == ReservationState::Active {
+        hold_now(conn, ids, (policy, until), asked, &made, &sku).await?;
+    }
+    let detail = json!({
+        "project_id": asked.project_id, "name": asked.name, "region_code": asked.region_code, "sku": asked.sku,
+        "gpu_count": asked.gpu_count, "start": starts_at.to_string(), "end": asked.ends_at.to_string(),
+    });
+    let who = (asked.principal.as_str(), asked.request_id.as_str());
+    record(conn, who, "reservation.create", id, detail).await?;
+    Ok((get(conn, Scope::Platform, id).await?, false))
+}
+
+fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) -> Error {
+    Error::Invalid {
+        reason,
+        field,
+        rule: rule.into(),
+    }
+}
+
+fn check_size(asked: &Asked, sku: &Sku) -> Result<()> {
+    let least = least(sku);
+    if asked.gpu_count == 0 || asked.gpu_count > MAX_GPUS || !asked.gpu_count.is_multiple_of(least)
+    {
+        let rule = format!("must be a multiple of {least}, at most {MAX_GPUS}");
+        return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
+    }
+    match asked.release_unused_after {
+        Some(seconds) if !UNUSED_SECONDS.contains(&seconds) => Err(invalid(
+            ErrorReason::FieldInvalid,
+            "release_unused_after_seconds",
+            format!(
+                "must be {} to {}, or absent",
+                UNUSED_SECONDS.start(),
+                UNUSED_SECONDS.end()
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The begin of the window, which is legal.
+fn window(asked: &Asked, now: Timestamp) -> Result<Timestamp> {
+    let bad = |field, rule: &str| Err(invalid(ErrorReason::FieldInvalid, field, rule));
+    let starts_at = asked.starts_at.unwrap_or(now);
+    if starts_at < now {
+        return bad(
+            "start_time",
+            "must not be in the past; leave it out to begin now",
+        );
+    }
+    if starts_at.duration_since(now) > MAX_AHEAD {
+        return bad("start_time", "must be at most 90 days from now");
+    }
+    if asked.ends_at <= starts_at {
+        return bad("end_time", "must be after the start");
+    }
+    if asked.ends_at.duration_since(starts_at) > MAX_WINDOW {
+        return bad("end_time", "must be at most 90 days after the start");
+    }
+    Ok(starts_at)
+}
+
+async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
+    if !asked.made_by_project {
+        return Ok(());
+    }
+    let limit = limit::lock(conn, asked.project_id).await?;
+    if limit.reserved_gpus + i64::from(asked.gpu_count) <= limit.max_gpus {
+        return Ok(());
+    }
+    Err(of_quota(format!(
+        "The project may reserve {} GPU by itself and has reserved {}; ask an operator to reserve more for it.",
+        limit.max_gpus, limit.reserved_gpus
+    )))
+}
+
+/// What the project's quota keeps it from launching would be reserved in vain.
+async fn check_quota(
+    conn: &mut PgConnection,
+    policy: Policy,
+    asked: &Asked,
+    starts_at: Timestamp,
+) -> Result<()> {
+    let default_max = i64::from(policy.default_quota_gpus);
+    let quota = quota::read(conn, asked.project_id, &asked.sku, default_max).await?;
+    let reserved: i64 = sqlx::query_scalar(
+        "SELECT coalesce(sum(gpu_count - released_gpus), 0) FROM capacity_reservations
+          WHERE project_id = $1 AND sku = $2 AND ended_at IS NULL AND starts_at < $4 AND ends_at > $3",
+    )
+    .bind(asked.project_id)
+    .bind(&asked.sku)
+    .bind(starts_at.to_sqlx())
+    .bind(asked.ends_at.to_sqlx())
+    .fetch_one(conn)
+    .await?;
+    if reserved + i64::from(asked.gpu_count) <= quota.max_gpus {
+        return Ok(());
+    }
+    Err(of_quota(format!(
+        "The project may hold {} GPU of {} and has reserved {reserved} for that time, so it could not use {} more; \
+         raise its quota first.",
+        quota.max_gpus, asked.sku, asked.gpu_count
+    )))
+}
+
+fn of_quota(message: String) -> Error {
+    Error::Refused {
+        reason: ErrorReason::Quota,
+        message,
+        causes: Vec::new(),
+    }
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    id: Uuid,
+    asked: &Asked,
+    starts_at: Timestamp,
+    state: ReservationState,
+) -> Result<()> {
+    let done = sqlx::query(
+        "INSERT INTO capacity_reservations (id, project_id, name, region_code, sku, gpu_count, starts_at, ends_at,
+                                            release_unused_after, state, made_by_project, principal)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    )
+    .bind(id)
+    .bind(asked.project_id)
+    .bind(&asked.name)
+    .bind(&asked.region_code)
+    .bind(&asked.sku)
+    .bind(asked.gpu_count.cast_signed())
+    .bind(starts_at.to_sqlx())
+    .bind(asked.ends_at.to_sqlx())
+    .bind(asked.release_unused_after.map(u32::cast_signed))
+    .bind(state.as_str())
+    .bind(asked.made_by_project)
+    .bind(&asked.principal)
+    .execute(conn)
+    .await;
+    match done {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.as_database_error().and_then(|e| e.constraint())
+                == Some("capacity_reservations_name") =>
+        {
+            let told = format!(
+                "A capacity reservation named {:?} exists in this project; choose another name or cancel it.",
+                asked.name
+            );
+            let taken =
+                gpuaas_kit::Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, told);
+            let rule = "must be unique among the project's reservations that are not over";
+            Err(Error::Kit(taken.field("name", rule)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Holds all of it, or with `gather` what is free.
+async fn hold_now(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    (policy, until): (Policy, Instant),
+    asked: &Asked,
+    made: &CapacityReservation,
+    sku: &Sku,
+) -> Result<()> {
+    let until = if asked.gather { Instant::now() } else { until };
+    let mut missing = asked.gpu_count;
+    while missing > 0 {
+        let chunk = (missing, ids.next());
+        match hold::some(conn, policy, until, made, sku, chunk).await {
+            Ok(held) => missing -= held,
+            Err(Error::Refused { .. } | Error::Busy { .. }) if asked.gather => break,
+            Err(Error::Refused { causes, .. }) => {
+                return Err(not_all(asked, asked.gpu_count - missing, causes));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of what can be held in part only. What this reservation had held itself is no reason.
+fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
+    for cause in &mut causes {
+        if cause.reason == ErrorReason::CapacityReserved {
+            cause.gpus = cause.gpus.saturating_sub(held);
+            cause.message = sentence(cause.reason).to_owned();
+        }
+    }
+    causes.retain(|cause| cause.gpus > 0);
+    match refusal(causes) {
+        Error::Refused {
+            reason,
+            message,
+            causes,
+        } => Error::Refused {
+            reason,
+            message: format!(
+                "{held} of {} GPU can be reserved now. {message}",
+                asked.gpu_count
+            ),
+            causes,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,139 @@
+//! The end of a reservation. What runs on what it held goes on.
+use std::time::Instant;
+
+use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::{PgConnection, PgPool};
+use tonic::Code;
+use uuid::Uuid;
+
+use super::hold::{self, Which};
+use super::{CapacityReservation, get, record};
+use crate::model::{ReservationState, Scope};
+use crate::reserve::Policy;
+use crate::{Error, Result};
+
+/// Method in the scope of idempotency keys.
+pub const CANCEL_METHOD: &str = "CancelCapacityReservation";
+
+/// Who cancels what.
+#[derive(Debug, Clone)]
+pub struct Cancellation<'a> {
+    /// Who.
+    pub principal: &'a str,
+    /// Key of the caller.
+    pub idempotency_key: &'a str,
+    /// SHA-256 of the canonical request.
+    pub request_hash: &'a [u8],
+    /// Of the request.
+    pub request_id: &'a str,
+    /// A project cancels only what it made itself.
+    pub scope: Scope,
+    /// Reservation.
+    pub id: Uuid,
+    /// Why; may be empty.
+    pub reason: &'a str,
+}
+
+/// Cancels a reservation, and lets go what it holds.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] when it is over; `PERMISSION_DENIED` from the kit for a project and a
+/// reservation that an operator made; [`Error::Busy`].
+pub async fn cancel(
+    pool: &PgPool,
+    policy: Policy,
+    asked: &Cancellation<'_>,
+) -> Result<CapacityReservation> {
+    let until = Instant::now() + policy.patience;
+    loop {
+        let mut tx = pool.begin().await?;
+        match in_transaction(&mut tx, asked).await {
+            Ok(row) => {
+                tx.commit().await?;
+                return Ok(row);
+            }
+            Err(error) => {
+                tx.rollback().await?;
+                if !error.lost_to_others() {
+                    return Err(error);
+                }
+                if Instant::now() >= until {
+                    return Err(Error::Busy { nodes: 0 });
+                }
+            }
+        }
+    }
+}
+
+async fn in_transaction(
+    conn: &mut PgConnection,
+    asked: &Cancellation<'_>,
+) -> Result<CapacityReservation> {
+    let key = Key {
+        principal: asked.principal,
+        method: CANCEL_METHOD,
+        key: asked.idempotency_key,
+    };
+    let before = get(conn, asked.scope, asked.id).await?;
+    let id = asked.id.to_string();
+    if let Lookup::Replay { .. } = idempotency::take(conn, key, asked.request_hash, &id).await? {
+        return get(conn, asked.scope, asked.id).await;
+    }
+    if asked.scope.project().is_some() && !before.made_by_project {
+        let told = "An operator made this reservation; ask an operator to cancel it.";
+        return Err(Error::Kit(gpuaas_kit::Error::new(
+            Code::PermissionDenied,
+            ErrorReason::PermissionDenied,
+            told,
+        )));
+    }
+    lock(conn, asked.id).await?;
+    let row = get(conn, asked.scope, asked.id).await?;
+    if !row.is_live() {
+        return Err(Error::Conflict {
+            what: "capacity reservation",
+            id: row.id,
+            state: row.state.to_string(),
+        });
+    }
+    let reason = match asked.reason {
+        "" => "It was canceled.",
+        given => given,
+    };
+    close(conn, row.id, ReservationState::Canceled, reason).await?;
+    let who = (asked.principal, asked.request_id);
+    let detail = json!({ "reason": asked.reason });
+    record(conn, who, "reservation.cancel", row.id, detail).await?;
+    get(conn, asked.scope, row.id).await
+}
+
+/// Locks a reservation's row: before the nodes whose slots it holds.
+async fn lock(conn: &mut PgConnection, id: Uuid) -> Result<()> {
+    sqlx::query("SELECT FROM capacity_reservations WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Lets everything go that a reservation holds, and ends it. Its row is locked.
+pub(super) async fn close(
+    conn: &mut PgConnection,
+    id: Uuid,
+    state: ReservationState,
+    reason: &str,
+) -> Result<()> {
+    hold::drop(conn, id, Which::All).await?;
+    sqlx::query(
+        "UPDATE capacity_reservations SET state = $2, reason = $3, updated_at = greatest(clock_timestamp(), updated_at),
+                ended_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+    )
+    .bind(id)
+    .bind(state.as_str())
+    .bind(reason)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

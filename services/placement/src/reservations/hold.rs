@@ -1,0 +1,186 @@
+//! Holding slots, and letting them go.
+use std::time::Instant;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{CapacityReservation, least};
+use crate::availability::decision_request;
+use crate::catalog::Sku;
+use crate::model::{Shape, SlotClass};
+use crate::reserve::{Policy, Request, place, whole};
+use crate::{Error, Result};
+
+/// Holds as many GPUs of what is missing as fit on one node and are sold together, and returns how many. The
+/// reservation's row is locked.
+///
+/// # Errors
+/// [`Error::Refused`] when nothing fits, with what keeps the least away that is sold; [`Error::Busy`].
+pub(super) async fn some(
+    conn: &mut PgConnection,
+    policy: Policy,
+    until: Instant,
+    of: &CapacityReservation,
+    sku: &Sku,
+    (missing, seed): (u32, Uuid),
+) -> Result<u32> {
+    let sizes = sizes(sku, missing);
+    let most = most_free(conn, &of.region_code, sku.slot_class).await?;
+    let mut refusal = Error::Busy { nodes: 0 };
+    for (place, size) in sizes.iter().enumerate() {
+        // no node has so many; the last one is asked for nevertheless, for the reasons
+        if *size > most && place + 1 < sizes.len() {
+            continue;
+        }
+        let request = Request {
+            region_code: of.region_code.clone(),
+            sku: of.sku.clone(),
+            gpu_count: *size,
+            before_line: true,
+            ..Request::default()
+        };
+        match take(conn, policy, until, &request, sku, seed).await {
+            Ok((node_id, slots)) => {
+                insert(conn, of, sku, node_id, &slots).await?;
+                return Ok(*size);
+            }
+            Err(refused @ Error::Refused { .. }) => refusal = refused,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refusal)
+}
+
+/// Counts to try, the largest first, so that what is left can be had in counts that are sold.
+fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
+    let least = least(sku);
+    let odd = !missing.is_multiple_of(least);
+    let counts = sku
+        .allowed_gpu_counts
+        .iter()
+        .map(|count| count.unsigned_abs());
+    let mut sizes: Vec<u32> = counts
+        .filter(|count| *count <= missing && (odd || (missing - count).is_multiple_of(least)))
+        .collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes
+}
+
+/// The most slots of a class that are free on one node.
+pub(super) async fn most_free(
+    conn: &mut PgConnection,
+    region_code: &str,
+    class: SlotClass,
+) -> Result<u32> {
+    let most: Option<i32> = sqlx::query_scalar(
+        "SELECT max(r.free) FROM node_room r JOIN nodes n ON n.id = r.node_id
+          WHERE r.region_code = $1 AND r.slot_class = $2 AND r.free > 0 AND n.admin_state = 'enabled' AND n.schedulable",
+    )
+    .bind(region_code)
+    .bind(class.as_str())
+    .fetch_one(conn)
+    .await?;
+    Ok(most.unwrap_or(0).unsigned_abs())
+}
+
+/// A node, locked, and slots of it.
+async fn take(
+    conn: &mut PgConnection,
+    policy: Policy,
+    until: Instant,
+    request: &Request,
+    sku: &Sku,
+    seed: Uuid,
+) -> Result<(Uuid, Vec<Uuid>)> {
+    if sku.capacity_shape == Shape::GpuSlice {
+        // it stands in no line
+        let taken = place::take(conn, policy, until, request, sku, seed, false).await?;
+        let slots = taken.slots.iter().map(|slot| slot.id).collect();
+        return Ok((taken.host.id, slots));
+    }
+    let node_id = whole::take(conn, policy, until, request, sku).await?.id;
+    let slots = sqlx::query_scalar(
+        "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
+    )
+    .bind(node_id)
+    .fetch_all(conn)
+    .await?;
+    Ok((node_id, slots))
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    of: &CapacityReservation,
+    sku: &Sku,
+    node_id: Uuid,
+    slots: &[Uuid],
+) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+         SELECT slot_id, $2, $3, $4, $5 FROM unnest($1::uuid[]) AS s (slot_id)",
+    )
+    .bind(slots)
+    .bind(node_id)
+    .bind(of.id)
+    .bind(of.project_id)
+    .bind(i32::try_from(decision_request(sku, 1).hugepages_1g).unwrap_or(i32::MAX))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Which held slots are let go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which {
+    /// All; what runs there goes on.
+    All,
+    /// Those that cannot be launched on any more, but for hosts that only do not report.
+    Unfit,
+    /// Those that nobody has used for so many seconds.
+    Unused(i32),
+}
+
+/// Held slots `h` of a reservation, their slots `s` and nodes `m`, that are let go.
+macro_rules! let_go {
+    ($head:literal, $tail:literal) => {
+        concat!(
+            $head,
+            " h.reservation_id = $1 AND s.id = h.slot_id AND m.id = h.node_id AND CASE $2
+                WHEN 'all' THEN true
+                WHEN 'unfit' THEN s.status IN ('disabled', 'retired', 'cleanup', 'cleanup_blocked')
+                    OR h.idle_since IS NOT NULL AND (s.health_state <> 'healthy' OR m.admin_state <> 'enabled'
+                        OR m.region_code <> (SELECT region_code FROM capacity_reservations WHERE id = $1))
+                ELSE h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
+            $tail
+        )
+    };
+}
+
+/// Lets held slots go under the locks of their nodes, and returns how many.
+pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Result<u32> {
+    let (word, seconds) = match which {
+        Which::All => ("all", 0),
+        Which::Unfit => ("unfit", 0),
+        Which::Unused(seconds) => ("unused", seconds),
+    };
+    sqlx::query(let_go!(
+        "SELECT FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes m WHERE",
+        ") ORDER BY id FOR NO KEY UPDATE"
+    ))
+    .bind(id)
+    .bind(word)
+    .bind(f64::from(seconds))
+    .execute(&mut *conn)
+    .await?;
+    // a statement after the locks: a launch that was about to use one has it now
+    let gone = sqlx::query(let_go!(
+        "DELETE FROM held_slots h USING slots s, nodes m WHERE",
+        ""
+    ))
+    .bind(id)
+    .bind(word)
+    .bind(f64::from(seconds))
+    .execute(conn)
+    .await?;
+    Ok(u32::try_from(gone.rows_affected()).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,222 @@
+//! What time brings to reservations: begin, holding what is missing, replacing, giving back, the end.
+//!
+//! Any number of replicas may do it: who works on a reservation has its row locked, and others pass it. Each GPU group
+//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong.
+use std::time::Instant;
+
+use gpuaas_kit::id::IdGen;
+use serde_json::json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::end::close;
+use super::hold::{self, Which};
+use super::{CapacityReservation, SYSTEM, get, least, record, sold};
+use crate::model::{ReservationState, Scope};
+use crate::reserve::Policy;
+use crate::{Error, Result};
+
+/// What one look at all reservations led to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Tended {
+    /// Reservations whose window began.
+    pub begun: Vec<Uuid>,
+    /// Reservations that are over.
+    pub ended: Vec<Uuid>,
+    /// GPUs that are held now and were not.
+    pub held: u32,
+    /// GPUs that were given back unused.
+    pub released: u32,
+    /// Held GPUs that were not fit any more and were let go.
+    pub dropped: u32,
+    /// Others were at something: look again soon.
+    pub busy: bool,
+}
+
+impl Tended {
+    /// Whether anything changed.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        let still = Self {
+            busy: self.busy,
+            ..Self::default()
+        };
+        *self != still
+    }
+}
+
+/// Does what is due. What is let go, others may have at once.
+///
+/// # Errors
+/// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
+pub async fn tend(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Tended> {
+    let due: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT r.id FROM capacity_reservations r
+          WHERE r.state IN ('scheduled', 'active') AND (r.ends_at <= clock_timestamp()
+             OR r.state = 'scheduled' AND r.starts_at <= clock_timestamp()
+             OR r.state = 'active' AND
+                (SELECT count(*) FILTER (WHERE s.status = 'available' AND s.health_state = 'healthy'
+                            AND m.admin_state = 'enabled' AND m.region_code = r.region_code
+                            AND (h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)) IS NOT TRUE
+                        OR h.idle_since IS NULL AND s.status NOT IN ('disabled', 'retired', 'cleanup', 'cleanup_blocked'))
+                   FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes m ON m.id = h.node_id
+                  WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
+          ORDER BY r.starts_at, r.id",
+    )
+    .fetch_all(&mut *pool.acquire().await?)
+    .await?;
+    let mut tended = Tended::default();
+    for id in due {
+        loop {
+            let mut step = Tended::default();
+            let mut tx = pool.begin().await?;
+            match one(&mut tx, ids, policy, id, &mut step).await {
+                Ok(again) => {
+                    tx.commit().await?;
+                    tended.add(step);
+                    if !again {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tx.rollback().await?;
+                    tended.busy |= error.lost_to_others();
+                    if !error.lost_to_others() {
+                        let error = gpuaas_kit::Error::from(error);
+                        tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    Ok(tended)
+}
+
+impl Tended {
+    fn add(&mut self, step: Self) {
+        self.begun.extend(step.begun);
+        self.ended.extend(step.ended);
+        self.held += step.held;
+        self.released += step.released;
+        self.dropped += step.dropped;
+        self.busy |= step.busy;
+    }
+}
+
+/// One step of one reservation; true when there is more to hold.
+async fn one(
+    conn: &mut PgConnection,
+    ids: IdGen,
+    policy: Policy,
+    id: Uuid,
+    step: &mut Tended,
+) -> Result<bool> {
+    let locked: Option<(bool, bool)> = sqlx::query_as(
+        "SELECT ends_at <= clock_timestamp(), starts_at <= clock_timestamp() FROM capacity_reservations
+          WHERE id = $1 AND state IN ('scheduled', 'active') FOR NO KEY UPDATE SKIP LOCKED",
+    )
+    .bind(id)
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some((over, begun)) = locked else {
+        // it is over, or others are at it
+        step.busy = true;
+        return Ok(false);
+    };
+    if over {
+        end(conn, id, "Its window is over.", step).await?;
+        return Ok(false);
+    }
+    let row = get(conn, Scope::Platform, id).await?;
+    if row.state == ReservationState::Scheduled {
+        if !begun {
+            return Ok(false);
+        }
+        begin(conn, id).await?;
+        step.begun.push(id);
+    }
+    step.dropped = hold::drop(conn, id, Which::Unfit).await?;
+    if let Some(seconds) = row.release_unused_after
+        && release(conn, &row, seconds, step).await?
+    {
+        return Ok(false);
+    }
+    let row = get(conn, Scope::Platform, id).await?;
+    let missing = row.missing();
+    if missing == 0 {
+        return Ok(false);
+    }
+    let sku = match sold(conn, policy, &row.region_code, &row.sku).await {
+        // closed, or not sold any more: nothing is held as long as that is so
+        Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
+        other => other?,
+    };
+    // on a full fleet nothing more is read
+    if hold::most_free(conn, &row.region_code, sku.slot_class).await? < least(&sku) {
+        return Ok(false);
+    }
+    let chunk = (missing, ids.next());
+    match hold::some(conn, policy, Instant::now(), &row, &sku, chunk).await {
+        Ok(held) => {
+            step.held = held;
+            Ok(held < missing)
+        }
+        Err(Error::Refused { .. }) => Ok(false),
+        Err(Error::Busy { nodes }) => {
+            step.busy = nodes > 0;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<()> {
+    sqlx::query(
+        "UPDATE capacity_reservations SET state = 'active', updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Tended) -> Result<()> {
+    close(conn, id, ReservationState::Ended, reason).await?;
+    let detail = json!({ "reason": reason });
+    record(conn, (SYSTEM, ""), "reservation.end", id, detail).await?;
+    step.ended.push(id);
+    Ok(())
+}
+
+/// Gives back what was unused for too long; true when nothing is left and the reservation has ended.
+async fn release(
+    conn: &mut PgConnection,
+    row: &CapacityReservation,
+    seconds: i32,
+    step: &mut Tended,
+) -> Result<bool> {
+    let gone = hold::drop(conn, row.id, Which::Unused(seconds)).await?;
+    if gone == 0 {
+        return Ok(false);
+    }
+    step.released = gone;
+    let reason = format!("{gone} GPU were unused for {seconds} seconds and were given back.");
+    sqlx::query(
+        "UPDATE capacity_reservations SET released_gpus = released_gpus + $2, reason = $3,
+                updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+    )
+    .bind(row.id)
+    .bind(gone.cast_signed())
+    .bind(&reason)
+    .execute(&mut *conn)
+    .await?;
+    let detail = json!({ "gpus": gone, "unused_seconds": seconds });
+    record(conn, (SYSTEM, ""), "reservation.release", row.id, detail).await?;
+    let left = row.gpu_count - row.released_gpus - gone.cast_signed();
+    if left == 0 {
+        end(conn, row.id, &reason, step).await?;
+    }
+    Ok(left == 0)
+}

@@ -1,0 +1,285 @@
+//! Who may draw on what is reserved, and what others are told.
+use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Scope;
+use gpuaas_placement::reserve::{self, Policy, Request, serve_waiting};
+use gpuaas_placement::{availability, reservations};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use jiff_sqlx::ToSqlx as _;
+use uuid::Uuid;
+
+use super::{asked, causes, counts, create, free, get, of_others, reserved, sound};
+use crate::whole::{whole, world_of};
+use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
+
+const WITH_EXECUTOR: Policy = Policy {
+    whole_nodes: true,
+    ..POLICY
+};
+
+/// What fits of one count of the lab SKU, for a project or for everybody.
+async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let rows = availability::list(&mut conn, &world.capacity, project, Some(REGION), Some(LAB))
+        .await
+        .expect("availability");
+    let row = rows.into_iter().find(|row| row.gpu_count == gpu_count);
+    let row = row.expect("a count of the SKU");
+    (
+        row.fits,
+        row.reasons.into_iter().map(|r| r.reason).collect(),
+    )
+}
+
+#[tokio::test]
+async fn p1_members_draw_on_what_is_reserved_and_others_are_told_why_not() {
+    let (world, first) = World::with_lab_slots(2).await;
+    let second = world.lab_node(2).await;
+    let row = reserved(&world, 2).await;
+    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+        .fetch_one(&world.owner)
+        .await
+        .expect("both slots are on one node");
+    assert!(held == first || held == second);
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let launches = reservations::launches(&mut conn, &row).await;
+    assert_eq!(launches.expect("launches"), [(1, 2), (2, 1)]);
+    drop(conn);
+
+    let open = world.reserve(&of_others(&world, 2)).await.expect("open");
+    assert_ne!(world.get(open.allocation_id).await.node_id, Some(held));
+    let error = world.reserve(&of_others(&world, 1)).await;
+    assert_eq!(
+        causes(error.expect_err("reserved")),
+        [
+            (ErrorReason::SlotsInUse, 2),
+            (ErrorReason::CapacityReserved, 2)
+        ]
+    );
+    let told = [ErrorReason::SlotsInUse, ErrorReason::CapacityReserved];
+    assert_eq!(fits(&world, None, 1).await, (0, told.to_vec()));
+    assert_eq!(fits(&world, Some(world.project), 1).await.0, 2);
+    assert_eq!(fits(&world, Some(world.project), 2).await.0, 1);
+
+    let own = world.reserved(1).await;
+    assert_eq!(world.get(own).await.node_id, Some(held));
+    assert_eq!(counts(&world, row.id).await, (2, 1, 1));
+    assert_eq!(fits(&world, Some(world.project), 1).await.0, 1);
+    sound(&world).await;
+
+    // what a member gives back is reserved again, and unused since then
+    let since = get(&world, row.id).await.unused_since;
+    free(&world, own).await;
+    assert_eq!(counts(&world, row.id).await, (2, 0, 2));
+    assert_eq!(get(&world, row.id).await.unused_since, since);
+    let error = world.reserve(&of_others(&world, 1)).await;
+    assert_eq!(causes(error.expect_err("still reserved")).len(), 2);
+    world.reserved(2).await;
+    assert_eq!(counts(&world, row.id).await, (2, 2, 0));
+    assert_eq!(get(&world, row.id).await.unused_since, None);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_36_a_reservation_comes_before_the_open_capacity_that_ranks_better() {
+    let (world, busy) = World::with_lab_slots(3).await;
+    let row = reserved(&world, 1).await;
+    assert_eq!(counts(&world, row.id).await, (1, 0, 1));
+    let empty = world.lab_node(1).await;
+    // the node that is in use already would be filled first
+    let other = world.reserve(&of_others(&world, 1)).await.expect("open");
+    assert_eq!(world.get(other.allocation_id).await.node_id, Some(busy));
+    let own = world.reserved(1).await;
+    assert_eq!(world.get(own).await.node_id, Some(busy));
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    // what is left for it now is what is open
+    let (a, b) = (world.reserved(1).await, world.reserved(1).await);
+    let nodes = [world.get(a).await.node_id, world.get(b).await.node_id];
+    assert!(nodes.contains(&Some(busy)) && nodes.contains(&Some(empty)));
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
+    let (world, _) = World::with_lab_slots(2).await;
+    reserved(&world, 2).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let of = |project_id| Request {
+        project_id,
+        ..world.request(1)
+    };
+    let (own, other) = (of(world.project), of(Uuid::from_u128(77)));
+    let found = reserve::explain(&mut conn, &world.capacity, POLICY, &own).await;
+    assert_eq!(found.expect("explained").nodes_fit, 1);
+    let found = reserve::explain(&mut conn, &world.capacity, POLICY, &other)
+        .await
+        .expect("explained");
+    assert_eq!((found.nodes, found.nodes_fit), (1, 0));
+    assert_eq!(found.removed[0].reason, ErrorReason::CapacityReserved);
+    assert_eq!(
+        found.removed[0].message,
+        "2 GPUs on 1 node are reserved for others."
+    );
+}
+
+#[tokio::test]
+async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
+    let (world, specs) = world_of(1).await;
+    let mut one = asked(&world, 1);
+    one.sku = H200.into();
+    let row = create(&world, &one).await.expect("made");
+    let others = Request {
+        project_id: Uuid::from_u128(77),
+        ..whole(&world)
+    };
+    let error = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &others).await;
+    assert_eq!(
+        causes(error.expect_err("reserved")),
+        [(ErrorReason::CapacityReserved, 1)]
+    );
+    let own = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world))
+        .await
+        .expect("the project's own")
+        .allocation_id;
+    assert_eq!(world.get(own).await.node_id, Some(specs[0].id));
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
+    let (world, specs) = world_of(2).await;
+    let mut eight = asked(&world, 8);
+    eight.sku = "h200-sxm-node".into();
+    let refused = create(&world, &eight)
+        .await
+        .expect_err("nothing brings them up");
+    assert!(
+        matches!(
+            refused,
+            gpuaas_placement::Error::Invalid { field: "sku", .. }
+        ),
+        "{refused:?}"
+    );
+    let made = reservations::create(&world.scheduler, world.ids, WITH_EXECUTOR, &eight).await;
+    let (row, _) = made.expect("made");
+    assert_eq!(counts(&world, row.id).await, (8, 0, 8));
+    let slice = Request {
+        sku: H200.into(),
+        project_id: Uuid::from_u128(77),
+        ..world.request(8)
+    };
+    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+        .fetch_one(&world.owner)
+        .await
+        .expect("one node");
+    let open = world.reserve(&slice).await.expect("the other node");
+    assert_ne!(world.get(open.allocation_id).await.node_id, Some(held));
+    let own = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world)).await;
+    let own = own.expect("the reserved node").allocation_id;
+    assert_eq!(world.get(own).await.node_id, Some(held));
+    assert!(specs.iter().any(|spec| spec.id == held));
+    assert_eq!(counts(&world, row.id).await, (8, 8, 0));
+    free(&world, own).await;
+    assert_eq!(get(&world, row.id).await.used_gpus, 0);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let row = reserved(&world, 1).await;
+    let taken = world.reserve(&of_others(&world, 1)).await.expect("open");
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let waiter = of_others(&world, 1);
+    let waits = reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &waiter, deadline);
+    let waits = waits.await.expect("waits").allocation_id;
+    let serve = || async {
+        let pass = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        pass.expect("pass").served
+    };
+    assert!(serve().await.is_empty());
+    // it was there first, and its line has nothing to do with what is reserved
+    let own = world.reserved(1).await;
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    free(&world, own).await;
+    assert!(serve().await.is_empty());
+    free(&world, taken.allocation_id).await;
+    assert_eq!(serve().await, [waits]);
+    assert_eq!(counts(&world, row.id).await, (1, 0, 1));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_before() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let row = reserved(&world, 1).await;
+    world.reserve(&of_others(&world, 1)).await.expect("open");
+    let own = world.reserved(1).await;
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let mut waiting = Vec::new();
+    for request in [of_others(&world, 1), world.request(1)] {
+        let waits =
+            reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &request, deadline).await;
+        waiting.push(waits.expect("waits").allocation_id);
+    }
+    let serve = || async {
+        let pass = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        pass.expect("pass").served
+    };
+    assert!(serve().await.is_empty());
+    free(&world, own).await;
+    assert_eq!(serve().await, [waiting[1]]);
+    assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn what_is_held_can_be_launched_as_it_is_sold() {
+    let (world, _) = world_of(1).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    // sold by two and by eight only
+    let pairs = Sku {
+        allowed_gpu_counts: vec![2, 8],
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &pairs).await.expect("sku");
+    let now = Timestamp::now().to_sqlx();
+    catalog::put_price(&mut conn, H200, &price(), now)
+        .await
+        .expect("price");
+    drop(conn);
+    let odd = reservations::Asked {
+        sku: H200.into(),
+        ..asked(&world, 3)
+    };
+    let error = gpuaas_kit::Error::from(create(&world, &odd).await.expect_err("not sold"));
+    assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
+    assert_eq!(error.fields()[0].1, "must be a multiple of 2, at most 1024");
+    // the node reports no pairs, so only all eight can be had
+    let six = reservations::Asked {
+        sku: H200.into(),
+        ..asked(&world, 6)
+    };
+    let error = gpuaas_kit::Error::from(create(&world, &six).await.expect_err("no pairs"));
+    assert_eq!(error.reason(), ErrorReason::Fragmented);
+    assert!(
+        error
+            .message()
+            .starts_with("0 of 6 GPU can be reserved now.")
+    );
+    let eight = reservations::Asked {
+        sku: H200.into(),
+        ..asked(&world, 8)
+    };
+    let row = create(&world, &eight).await.expect("made");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let launches = reservations::launches(&mut conn, &row).await;
+    assert_eq!(launches.expect("launches"), [(2, 0), (8, 1)]);
+    let seen = reservations::get(&mut conn, Scope::Project(Uuid::from_u128(77)), row.id).await;
+    assert!(matches!(
+        seen,
+        Err(gpuaas_placement::Error::NotFound { .. })
+    ));
+}

@@ -1,0 +1,246 @@
+//! Who may reserve how much, keys, names, windows, and cancelling.
+use futures::future::join_all;
+use gpuaas_placement::model::{ReservationState, Scope};
+use gpuaas_placement::reservations::{self, Asked, Cancellation, Query};
+use gpuaas_placement::{Error, Result, quota};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use super::{asked, create, get, of_others, reserved, sound};
+use crate::world::{LAB, POLICY, World};
+
+fn hours(hours: i64) -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(hours)
+}
+
+async fn put_limit(world: &World, gpus: i32) {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    reservations::put_limit(&mut conn, world.project, gpus)
+        .await
+        .expect("limit");
+}
+
+async fn cancel(
+    world: &World,
+    key: &str,
+    scope: Scope,
+    id: Uuid,
+) -> Result<reservations::CapacityReservation> {
+    let asked = Cancellation {
+        principal: "user:alice",
+        idempotency_key: key,
+        request_hash: &[3; 32],
+        request_id: "req-2",
+        scope,
+        id,
+        reason: "the run is over",
+    };
+    reservations::cancel(&world.scheduler, POLICY, &asked).await
+}
+
+#[tokio::test]
+async fn p4_a_key_makes_one_reservation() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let once = asked(&world, 1);
+    let made = join_all((0..4).map(|_| {
+        let once = once.clone();
+        let world = &world;
+        async move { reservations::create(&world.scheduler, world.ids, POLICY, &once).await }
+    }))
+    .await;
+    let made: Vec<_> = made.into_iter().map(|one| one.expect("made")).collect();
+    assert!(made.iter().all(|(row, _)| row.id == made[0].0.id));
+    assert_eq!(made.iter().filter(|(_, replayed)| !replayed).count(), 1);
+    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+    let other = Asked {
+        request_hash: vec![8; 32],
+        ..once.clone()
+    };
+    let error = gpuaas_kit::Error::from(create(&world, &other).await.expect_err("reused"));
+    assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused);
+    let taken = Asked {
+        name: once.name.clone(),
+        ..asked(&world, 1)
+    };
+    let error = gpuaas_kit::Error::from(create(&world, &taken).await.expect_err("taken"));
+    assert_eq!(
+        (error.reason(), error.fields()[0].0.as_str()),
+        (ErrorReason::AlreadyExists, "name")
+    );
+    let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.create' AND principal = 'user:root'";
+    assert_eq!(world.number(audited).await, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let good = asked(&world, 1);
+    let cases = [
+        (
+            "gpu_count",
+            Asked {
+                gpu_count: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "gpu_count",
+            Asked {
+                gpu_count: 1025,
+                ..good.clone()
+            },
+        ),
+        (
+            "region_code",
+            Asked {
+                region_code: "nowhere".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "sku",
+            Asked {
+                sku: "nothing".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "start_time",
+            Asked {
+                starts_at: Some(hours(-1)),
+                ..good.clone()
+            },
+        ),
+        (
+            "start_time",
+            Asked {
+                starts_at: Some(hours(91 * 24)),
+                ends_at: hours(92 * 24),
+                ..good.clone()
+            },
+        ),
+        (
+            "end_time",
+            Asked {
+                ends_at: hours(-1),
+                ..good.clone()
+            },
+        ),
+        (
+            "end_time",
+            Asked {
+                ends_at: hours(91 * 24),
+                ..good.clone()
+            },
+        ),
+        (
+            "release_unused_after_seconds",
+            Asked {
+                release_unused_after: Some(59),
+                ..good.clone()
+            },
+        ),
+    ];
+    let before = world.fingerprint().await;
+    for (field, case) in cases {
+        let error = gpuaas_kit::Error::from(create(&world, &case).await.expect_err(field));
+        assert_eq!(error.fields()[0].0, field, "{error:?}");
+    }
+    // what the quota keeps from being launched is not reserved
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    quota::put(&mut conn, world.project, LAB, 1)
+        .await
+        .expect("quota");
+    drop(conn);
+    let error =
+        gpuaas_kit::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
+    assert_eq!(error.reason(), ErrorReason::Quota);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM capacity_reservations")
+            .await,
+        0
+    );
+    let after = world.fingerprint().await;
+    assert_eq!(
+        (before[0], before[1], before[3..].to_vec()),
+        (after[0], after[1], after[3..].to_vec())
+    );
+    reserved(&world, 1).await;
+}
+
+#[tokio::test]
+async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
+    let (world, _) = World::with_lab_slots(4).await;
+    let own = |gpus| Asked {
+        made_by_project: true,
+        principal: "user:alice".into(),
+        ..asked(&world, gpus)
+    };
+    let error = gpuaas_kit::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
+    assert_eq!(error.reason(), ErrorReason::Quota);
+    put_limit(&world, 2).await;
+    let several: Vec<Asked> = (0..4).map(|_| own(1)).collect();
+    let made = join_all(several.iter().map(|asked| create(&world, asked))).await;
+    let made: Vec<_> = made.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let limit = reservations::limit(&mut conn, world.project)
+        .await
+        .expect("limit");
+    assert_eq!((limit.max_gpus, limit.reserved_gpus), (2, 2));
+    drop(conn);
+
+    // an operator's does not count, and is not the project's to cancel
+    let operators = reserved(&world, 1).await;
+    let project = Scope::Project(world.project);
+    let error = gpuaas_kit::Error::from(
+        cancel(&world, "k-1", project, operators.id)
+            .await
+            .expect_err("an operator's"),
+    );
+    assert_eq!(error.reason(), ErrorReason::PermissionDenied);
+    let stranger = Scope::Project(Uuid::from_u128(77));
+    let missing = cancel(&world, "k-2", stranger, made[0].id).await;
+    assert!(matches!(missing, Err(Error::NotFound { .. })));
+    assert_eq!(
+        get(&world, made[0].id).await.state,
+        ReservationState::Active
+    );
+    for _ in 0..2 {
+        let row = cancel(&world, "k-3", project, made[0].id)
+            .await
+            .expect("canceled");
+        assert_eq!(
+            (row.state, row.held_gpus, row.reason.as_str()),
+            (ReservationState::Canceled, 0, "the run is over")
+        );
+    }
+    let again = cancel(&world, "k-4", project, made[0].id).await;
+    assert!(matches!(again, Err(Error::Conflict { .. })), "{again:?}");
+    create(&world, &own(1))
+        .await
+        .expect("within the limit again");
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("one is open");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let mut query = Query {
+        project_id: Some(world.project),
+        ..Query::default()
+    };
+    let live = reservations::list(&mut conn, &query, 10)
+        .await
+        .expect("listed");
+    assert_eq!(live.len(), 3);
+    query.include_ended = true;
+    query.before = Some(live[0].id);
+    let older = reservations::list(&mut conn, &query, 10)
+        .await
+        .expect("listed");
+    assert_eq!(older.len(), 3);
+    drop(conn);
+    sound(&world).await;
+}

@@ -1,0 +1,151 @@
+//! Launches, reservations, cancelling and the loop at the same time: a GPU goes to one of them.
+use futures::future::join_all;
+use gpuaas_placement::Error;
+use gpuaas_placement::model::Scope;
+use gpuaas_placement::reservations::{self, Asked, Cancellation, Tended};
+use sqlx::postgres::PgQueryResult;
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use tokio::task::JoinHandle;
+
+use super::{asked, counts, create, of_others, reserved, sound, tend};
+use crate::world::{POLICY, World};
+
+#[tokio::test]
+async fn p1_launches_and_reservations_race_for_the_same_gpus() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        world.lab_node(2).await;
+    }
+    let asks: Vec<Asked> = (0..4)
+        .map(|_| Asked {
+            gather: true,
+            ..asked(&world, 2)
+        })
+        .collect();
+    let launches: Vec<_> = (0..6).map(|_| of_others(&world, 1)).collect();
+    let own: Vec<_> = (0..4).map(|_| world.request(1)).collect();
+    let reserving = join_all(asks.iter().map(|asked| create(&world, asked)));
+    let launching = join_all(launches.iter().chain(&own).map(|one| world.reserve(one)));
+    let tending = join_all((0..3).map(|_| tend(&world)));
+    let (made, launched, _) = tokio::join!(reserving, launching, tending);
+    for one in &made {
+        assert!(one.is_ok(), "{one:?}");
+    }
+    for one in &launched {
+        assert!(matches!(one, Ok(_) | Err(Error::Refused { .. })), "{one:?}");
+    }
+    sound(&world).await;
+    // six slots: each is claimed or held or free, and nobody sits on what another project holds
+    let claimed = world.number("SELECT count(*) FROM claims").await;
+    let idle = world
+        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .await;
+    assert!(claimed + idle <= 6, "{claimed} {idle}");
+    tend(&world).await;
+    let idle = world
+        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .await;
+    assert_eq!(claimed + idle, 6);
+    let error = world.reserve(&of_others(&world, 1)).await;
+    assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn a_member_that_draws_and_the_end_of_the_reservation_do_not_lose_each_other() {
+    let (world, _) = World::with_lab_slots(2).await;
+    for round in 0..6 {
+        let row = reserved(&world, 2).await;
+        let key = format!("k-{round}");
+        let cancel = Cancellation {
+            principal: "user:root",
+            idempotency_key: &key,
+            request_hash: &[1; 32],
+            request_id: "",
+            scope: Scope::Platform,
+            id: row.id,
+            reason: "",
+        };
+        let request = world.request(2);
+        let (launched, canceled) = tokio::join!(
+            world.reserve(&request),
+            reservations::cancel(&world.scheduler, POLICY, &cancel)
+        );
+        canceled.expect("canceled");
+        let launched = launched.expect("free for the member either way");
+        sound(&world).await;
+        assert_eq!(counts(&world, row.id).await, (0, 0, 0));
+        super::free(&world, launched.allocation_id).await;
+    }
+    assert_eq!(tend(&world).await, Tended::default());
+}
+
+#[tokio::test]
+async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let gather = Asked {
+        gather: true,
+        ..asked(&world, 2)
+    };
+    let other = world
+        .reserve(&of_others(&world, 2))
+        .await
+        .expect("open")
+        .allocation_id;
+    let row = create(&world, &gather).await.expect("gathers");
+    super::free(&world, other).await;
+    let hold = |slot| {
+        format!(
+            "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+             VALUES ('{slot}', '{node}', '{}', '{}', 0)",
+            row.id, world.project
+        )
+    };
+    let slots = world.slots(node).await;
+    let (first, second) = (slots[0].id, slots[1].id);
+    let reserve = |slot| {
+        format!(
+            "UPDATE slots SET status = 'reserved', generation = generation + 1, revision = revision + 1 WHERE id = '{slot}';"
+        )
+    };
+    // a claim that is not committed yet keeps the slot from being held
+    let claiming = begun(&world, reserve(first)).await;
+    let held = meanwhile(&world, hold(first)).await;
+    claiming.commit().await.expect("commit");
+    let error = held.await.expect("joined").expect_err("the slot is taken");
+    assert!(error.to_string().contains("not a free slot"), "{error}");
+    // and the other way round
+    let holding = begun(&world, hold(second)).await;
+    let claim = format!(
+        "{} INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
+            SELECT gen_random_uuid(), '{other}', 'lab-slice', 'slot', node_id, id, 'lab', generation, 'reserved', '{{}}'
+              FROM slots WHERE id = '{second}'",
+        reserve(second)
+    );
+    let claimed = meanwhile(&world, claim).await;
+    holding.commit().await.expect("commit");
+    let error = claimed.await.expect("joined").expect_err("it is held");
+    assert!(
+        error.to_string().contains("reserved for another project"),
+        "{error}"
+    );
+}
+
+/// A transaction that has run statements.
+async fn begun(world: &World, sql: String) -> Transaction<'static, Postgres> {
+    let mut tx = world.owner.begin().await.expect("begin");
+    sqlx::raw_sql(AssertSqlSafe(sql))
+        .execute(&mut *tx)
+        .await
+        .expect("done");
+    tx
+}
+
+/// Statements that run in a session of their own, and wait for a lock by now.
+async fn meanwhile(world: &World, sql: String) -> JoinHandle<sqlx::Result<PgQueryResult>> {
+    let pool = world.owner.clone();
+    let running =
+        tokio::spawn(async move { sqlx::raw_sql(AssertSqlSafe(sql)).execute(&pool).await });
+    world.someone_waits().await;
+    running
+}

@@ -1,0 +1,232 @@
+//! What time brings: begin, gathering, replacement, giving back, the end.
+use gpuaas_placement::model::ReservationState;
+use gpuaas_placement::reservations::{Asked, Tended};
+use gpuaas_placement::slots;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use super::{asked, counts, create, free, get, of_others, reserved, sound, tend};
+use crate::world::World;
+
+/// Moves the window of a reservation, as time does.
+async fn pass(world: &World, id: Uuid, hours: u32) {
+    world
+        .run(&format!(
+            "UPDATE capacity_reservations SET starts_at = starts_at - interval '{hours} hours',
+                    ends_at = ends_at - interval '{hours} hours' WHERE id = '{id}';
+             UPDATE held_slots SET idle_since = idle_since - interval '{hours} hours',
+                    held_since = held_since - interval '{hours} hours' WHERE reservation_id = '{id}'"
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let later = Asked {
+        starts_at: Some(Timestamp::now() + SignedDuration::from_hours(2)),
+        ends_at: Timestamp::now() + SignedDuration::from_hours(5),
+        ..asked(&world, 2)
+    };
+    let row = create(&world, &later).await.expect("made");
+    assert_eq!(row.state, ReservationState::Scheduled);
+    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(counts(&world, row.id).await, (0, 0, 0));
+    // until then anybody may have it
+    let early = world.reserve(&of_others(&world, 1)).await.expect("open");
+
+    pass(&world, row.id, 3).await;
+    let tended = tend(&world).await;
+    assert_eq!((tended.begun, tended.held), (vec![row.id], 1));
+    let now = get(&world, row.id).await;
+    assert_eq!((now.state, now.missing()), (ReservationState::Active, 1));
+    // what becomes free is held, and a second look changes nothing
+    free(&world, early.allocation_id).await;
+    assert_eq!(tend(&world).await.held, 1);
+    assert_eq!(tend(&world).await, Tended::default());
+    let own = world.active(1).await;
+    assert_eq!(counts(&world, row.id).await, (2, 1, 1));
+    sound(&world).await;
+
+    pass(&world, row.id, 3).await;
+    assert_eq!(tend(&world).await.ended, [row.id]);
+    let over = get(&world, row.id).await;
+    assert_eq!(over.state, ReservationState::Ended);
+    assert_eq!(
+        (
+            over.reason.as_str(),
+            over.held_gpus,
+            over.ended_at.is_some()
+        ),
+        ("Its window is over.", 0, true)
+    );
+    assert_eq!(world.get(own).await.state.as_str(), "active");
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("open again");
+    assert_eq!(tend(&world).await, Tended::default());
+    let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.end' AND principal = 'service:scheduler'";
+    assert_eq!(world.number(audited).await, 1);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_now_is_refused_or_gathered() {
+    let (world, _) = World::with_lab_slots(3).await;
+    let others = world.reserve(&of_others(&world, 1)).await.expect("open");
+    let before = world.fingerprint().await;
+    let error = gpuaas_kit::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
+    assert_eq!(
+        error.message(),
+        "2 of 3 GPU can be reserved now. 1 GPU on 1 node is in use by others; try again later."
+    );
+    assert_eq!(error.reason_name(), "SLOTS_IN_USE");
+    assert_eq!(world.fingerprint().await, before);
+    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 0);
+
+    let gather = Asked {
+        gather: true,
+        ..asked(&world, 3)
+    };
+    let row = create(&world, &gather).await.expect("gathers");
+    assert_eq!((row.held_gpus, row.missing()), (2, 1));
+    assert_eq!(tend(&world).await, Tended::default());
+    free(&world, others.allocation_id).await;
+    assert_eq!(tend(&world).await.held, 1);
+    assert_eq!(counts(&world, row.id).await, (3, 0, 3));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
+    let (world, _) = World::with_lab_slots(3).await;
+    let policy = Asked {
+        release_unused_after: Some(3600),
+        ends_at: Timestamp::now() + SignedDuration::from_hours(48),
+        ..asked(&world, 3)
+    };
+    let row = create(&world, &policy).await.expect("made");
+    let own = world.active(1).await;
+    assert_eq!(tend(&world).await, Tended::default());
+    pass(&world, row.id, 2).await;
+    let tended = tend(&world).await;
+    assert_eq!((tended.released, tended.held), (2, 0));
+    let smaller = get(&world, row.id).await;
+    assert_eq!(
+        (smaller.released_gpus, smaller.held_gpus, smaller.missing()),
+        (2, 1, 0)
+    );
+    assert_eq!(
+        smaller.reason,
+        "2 GPU were unused for 3600 seconds and were given back."
+    );
+    assert_eq!(smaller.state, ReservationState::Active);
+    world
+        .reserve(&of_others(&world, 1))
+        .await
+        .expect("given back");
+    // the one in use stays as long as it is in use, and its hour begins when that ends
+    pass(&world, row.id, 2).await;
+    assert_eq!(tend(&world).await, Tended::default());
+    let running = get(&world, row.id).await;
+    assert_eq!((running.used_gpus, running.unused_since), (1, None));
+    let mut tx = world.allocation.begin().await.expect("begin");
+    gpuaas_placement::release::begin(&mut tx, gpuaas_placement::Scope::Platform, own, "", "")
+        .await
+        .expect("release");
+    tx.commit().await.expect("commit");
+    let fence = world.take(own).await;
+    let proofs = world.wiped(own).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = gpuaas_placement::release::complete(&mut tx, fence, own, &proofs)
+        .await
+        .expect("complete");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(counts(&world, row.id).await, (1, 0, 1));
+    pass(&world, row.id, 2).await;
+    let tended = tend(&world).await;
+    assert_eq!((tended.released, tended.ended), (1, vec![row.id]));
+    let over = get(&world, row.id).await;
+    assert_eq!(
+        (over.state, over.released_gpus),
+        (ReservationState::Ended, 3)
+    );
+    assert!(over.reason.contains("were given back"), "{}", over.reason);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn slots_that_are_not_fit_any_more_are_replaced() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let row = reserved(&world, 1).await;
+    let slot = world.slots(node).await[0].id;
+    let spare = world.lab_node(1).await;
+    // a host that only does not report keeps what is held on it, and that is said
+    world
+        .run(&format!(
+            "UPDATE nodes SET schedulable = false WHERE id = '{node}'"
+        ))
+        .await;
+    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(counts(&world, row.id).await, (1, 0, 0));
+    world
+        .run(&format!(
+            "UPDATE nodes SET schedulable = true WHERE id = '{node}'"
+        ))
+        .await;
+
+    for (broken, mended) in [
+        (
+            format!("UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}'"),
+            format!("UPDATE slots SET host_health = 'healthy' WHERE id = '{slot}'"),
+        ),
+        (
+            format!("UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{node}'"),
+            format!("UPDATE nodes SET admin_state = 'enabled' WHERE id = '{node}'"),
+        ),
+    ] {
+        world.run(&broken).await;
+        let tended = tend(&world).await;
+        assert_eq!((tended.dropped, tended.held), (1, 1), "{broken}");
+        let on: Uuid = sqlx::query_scalar("SELECT node_id FROM held_slots")
+            .fetch_one(&world.owner)
+            .await
+            .expect("held");
+        assert_eq!(on, spare, "{broken}");
+        // back to the first, for the next way to break it
+        world
+            .run(&format!(
+                "{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
+            ))
+            .await;
+        assert_eq!(tend(&world).await.held, 1);
+        world
+            .run(&format!(
+                "UPDATE nodes SET admin_state = 'enabled' WHERE id = '{spare}'"
+            ))
+            .await;
+        sound(&world).await;
+    }
+
+    // an operator takes the slot out of sale, and for good
+    let mut tx = world.scheduler.begin().await.expect("begin");
+    slots::set_admin_state(&mut tx, node, slot, true, "broken")
+        .await
+        .expect("disabled");
+    tx.commit().await.expect("commit");
+    assert_eq!(tend(&world).await.dropped, 1);
+    let spare_slot = world.slots(spare).await[0].id;
+    world
+        .run(&format!(
+            "UPDATE slots SET status = 'disabled' WHERE id = '{spare_slot}';
+             UPDATE slots SET status = 'retired' WHERE id = '{spare_slot}'"
+        ))
+        .await;
+    // the database itself lets go of a slot that is retired
+    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 0);
+    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(get(&world, row.id).await.missing(), 1);
+}

@@ -1,0 +1,406 @@
+//! `CapacityReservationService` and `CapacityReservationAdminService`: capacity that is kept for one project. Each change
+//! has its audit row (P10).
+use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::time::{from_proto_time, proto_time};
+use gpuaas_kit::{Error, Result, audit, id, page};
+use gpuaas_placement::model::{ReservationState, Scope};
+use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Query};
+use gpuaas_placement::{catalog, outbox};
+use gpuaas_proto::gpuaas::scheduler::v1 as pb;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationService;
+use serde_json::json;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::public::given;
+use super::{Api, parse};
+
+/// Most characters of a reason.
+const MAX_REASON: usize = 500;
+
+#[tonic::async_trait]
+impl CapacityReservationService for Api {
+    async fn create_capacity_reservation(
+        &self,
+        request: Request<pb::CreateCapacityReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let pb::CreateCapacityReservationRequest { config, gather } = request.into_inner();
+        let config = config.ok_or_else(|| Error::required("config"))?;
+        let project = caller
+            .project(&config.project_id)
+            .map_err(|error| in_config(&error))?;
+        let asked = asked(&caller, hash, config, gather, Some(project.id()))?;
+        Ok(Response::new(self.make(&asked).await?))
+    }
+
+    async fn get_capacity_reservation(
+        &self,
+        request: Request<pb::GetCapacityReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        let caller = Caller::of(&request)?;
+        let id = id::parse("reservation_id", &request.get_ref().reservation_id)?;
+        let scope = self.scope_of(&caller, id).await?;
+        Ok(Response::new(self.shown(scope, id).await?))
+    }
+
+    async fn list_capacity_reservations(
+        &self,
+        request: Request<pb::ListCapacityReservationsRequest>,
+    ) -> Result<Response<pb::ListCapacityReservationsResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let query = Query {
+            project_id: Some(caller.project(&request.project_id)?.id()),
+            include_ended: request.include_ended,
+            ..Query::default()
+        };
+        let (reservations, next_page_token) = self
+            .page(query, request.page_size, &request.page_token)
+            .await?;
+        Ok(Response::new(pb::ListCapacityReservationsResponse {
+            reservations,
+            next_page_token,
+        }))
+    }
+
+    async fn cancel_capacity_reservation(
+        &self,
+        request: Request<pb::CancelCapacityReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let asked = request.get_ref();
+        let id = id::parse("reservation_id", &asked.reservation_id)?;
+        let scope = self.scope_of(&caller, id).await?;
+        let made = self.end(&caller, hash, scope, id, &asked.reason).await?;
+        Ok(Response::new(made))
+    }
+}
+
+#[tonic::async_trait]
+impl CapacityReservationAdminService for Api {
+    async fn create_project_reservation(
+        &self,
+        request: Request<pb::CreateProjectReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let pb::CreateProjectReservationRequest { config, gather } = request.into_inner();
+        let config = config.ok_or_else(|| Error::required("config"))?;
+        let asked = asked(&caller, hash, config, gather, None)?;
+        Ok(Response::new(self.make(&asked).await?))
+    }
+
+    async fn get_project_reservation(
+        &self,
+        request: Request<pb::GetProjectReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        Caller::of(&request)?;
+        let id = id::parse("reservation_id", &request.get_ref().reservation_id)?;
+        Ok(Response::new(self.shown(Scope::Platform, id).await?))
+    }
+
+    async fn list_all_reservations(
+        &self,
+        request: Request<pb::ListAllReservationsRequest>,
+    ) -> Result<Response<pb::ListAllReservationsResponse>, Status> {
+        Caller::of(&request)?;
+        let request = request.get_ref();
+        let project_id = given(&request.project_id).map(|text| id::parse("project_id", text));
+        let query = Query {
+            project_id: project_id.transpose()?,
+            region_code: given(&request.region_code),
+            include_ended: request.include_ended,
+            before: None,
+        };
+        let (reservations, next_page_token) = self
+            .page(query, request.page_size, &request.page_token)
+            .await?;
+        Ok(Response::new(pb::ListAllReservationsResponse {
+            reservations,
+            next_page_token,
+        }))
+    }
+
+    async fn cancel_project_reservation(
+        &self,
+        request: Request<pb::CancelProjectReservationRequest>,
+    ) -> Result<Response<pb::CapacityReservation>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let asked = request.get_ref();
+        let id = id::parse("reservation_id", &asked.reservation_id)?;
+        let made = self
+            .end(&caller, hash, Scope::Platform, id, &asked.reason)
+            .await?;
+        Ok(Response::new(made))
+    }
+
+    async fn put_project_reservation_limit(
+        &self,
+        request: Request<pb::PutProjectReservationLimitRequest>,
+    ) -> Result<Response<pb::ProjectReservationLimit>, Status> {
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(
+            self.put_limit(&caller, request.get_ref()).await?,
+        ))
+    }
+}
+
+/// A request to reserve, parsed; a member's for `project`, an operator's for the project that it names.
+fn asked(
+    caller: &Caller,
+    request_hash: Vec<u8>,
+    config: pb::CapacityReservationConfig,
+    gather: bool,
+    project: Option<Uuid>,
+) -> Result<Asked> {
+    parse::label("config.name", &config.name)?;
+    for (field, missing) in [
+        ("config.region_code", config.region_code.is_empty()),
+        ("config.sku", config.sku.is_empty()),
+        ("config.gpu_count", config.gpu_count == 0),
+        ("config.end_time", config.end_time.is_none()),
+    ] {
+        if missing {
+            return Err(Error::required(field));
+        }
+    }
+    let time = |field: &str, at: &prost_types::Timestamp| {
+        from_proto_time(at).ok_or_else(|| Error::invalid(field, "must be a time"))
+    };
+    let starts_at = config.start_time.as_ref();
+    let starts_at = starts_at.map(|at| time("config.start_time", at));
+    let unused = config.release_unused_after_seconds;
+    Ok(Asked {
+        principal: caller.principal.clone(),
+        idempotency_key: caller.idempotency_key()?.to_owned(),
+        request_hash,
+        request_id: caller.request_id.clone(),
+        made_by_project: project.is_some(),
+        project_id: match project {
+            Some(project) => project,
+            None => id::parse("config.project_id", &config.project_id)?,
+        },
+        starts_at: starts_at.transpose()?,
+        ends_at: time("config.end_time", &config.end_time.unwrap_or_default())?,
+        name: config.name,
+        region_code: config.region_code,
+        sku: config.sku,
+        gpu_count: config.gpu_count,
+        release_unused_after: (unused > 0).then_some(unused),
+        gather,
+    })
+}
+
+/// Names fields as they are named in a request that has them in `config`.
+fn in_config(error: &Error) -> Error {
+    let mut named = Error::new(error.code(), error.reason(), error.message());
+    for (field, rule) in error.fields() {
+        named = named.field(format!("config.{field}"), rule);
+    }
+    for (key, value) in error.metadata() {
+        named = named.meta(key, value);
+    }
+    named
+}
+
+impl Api {
+    async fn make(&self, asked: &Asked) -> Result<pb::CapacityReservation> {
+        let made = reservations::create(&self.pool, self.ids, self.policy, asked).await;
+        let (row, replayed) = made.map_err(|error| match error {
+            error @ (gpuaas_placement::Error::Invalid { .. }
+            | gpuaas_placement::Error::Refused { .. }) => in_config(&error.into()),
+            other => other.into(),
+        })?;
+        if !replayed {
+            tracing::info!(
+                reservation_id = %row.id, project_id = %row.project_id, sku = row.sku, gpu_count = row.gpu_count,
+                held_gpus = row.held_gpus, "reserve capacity"
+            );
+            // a window that begins soon, and what is missing, are looked after at once
+            self.wake.notify(outbox::TOPIC).await;
+        }
+        self.with_launches(row).await
+    }
+
+    async fn shown(&self, scope: Scope, id: Uuid) -> Result<pb::CapacityReservation> {
+        let row = reservations::get(&mut *self.pool.acquire().await?, scope, id).await?;
+        self.with_launches(row).await
+    }
+
+    async fn with_launches(&self, row: CapacityReservation) -> Result<pb::CapacityReservation> {
+        let mut conn = self.pool.acquire().await?;
+        let launches = reservations::launches(&mut conn, &row).await?;
+        let mut shown = wire(row);
+        if let Some(status) = &mut shown.status {
+            let room = |(gpu_count, fits)| pb::LaunchRoom { gpu_count, fits };
+            status.launches = launches.into_iter().map(room).collect();
+        }
+        Ok(shown)
+    }
+
+    /// The project of the caller whose reservation it is.
+    async fn scope_of(&self, caller: &Caller, id: Uuid) -> Result<Scope> {
+        let row = reservations::get(&mut *self.pool.acquire().await?, Scope::Platform, id).await?;
+        // of another project it does not exist
+        let own = caller
+            .projects
+            .iter()
+            .find(|project| **project == row.project_id);
+        Ok(Scope::Project(own.copied().unwrap_or_default()))
+    }
+
+    async fn page(
+        &self,
+        query: Query<'_>,
+        page_size: i32,
+        page_token: &str,
+    ) -> Result<(Vec<pb::CapacityReservation>, String)> {
+        let size = page::page_size(page_size)?;
+        let project = query.project_id.map(|id| id.to_string());
+        let parts = [
+            "capacity-reservations",
+            project.as_deref().unwrap_or_default(),
+            query.region_code.unwrap_or_default(),
+            if query.include_ended { "all" } else { "live" },
+        ];
+        let before = page::decode(page_token, &parts)?;
+        let mut conn = self.pool.acquire().await?;
+        if let Some(region) = query.region_code {
+            catalog::known_region(&mut conn, region).await?;
+        }
+        // one more than asked for says whether there is a next page
+        let query = Query { before, ..query };
+        let mut rows = reservations::list(&mut conn, &query, size + 1).await?;
+        let shown = usize::try_from(size).unwrap_or(usize::MAX);
+        let more = rows.len() > shown;
+        rows.truncate(shown);
+        let next = match rows.last() {
+            Some(last) if more => page::encode(&last.id, &parts),
+            _ => String::new(),
+        };
+        Ok((rows.into_iter().map(wire).collect(), next))
+    }
+
+    async fn end(
+        &self,
+        caller: &Caller,
+        hash: Vec<u8>,
+        scope: Scope,
+        id: Uuid,
+        reason: &str,
+    ) -> Result<pb::CapacityReservation> {
+        if reason.chars().count() > MAX_REASON {
+            let rule = format!("must be at most {MAX_REASON} characters");
+            return Err(Error::invalid("reason", rule));
+        }
+        let asked = Cancellation {
+            principal: &caller.principal,
+            idempotency_key: caller.idempotency_key()?,
+            request_hash: &hash,
+            request_id: &caller.request_id,
+            scope,
+            id,
+            reason,
+        };
+        let row = reservations::cancel(&self.pool, self.policy, &asked).await?;
+        tracing::info!(reservation_id = %row.id, project_id = %row.project_id, "cancel reservation");
+        // who waits may be served now
+        self.wake.notify(outbox::TOPIC).await;
+        self.with_launches(row).await
+    }
+
+    async fn put_limit(
+        &self,
+        caller: &Caller,
+        request: &pb::PutProjectReservationLimitRequest,
+    ) -> Result<pb::ProjectReservationLimit> {
+        let hash = idempotency::hash(request);
+        let key = Key {
+            principal: &caller.principal,
+            method: "PutProjectReservationLimit",
+            key: caller.idempotency_key()?,
+        };
+        let project_id = id::parse("project_id", &request.project_id)?;
+        let max_gpus = parse::signed("max_gpus", request.max_gpus)?;
+        let mut tx = self.pool.begin().await?;
+        let limit = if let Lookup::Fresh = idempotency::lookup(&mut tx, key, &hash).await? {
+            let limit = reservations::put_limit(&mut tx, project_id, max_gpus).await?;
+            let resource_id = project_id.to_string();
+            let entry = audit::Entry {
+                principal: &caller.principal,
+                action: "reservation.limit",
+                resource: "project",
+                resource_id: &resource_id,
+                request_id: &caller.request_id,
+                detail: json!({ "max_gpus": max_gpus }),
+            };
+            audit::record(&mut tx, entry).await?;
+            idempotency::record(&mut tx, key, &hash, &resource_id).await?;
+            tx.commit().await?;
+            tracing::info!(%project_id, max_gpus, "put reservation limit");
+            limit
+        } else {
+            reservations::limit(&mut tx, project_id).await?
+        };
+        Ok(pb::ProjectReservationLimit {
+            project_id: request.project_id.clone(),
+            max_gpus: number(limit.max_gpus),
+            reserved_gpus: number(limit.reserved_gpus),
+        })
+    }
+}
+
+fn number(count: i64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn wire(row: CapacityReservation) -> pb::CapacityReservation {
+    let time = |at: jiff_sqlx::Timestamp| proto_time(at.to_jiff());
+    let state = match row.state {
+        ReservationState::Scheduled => pb::CapacityReservationState::Scheduled,
+        ReservationState::Active if row.missing() > 0 => pb::CapacityReservationState::Gathering,
+        ReservationState::Active => pb::CapacityReservationState::Active,
+        ReservationState::Ended => pb::CapacityReservationState::Ended,
+        ReservationState::Canceled => pb::CapacityReservationState::Canceled,
+    };
+    pb::CapacityReservation {
+        id: row.id.to_string(),
+        config: Some(pb::CapacityReservationConfig {
+            project_id: row.project_id.to_string(),
+            name: row.name,
+            region_code: row.region_code,
+            sku: row.sku,
+            gpu_count: row.gpu_count.unsigned_abs(),
+            start_time: Some(time(row.starts_at)),
+            end_time: Some(time(row.ends_at)),
+            release_unused_after_seconds: row
+                .release_unused_after
+                .unwrap_or_default()
+                .unsigned_abs(),
+        }),
+        status: Some(pb::CapacityReservationStatus {
+            state: state.into(),
+            held_gpus: number(row.held_gpus),
+            used_gpus: number(row.used_gpus),
+            unused_gpus: number(row.unused_gpus),
+            unavailable_gpus: number(row.held_gpus - row.used_gpus - row.unused_gpus),
+            unused_since: row.unused_since.map(time),
+            released_gpus: row.released_gpus.unsigned_abs(),
+            reason: row.reason,
+            launches: Vec::new(),
+        }),
+        metadata: Some(pb::CapacityReservationMetadata {
+            create_time: Some(time(row.created_at)),
+            update_time: Some(time(row.updated_at)),
+            end_time: row.ended_at.map(time),
+            created_by: row.principal,
+            made_by_project: row.made_by_project,
+        }),
+    }
+}
