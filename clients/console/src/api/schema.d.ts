@@ -26,6 +26,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/capacity-reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllReservations lists those of all projects, newest first
+         * @description ListAllReservations lists those of all projects, newest first.
+         *
+         *     Platform administrators only; action `reservation.list` on `region`.
+         */
+        get: operations["CapacityReservationAdminService_ListAllReservations"];
+        put?: never;
+        /**
+         * CreateProjectReservation reserves GPUs for a project
+         * @description CreateProjectReservation reserves GPUs for a project.
+         *
+         *     Platform administrators only; action `reservation.create` on `project`.
+         */
+        post: operations["CapacityReservationAdminService_CreateProjectReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/capacity-reservations/{reservation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProjectReservation returns one of any project
+         * @description GetProjectReservation returns one of any project.
+         *
+         *     Platform administrators only; action `reservation.get` on `project`.
+         */
+        get: operations["CapacityReservationAdminService_GetProjectReservation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/capacity-reservations/{reservation_id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CancelProjectReservation ends one of any project
+         * @description CancelProjectReservation ends one of any project. What runs goes on.
+         *
+         *     Platform administrators only; action `reservation.cancel` on `project`.
+         */
+        post: operations["CapacityReservationAdminService_CancelProjectReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/capacity:defragmentation": {
         parameters: {
             query?: never;
@@ -666,6 +738,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/projects/{project_id}/reservation-limit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * PutProjectReservationLimit sets how many GPUs a project may reserve by itself
+         * @description PutProjectReservationLimit sets how many GPUs a project may reserve by itself.
+         *
+         *     Platform administrators only; action `reservation.limit` on `project`.
+         */
+        put: operations["CapacityReservationAdminService_PutProjectReservationLimit"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/queue": {
         parameters: {
             query?: never;
@@ -1052,6 +1146,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/capacity-reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListCapacityReservations lists those of a project, newest first
+         * @description ListCapacityReservations lists those of a project, newest first.
+         *
+         *     Members of a project; action `reservation.list` on `project`.
+         */
+        get: operations["CapacityReservationService_ListCapacityReservations"];
+        put?: never;
+        /**
+         * CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it
+         * @description CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it.
+         *
+         *     Members of a project; action `reservation.create` on `project`.
+         */
+        post: operations["CapacityReservationService_CreateCapacityReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/capacity-reservations/{reservation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetCapacityReservation returns one of the caller's projects
+         * @description GetCapacityReservation returns one of the caller's projects.
+         *
+         *     Members of a project; action `reservation.get` on `project`.
+         */
+        get: operations["CapacityReservationService_GetCapacityReservation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/capacity-reservations/{reservation_id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CancelCapacityReservation ends one that the project made itself
+         * @description CancelCapacityReservation ends one that the project made itself. What runs goes on.
+         *
+         *     Members of a project; action `reservation.cancel` on `project`.
+         */
+        post: operations["CapacityReservationService_CancelCapacityReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/images": {
         parameters: {
             query?: never;
@@ -1175,7 +1341,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1893,6 +2059,86 @@ export interface components {
             /** @description Fewest GPUs that could have been sold as this SKU, each alone. */
             gpus_free?: number;
         };
+        /** @description CapacityReservation is GPUs that only one project may launch on, for a while. It is not billed: allocations are. */
+        "scheduler.CapacityReservation": {
+            /** @description UUID. */
+            id?: string;
+            /** @description What was asked for. Never changes after creation. */
+            config?: components["schemas"]["scheduler.CapacityReservationConfig"];
+            /** @description What is. */
+            status?: components["schemas"]["scheduler.CapacityReservationStatus"];
+            metadata?: components["schemas"]["scheduler.CapacityReservationMetadata"];
+        };
+        /** @description CapacityReservationConfig is what was asked for. */
+        "scheduler.CapacityReservationConfig": {
+            /** @description Project whose members draw on it; may be left out by a member of exactly one. */
+            project_id?: string;
+            /** @description A DNS label, unique among the project's reservations that are not over. */
+            name: string;
+            region_code: string;
+            sku: string;
+            /** @description A multiple of the least GPUs that the SKU sells, at most 1024. */
+            gpu_count: number;
+            /**
+             * Format: date-time
+             * @description Begin of the window, at most 90 days from now; left out: now, and then all of it must be free now.
+             */
+            start_time?: string;
+            /**
+             * Format: date-time
+             * @description End of the window, at most 90 days after its begin.
+             */
+            end_time: string;
+            /** @description Seconds after which a held GPU that nobody uses is given back; 0: it is held as long as the window. */
+            release_unused_after_seconds?: number;
+        };
+        "scheduler.CapacityReservationMetadata": {
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /**
+             * Format: date-time
+             * @description When it ended or was canceled.
+             */
+            end_time?: string;
+            /** @description Principal that made it. */
+            created_by?: string;
+            /** @description The project made it, so it counts against the project's limit and its members may cancel it. */
+            made_by_project?: boolean;
+        };
+        /**
+         * @description CapacityReservationState says how far a reservation is.
+         *     - `scheduled`: Its window has not begun; nothing is held.
+         *     - `gathering`: In its window, and GPUs are missing: they are held as they become free.
+         *     - `active`: All is held.
+         *     - `ended`: Its window is over, or all of it was given back unused.
+         * @enum {string}
+         */
+        "scheduler.CapacityReservationState": "unspecified" | "scheduled" | "gathering" | "active" | "ended" | "canceled";
+        /** @description CapacityReservationStatus is what is. */
+        "scheduler.CapacityReservationStatus": {
+            state?: components["schemas"]["scheduler.CapacityReservationState"];
+            /** @description GPUs that nobody else can have now: used, unused and unavailable ones. */
+            held_gpus?: number;
+            /** @description Of them, in use by allocations of the project. */
+            used_gpus?: number;
+            /** @description Of them, free for the project to launch on. */
+            unused_gpus?: number;
+            /** @description Of them, not in use and not fit to launch on now, for instance because their host does not report. */
+            unavailable_gpus?: number;
+            /**
+             * Format: date-time
+             * @description Since when the one that is longest without use is without; absent when all are in use.
+             */
+            unused_since?: string;
+            /** @description GPUs that were given back because nobody used them; the reservation is smaller by so many. */
+            released_gpus?: number;
+            /** @description What last became of it, a sentence. */
+            reason?: string;
+            /** @description How many launches of each size fit on what is unused; in the answers to get, create and cancel only. */
+            launches?: components["schemas"]["scheduler.LaunchRoom"][];
+        };
         /** @description DefragmentationStep is one node that something would be moved off. */
         "scheduler.DefragmentationStep": {
             node_id?: string;
@@ -1950,6 +2196,11 @@ export interface components {
             /** @description Those that fit in the order of their rank, then the others by id. */
             nodes?: components["schemas"]["scheduler.NodeVerdict"][];
         };
+        /** @description LaunchRoom is how many launches of one size fit, each size counted for itself. */
+        "scheduler.LaunchRoom": {
+            gpu_count?: number;
+            fits?: number;
+        };
         /** @description LedgerInvariant is something that always holds in the ledger, with what breaks it. */
         "scheduler.LedgerInvariant": {
             /** @description Short name, for example "claim_matches_slot". */
@@ -1964,6 +2215,10 @@ export interface components {
             /** @description Ids of the first 20 of them: of claims, slots, nodes, allocations or projects. */
             subjects?: string[];
         };
+        "scheduler.ListAllReservationsResponse": {
+            reservations?: components["schemas"]["scheduler.CapacityReservation"][];
+            next_page_token?: string;
+        };
         "scheduler.ListAvailabilityResponse": {
             availability?: components["schemas"]["scheduler.Availability"][];
         };
@@ -1972,6 +2227,10 @@ export interface components {
             bucket_seconds?: string;
             /** @description By time, then region, then SKU. */
             buckets?: components["schemas"]["scheduler.CapacityBucket"][];
+        };
+        "scheduler.ListCapacityReservationsResponse": {
+            reservations?: components["schemas"]["scheduler.CapacityReservation"][];
+            next_page_token?: string;
         };
         "scheduler.ListNodePlacementsResponse": {
             nodes?: components["schemas"]["scheduler.NodePlacement"][];
@@ -2122,6 +2381,12 @@ export interface components {
             sku?: string;
             max_gpus?: number;
             used_gpus?: number;
+        };
+        "scheduler.ProjectReservationLimit": {
+            project_id?: string;
+            max_gpus?: number;
+            /** @description GPUs that count against it. */
+            reserved_gpus?: number;
         };
         /** @description RecoverableNode is a sliced node that would be whole again after some moves. */
         "scheduler.RecoverableNode": {
@@ -2277,6 +2542,130 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.AllocationDetail"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationAdminService_ListAllReservations: {
+        parameters: {
+            query?: {
+                /** @description Only this project. */
+                project_id?: string;
+                /** @description Only this region. */
+                region_code?: string;
+                /** @description Also those that are over. */
+                include_ended?: boolean;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListAllReservationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationAdminService_CreateProjectReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description project_id must be given. */
+                    config: components["schemas"]["scheduler.CapacityReservationConfig"];
+                    /** @description Begin with what is free, and hold more as it becomes free, instead of being refused. */
+                    gather?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationAdminService_GetProjectReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                reservation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationAdminService_CancelProjectReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                reservation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description At most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
                 };
             };
             default: components["responses"]["Error"];
@@ -3233,6 +3622,40 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    CapacityReservationAdminService_PutProjectReservationLimit: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description GPUs of all reservations that the project made and that are not over; 0: only operators reserve. */
+                    max_gpus?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectReservationLimit"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     QueueAdminService_ListQueue: {
         parameters: {
             query: {
@@ -3785,6 +4208,8 @@ export interface operations {
                 region_code?: string;
                 /** @description Only this SKU. */
                 sku?: string;
+                /** @description For which project: what is reserved for it counts, too. May be left out when the caller belongs to exactly one; of several, only what is free for everybody counts then. */
+                project_id?: string;
             };
             header?: never;
             path?: never;
@@ -3811,6 +4236,8 @@ export interface operations {
                 region_code: string;
                 sku: string;
                 gpu_count: number;
+                /** @description For which project, as in ListAvailability. */
+                project_id?: string;
             };
             header?: never;
             path?: never;
@@ -3826,6 +4253,127 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.PlacementExplanation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationService_ListCapacityReservations: {
+        parameters: {
+            query?: {
+                /** @description May be left out when the caller belongs to exactly one. */
+                project_id?: string;
+                /** @description Also those that are over. */
+                include_ended?: boolean;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListCapacityReservationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationService_CreateCapacityReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    config: components["schemas"]["scheduler.CapacityReservationConfig"];
+                    /** @description Begin with what is free, and hold more as it becomes free, instead of being refused. */
+                    gather?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationService_GetCapacityReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                reservation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationService_CancelCapacityReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                reservation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description At most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.CapacityReservation"];
                 };
             };
             default: components["responses"]["Error"];
