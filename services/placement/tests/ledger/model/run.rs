@@ -16,7 +16,7 @@ use super::draw::{NODES, Step};
 use super::fleet::{Asked, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
 use super::perform::{Answer, Pools, perform, refusal};
 use super::predict::{Foretold, No, predict};
-use super::serving::walk;
+use super::serving::{Way, walk};
 use super::view::View;
 use crate::capacity::told;
 use crate::wire::{Cut, Wire};
@@ -249,7 +249,7 @@ impl Run {
                 same(view, &after)?;
             }
             (_, Ok(Foretold::Pass), Ok(Answer::Pass(pass))) => {
-                let expected = walk(&self.view, &after, &self.fleet, false)?;
+                let expected = walk(&self.view, &after, &self.fleet, Way::Whole)?;
                 if pass != expected {
                     return Err(format!("told {pass:?}, did {expected:?}"));
                 }
@@ -309,7 +309,12 @@ impl Run {
         match (call, foretold) {
             (Call::Serve, _) => {
                 // part of the line may have been served; the rest is, by the next pass
-                walk(&self.view, &after, &self.fleet, true)?;
+                let way = if outcome.is_err() {
+                    Way::BrokenOff
+                } else {
+                    Way::Cut
+                };
+                walk(&self.view, &after, &self.fleet, way)?;
                 self.view = after;
             }
             (Call::Ask(ask), Ok(Foretold::Ends(_)))

@@ -20,9 +20,21 @@ enum Fate {
     Waits,
 }
 
-/// Checks a pass, and returns what it should have answered. After one that was `cut` nothing is kept for sure, and one
-/// ticket may have been passed over: the one that was worked on.
-pub fn walk(before: &View, after: &View, fleet: &Fleet, cut: bool) -> Result<Pass, String> {
+/// How far a pass came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To its end.
+    Whole,
+    /// To its end, but it lost its connection: nothing is kept for sure, and one ticket may have been passed over, the
+    /// one that was worked on.
+    Cut,
+    /// It gave up somewhere: what it did not come to waits on.
+    BrokenOff,
+}
+
+/// Checks a pass, and returns what it should have answered.
+pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass, String> {
+    let cut = way != Way::Whole;
     let mut now = before.clone();
     let mut pass = Pass::default();
     if before.line.is_empty() {
@@ -40,7 +52,8 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, cut: bool) -> Result<Pas
         let fate = fate(&ticket, after)?;
         let (may, for_quota) = fates(&ticket, &now, fleet);
         if !may.contains(&fate) {
-            if !cut || passed_over || fate != Fate::Waits {
+            let once_too_often = passed_over && way != Way::BrokenOff;
+            if !cut || once_too_often || fate != Fate::Waits {
                 return Err(format!(
                     "{fate:?}, but should be one of {may:?}: {ticket:?}"
                 ));
