@@ -135,7 +135,7 @@ fn any_items() -> impl Strategy<Value = Vec<Item>> {
     });
     prop_oneof![
         12 => any_slice().prop_map(|item| vec![item]),
-        4 => whole.clone().prop_map(|item| vec![item]),
+        4 => whole.prop_map(|item| vec![item]),
         4 => prop::collection::vec(small.clone(), 2..=3),
         1 => (small, whole).prop_map(|(slice, whole)| vec![slice, whole]),
     ]

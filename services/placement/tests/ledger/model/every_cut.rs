@@ -56,12 +56,12 @@ fn waiters(_: &Run) -> Call {
 
 /// The allocation that was placed last.
 fn placed(run: &Run) -> Uuid {
-    let live = run
+    let mut live = run
         .view
         .allocations
         .iter()
         .filter(|(_, one)| one.lives() && one.node.is_some());
-    *live.last().expect("one is placed").0
+    *live.next_back().expect("one is placed").0
 }
 
 fn a_slot(run: &Run) -> Uuid {
