@@ -132,9 +132,11 @@ fn h_14_the_search_for_sensitive_fields_finds_one_where_there_is_one() {
 fn reads_are_get_and_everything_else_is_a_mutation() {
     for route in routes().expect("served").routes() {
         let name = route.method.name();
-        let reads = ["Get", "List", "Watch", "Explain", "Audit"]
-            .iter()
-            .any(|verb| name.starts_with(verb));
+        let reads = [
+            "Get", "List", "Watch", "Explain", "Audit", "Plan", "Suggest",
+        ]
+        .iter()
+        .any(|verb| name.starts_with(verb));
         assert_eq!(
             reads,
             route.http_method == Method::GET,

@@ -7,6 +7,7 @@
 //! that is merely busy must not look full. Whatever is lost to others leads to the next candidate or another try,
 //! until the patience for the request is over. A refusal stores nothing, so its key may be used again.
 mod admit;
+mod call;
 mod constraints;
 mod explain;
 pub(crate) mod place;
@@ -19,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use gpuaas_kit::audit;
 use gpuaas_kit::id::IdGen;
-use gpuaas_kit::idempotency::{self, Lookup};
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -33,8 +33,10 @@ use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
 
 use admit::check_quota;
 pub(crate) use admit::{check, refusal};
+use call::{Call, Keep, Taking, once, try_again};
 use record::{Beginning, claim, insert_allocation};
 
+pub use call::ids_of;
 pub use constraints::Constraints;
 pub(crate) use constraints::{rules as constraint_rules, still_meant};
 pub use explain::{NodeVerdict, explain, explain_nodes};
@@ -273,82 +275,6 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// What one transaction is to do.
-struct Call<'a> {
-    method: &'static str,
-    key: Key<'a>,
-    requests: &'a [Request],
-}
-
-impl<'a> Call<'a> {
-    /// Where its key is looked for.
-    fn scope(&self) -> idempotency::Scope<'a> {
-        idempotency::Scope {
-            principal: self.key.principal,
-            method: self.method,
-            key: self.key.idempotency_key,
-        }
-    }
-
-    /// Takes its key for new allocations, or finds those that were made under it.
-    async fn take_key(&self, conn: &mut PgConnection, ids: IdGen) -> Result<Taking> {
-        let made: Vec<Uuid> = self.requests.iter().map(|_| ids.next()).collect();
-        let names: Vec<String> = made.iter().map(Uuid::to_string).collect();
-        let hash = self.key.request_hash;
-        let taken = idempotency::take(conn, self.scope(), hash, &names.join(",")).await?;
-        Ok(match taken {
-            Lookup::Fresh => Taking::Fresh(made),
-            Lookup::Replay { resource_id } => Taking::Replay(ids_of(&resource_id)?),
-        })
-    }
-}
-
-/// What a key leads to.
-enum Taking {
-    /// Allocations that are to be made.
-    Fresh(Vec<Uuid>),
-    /// Allocations that were made before.
-    Replay(Vec<Uuid>),
-}
-
-/// What stays of a transaction that succeeds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    All,
-    Nothing,
-}
-
-/// Statements are planned once per connection: planning them for each reservation anew takes as long as running them,
-/// and what they look for is always found by its keys.
-const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
-
-/// Runs a body in a transaction of its own.
-async fn once<T>(
-    pool: &PgPool,
-    keep: Keep,
-    body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
-) -> Result<T> {
-    let mut tx = pool.begin_with(BEGIN).await?;
-    let outcome = body(&mut tx).await;
-    if keep == Keep::All && outcome.is_ok() {
-        tx.commit().await?;
-    } else {
-        tx.rollback().await?;
-    }
-    outcome
-}
-
-/// What was lost to others is tried again while there is time: the next try sees what they did.
-fn try_again(error: Error, until: Instant) -> Result<()> {
-    if !error.lost_to_others() {
-        return Err(error);
-    }
-    if Instant::now() >= until {
-        return Err(Error::Busy { nodes: 0 });
-    }
-    Ok(())
-}
-
 async fn run(
     pool: &PgPool,
     ids: IdGen,
@@ -405,19 +331,6 @@ async fn in_transaction(
             .map_err(|error| placed(index, error))?;
     }
     Ok((made, false))
-}
-
-/// The ids that were recorded with a key.
-///
-/// # Errors
-/// The row is not a list of ids.
-pub fn ids_of(resource_id: &str) -> Result<Vec<Uuid>> {
-    resource_id
-        .split(',')
-        .map(|id| {
-            Uuid::parse_str(id).map_err(|error| Error::Kit(gpuaas_kit::Error::internal(error)))
-        })
-        .collect()
 }
 
 /// How reservations of one transaction are made.

@@ -1,6 +1,7 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
 mod change;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -215,13 +216,18 @@ impl Board {
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
-    pub(super) fn found(&self, rules: &Rules, request: &Request) -> Found {
+    pub(super) fn found(&self, rules: &Rules, request: &Request) -> Cow<'_, Found> {
         let Some(side) = self.side(request) else {
-            return Found::default();
+            return Cow::Owned(Found::default());
         };
         let class = request.slot_class;
-        let mut found = (*side.found).clone();
         let own = self.reserved.own(rules.project, class);
+        let others = self.reserved.slots_of_others(rules.project, class);
+        if side.usable | own == 0 && others == 0 {
+            // most nodes without a choice are simply full
+            return Cow::Borrowed(&side.found);
+        }
+        let mut found = (*side.found).clone();
         for (slots, blocker) in [
             (side.usable, self.blocker(rules, request)),
             (own, self.blocker_of_own(rules, request)),
@@ -229,9 +235,8 @@ impl Board {
             let reason = blocker.unwrap_or(ErrorReason::Fragmented);
             found.note(reason, slots.count_ones());
         }
-        let others = self.reserved.slots_of_others(rules.project, class);
         found.note(ErrorReason::CapacityReserved, others);
-        found
+        Cow::Owned(found)
     }
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.

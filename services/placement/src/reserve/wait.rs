@@ -20,10 +20,11 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::admit::check;
+use super::call::{Call, Keep, Taking, ids_of, once, try_again};
 use super::record::{Beginning, insert_allocation};
 use super::{
-    BATCH_METHOD, Call, Explanation, Keep, Key, METHOD, Policy, Request, Reserved, Taking,
-    constraint_rules, entry, explain, ids_of, once, run, try_again, validate, validate_all,
+    BATCH_METHOD, Explanation, Key, METHOD, Policy, Request, Reserved, constraint_rules, entry,
+    explain, run, validate, validate_all,
 };
 use crate::capacity::Capacity;
 use crate::catalog::Sku;

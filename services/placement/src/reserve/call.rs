@@ -1,0 +1,99 @@
+//! A call under its key, in transactions of its own.
+use std::time::Instant;
+
+use gpuaas_kit::id::IdGen;
+use gpuaas_kit::idempotency::{self, Lookup};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{Key, Request};
+use crate::{Error, Result};
+
+/// What one transaction is to do.
+pub(super) struct Call<'a> {
+    pub(super) method: &'static str,
+    pub(super) key: Key<'a>,
+    pub(super) requests: &'a [Request],
+}
+
+impl<'a> Call<'a> {
+    /// Where its key is looked for.
+    pub(super) fn scope(&self) -> idempotency::Scope<'a> {
+        idempotency::Scope {
+            principal: self.key.principal,
+            method: self.method,
+            key: self.key.idempotency_key,
+        }
+    }
+
+    /// Takes its key for new allocations, or finds those that were made under it.
+    pub(super) async fn take_key(&self, conn: &mut PgConnection, ids: IdGen) -> Result<Taking> {
+        let made: Vec<Uuid> = self.requests.iter().map(|_| ids.next()).collect();
+        let names: Vec<String> = made.iter().map(Uuid::to_string).collect();
+        let hash = self.key.request_hash;
+        let taken = idempotency::take(conn, self.scope(), hash, &names.join(",")).await?;
+        Ok(match taken {
+            Lookup::Fresh => Taking::Fresh(made),
+            Lookup::Replay { resource_id } => Taking::Replay(ids_of(&resource_id)?),
+        })
+    }
+}
+
+/// What a key leads to.
+pub(super) enum Taking {
+    /// Allocations that are to be made.
+    Fresh(Vec<Uuid>),
+    /// Allocations that were made before.
+    Replay(Vec<Uuid>),
+}
+
+/// What stays of a transaction that succeeds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    All,
+    Nothing,
+}
+
+/// Statements are planned once per connection: planning them for each reservation anew takes as long as running them,
+/// and what they look for is always found by its keys.
+const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
+
+/// Runs a body in a transaction of its own.
+pub(super) async fn once<T>(
+    pool: &PgPool,
+    keep: Keep,
+    body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
+) -> Result<T> {
+    let mut tx = pool.begin_with(BEGIN).await?;
+    let outcome = body(&mut tx).await;
+    if keep == Keep::All && outcome.is_ok() {
+        tx.commit().await?;
+    } else {
+        tx.rollback().await?;
+    }
+    outcome
+}
+
+/// What was lost to others is tried again while there is time: the next try sees what they did.
+pub(super) fn try_again(error: Error, until: Instant) -> Result<()> {
+    if !error.lost_to_others() {
+        return Err(error);
+    }
+    if Instant::now() >= until {
+        return Err(Error::Busy { nodes: 0 });
+    }
+    Ok(())
+}
+
+/// The ids that were recorded with a key.
+///
+/// # Errors
+/// The row is not a list of ids.
+pub fn ids_of(resource_id: &str) -> Result<Vec<Uuid>> {
+    resource_id
+        .split(',')
+        .map(|id| {
+            Uuid::parse_str(id).map_err(|error| Error::Kit(gpuaas_kit::Error::internal(error)))
+        })
+        .collect()
+}
