@@ -124,7 +124,9 @@ pub(crate) async fn likely(
                  LIMIT 4) r)
             UNION ALL
             (SELECT h.node_id FROM capacity_reservations v JOIN held_slots h ON h.reservation_id = v.id
-              WHERE v.project_id = $5 AND v.state = 'active' AND h.idle_since IS NOT NULL
+               JOIN skus k ON k.code = v.sku AND k.slot_class = $2 JOIN nodes n ON n.id = h.node_id
+              WHERE v.project_id = $5 AND v.state = 'active' AND v.region_code = $1 AND h.idle_since IS NOT NULL
+                AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
               GROUP BY h.node_id HAVING count(*) >= $3
               ORDER BY uuid_hash(h.node_id) < $4, uuid_hash(h.node_id) LIMIT 8))"
     ))

@@ -1,4 +1,5 @@
-//! Row locks in the one order: quota, node, slots by id, allocation, workflow, outbox.
+//! Row locks in the one order: idempotency key, quota, reservation limit, capacity reservation, node, slots by id, held
+//! slots, allocation, workflow, outbox.
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 

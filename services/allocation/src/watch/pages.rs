@@ -51,18 +51,22 @@ impl Lanes {
 }
 
 impl Lane {
-    /// A page that serves a stream at `position` which heard its bell at `heard`: the last one, or a new one by `read`.
+    /// A page for a stream that began at `since`, is at `position` and heard its bell at `heard`: the last one, or a new
+    /// one by `read`. None is older than the stream's own first state: it never goes back.
     ///
     /// # Errors
     /// Those of `read`; the next stream tries for itself.
     pub(super) async fn page<E>(
         &self,
         position: i64,
-        heard: Instant,
+        (since, heard): (Instant, Instant),
         read: impl AsyncFnOnce() -> Result<Page, E>,
     ) -> Result<Arc<Page>, E> {
         let mut last = self.0.lock().await;
-        if let Some(page) = last.as_ref().filter(|page| page.serves(position, heard)) {
+        if let Some(page) = last
+            .as_ref()
+            .filter(|page| page.begun >= since && page.serves(position, heard))
+        {
             return Ok(page.clone());
         }
         let page = Arc::new(read().await?);
@@ -127,6 +131,17 @@ mod tests {
 
     /// One stream of the project: what it sends until it has all that rang before it heard its bell.
     async fn stream(lane: &Lane, from: i64, log: &[i64], readings: &AtomicUsize) -> Vec<i64> {
+        stream_since(Instant::now(), lane, from, log, readings).await
+    }
+
+    /// The same of one that began earlier.
+    async fn stream_since(
+        since: Instant,
+        lane: &Lane,
+        from: i64,
+        log: &[i64],
+        readings: &AtomicUsize,
+    ) -> Vec<i64> {
         let heard = Instant::now();
         let (mut position, mut sent) = (from, Vec::new());
         loop {
@@ -136,7 +151,7 @@ mod tests {
                 let there: Vec<i64> = log.iter().copied().filter(|at| *at > position).collect();
                 Ok::<_, Infallible>(page(position, &there))
             };
-            let Ok(page) = lane.page(position, heard, read).await;
+            let Ok(page) = lane.page(position, (since, heard), read).await;
             for entry in page.beyond(position) {
                 position = entry.position;
                 sent.push(position);
@@ -178,7 +193,15 @@ mod tests {
         assert!(stream(&lane, 0, &[], &readings).await.is_empty());
         assert_eq!(stream(&lane, 0, &[3], &readings).await, [3]);
         // the page of another stream is taken as far as it goes, and read on from
+        let since = Instant::now();
+        assert_eq!(stream(&lane, 0, &[3], &readings).await, [3]);
+        readings.store(0, Ordering::SeqCst);
+        let two = stream_since(since, &lane, 1, &[3, 4], &readings).await;
+        assert_eq!((two, readings.load(Ordering::SeqCst)), (vec![3, 4], 1));
+        // but not by one that began after it, and may have told what came later
+        readings.store(0, Ordering::SeqCst);
         assert_eq!(stream(&lane, 1, &[3, 4], &readings).await, [3, 4]);
+        assert_eq!(readings.load(Ordering::SeqCst), 1);
         // a stream that is further back than the page
         assert_eq!(stream(&lane, -1, &[3, 4], &readings).await, [3, 4]);
         assert!(stream(&lane, 4, &[3, 4], &readings).await.is_empty());

@@ -25,6 +25,8 @@ struct Follower {
     lane: Arc<Lane>,
     sink: Sink<pb::WatchAllocationsResponse>,
     bell: Bell<Key>,
+    /// When its first state was complete.
+    since: Instant,
     /// When the bell was heard last: what rang before has to be sent.
     heard: Instant,
     project: Uuid,
@@ -61,6 +63,7 @@ impl Watching {
                 watching,
                 sink,
                 bell,
+                since: Instant::now(),
                 heard: Instant::now(),
                 project,
                 include_ended,
@@ -84,6 +87,8 @@ impl Follower {
         if from_the_start {
             self.first_state().await?;
         }
+        self.since = Instant::now();
+        self.heard = self.since;
         let mut synced = false;
         loop {
             if let Err(error) = self.catch_up().await {
@@ -138,7 +143,10 @@ impl Follower {
     async fn catch_up(&mut self) -> Result<(), Stop> {
         loop {
             let read = async || self.read().await;
-            let page = self.lane.page(self.position, self.heard, read).await?;
+            let page = self
+                .lane
+                .page(self.position, (self.since, self.heard), read)
+                .await?;
             for entry in page.beyond(self.position) {
                 let change = entry.change_after(self.position);
                 self.position = entry.position;

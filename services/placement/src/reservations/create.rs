@@ -125,6 +125,8 @@ async fn in_transaction(
         .fetch_one(&mut *conn)
         .await?;
     let starts_at = window(asked, now.to_jiff())?;
+    // what counts against the quota counts one after the other, whoever asks
+    quota::lock(conn, asked.project_id, &asked.sku).await?;
     check_limit(conn, asked).await?;
     check_quota(conn, policy, asked, starts_at).await?;
     let state = if asked.starts_at.is_some() {

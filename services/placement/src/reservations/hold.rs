@@ -134,9 +134,10 @@ async fn insert(
 pub(super) enum Which {
     /// All; what runs there goes on.
     All,
-    /// Those that cannot be launched on any more, but for hosts that only do not report.
+    /// Those that cannot be launched on any more, but for hosts that only do not report. The slots of a node that is in
+    /// use as a whole are out of sale and stay.
     Unfit,
-    /// Those that nobody has used for so many seconds.
+    /// Those that nobody has used for so many seconds, though their host reports.
     Unused(i32),
 }
 
@@ -147,10 +148,11 @@ macro_rules! let_go {
             $head,
             " h.reservation_id = $1 AND s.id = h.slot_id AND m.id = h.node_id AND CASE $2
                 WHEN 'all' THEN true
-                WHEN 'unfit' THEN s.status IN ('disabled', 'retired', 'cleanup', 'cleanup_blocked')
-                    OR h.idle_since IS NOT NULL AND (s.health_state <> 'healthy' OR m.admin_state <> 'enabled'
+                WHEN 'unfit' THEN s.status IN ('cleanup', 'cleanup_blocked')
+                    OR h.idle_since IS NOT NULL AND (s.status IN ('disabled', 'retired')
+                        OR s.health_state <> 'healthy' OR m.admin_state <> 'enabled'
                         OR m.region_code <> (SELECT region_code FROM capacity_reservations WHERE id = $1))
-                ELSE h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
+                ELSE m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
             $tail
         )
     };
@@ -163,23 +165,24 @@ pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Res
         Which::Unfit => ("unfit", 0),
         Which::Unused(seconds) => ("unused", seconds),
     };
-    sqlx::query(let_go!(
-        "SELECT FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes m WHERE",
+    let nodes: Vec<Uuid> = sqlx::query_scalar(let_go!(
+        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes m WHERE",
         ") ORDER BY id FOR NO KEY UPDATE"
     ))
     .bind(id)
     .bind(word)
     .bind(f64::from(seconds))
-    .execute(&mut *conn)
+    .fetch_all(&mut *conn)
     .await?;
     // a statement after the locks: a launch that was about to use one has it now
     let gone = sqlx::query(let_go!(
-        "DELETE FROM held_slots h USING slots s, nodes m WHERE",
+        "DELETE FROM held_slots h USING slots s, nodes m WHERE h.node_id = ANY ($4) AND",
         ""
     ))
     .bind(id)
     .bind(word)
     .bind(f64::from(seconds))
+    .bind(nodes)
     .execute(conn)
     .await?;
     Ok(u32::try_from(gone.rows_affected()).unwrap_or(u32::MAX))

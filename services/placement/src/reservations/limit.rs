@@ -51,10 +51,13 @@ pub async fn limit(conn: &mut PgConnection, project_id: Uuid) -> Result<Limit> {
 
 /// The same, with other reservations of the project kept from counting at the same time.
 pub(super) async fn lock(conn: &mut PgConnection, project_id: Uuid) -> Result<Limit> {
-    // no row is a limit of 0, which nobody can use up
-    sqlx::query("SELECT FROM reservation_limits WHERE project_id = $1 FOR NO KEY UPDATE")
-        .bind(project_id)
-        .execute(&mut *conn)
-        .await?;
-    limit(conn, project_id).await
+    let locked =
+        sqlx::query("SELECT FROM reservation_limits WHERE project_id = $1 FOR NO KEY UPDATE")
+            .bind(project_id)
+            .fetch_optional(&mut *conn)
+            .await?;
+    let limit = limit(conn, project_id).await?;
+    // what has no row to lock is a limit of 0, also when one was made just now
+    let max_gpus = locked.map_or(0, |_| limit.max_gpus);
+    Ok(Limit { max_gpus, ..limit })
 }

@@ -57,8 +57,8 @@ pub async fn tend(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Tended> {
              OR r.state = 'active' AND
                 (SELECT count(*) FILTER (WHERE s.status = 'available' AND s.health_state = 'healthy'
                             AND m.admin_state = 'enabled' AND m.region_code = r.region_code
-                            AND (h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)) IS NOT TRUE
-                        OR h.idle_since IS NULL AND s.status NOT IN ('disabled', 'retired', 'cleanup', 'cleanup_blocked'))
+                            AND (m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)) IS NOT TRUE
+                        OR h.idle_since IS NULL AND s.status NOT IN ('cleanup', 'cleanup_blocked'))
                    FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes m ON m.id = h.node_id
                   WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
           ORDER BY r.starts_at, r.id",
