@@ -33,7 +33,8 @@ use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
 
 use admit::check_quota;
 pub(crate) use admit::{check, refusal};
-use call::{Call, Keep, Taking, once, try_again};
+use call::{Call, Taking};
+pub(crate) use call::{Keep, once, try_again};
 use record::{Beginning, claim, insert_allocation};
 
 pub use call::ids_of;

@@ -15,7 +15,7 @@ use super::{CapacityReservation, get, hold, least, limit, record, sold};
 use crate::catalog::Sku;
 use crate::decision::sentence;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Policy, ids_of, refusal};
+use crate::reserve::{Keep, Policy, ids_of, once, refusal, try_again};
 use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
@@ -78,21 +78,11 @@ pub async fn create(
 ) -> Result<(CapacityReservation, bool)> {
     let until = Instant::now() + policy.patience;
     loop {
-        let mut tx = pool.begin().await?;
-        match in_transaction(&mut tx, ids, policy, until, asked).await {
-            Ok(done) => {
-                tx.commit().await?;
-                return Ok(done);
-            }
-            Err(error) => {
-                tx.rollback().await?;
-                if !error.lost_to_others() {
-                    return Err(error);
-                }
-                if Instant::now() >= until {
-                    return Err(Error::Busy { nodes: 0 });
-                }
-            }
+        let body =
+            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, asked).await;
+        match once(pool, Keep::All, body).await {
+            Err(error) => try_again(error, until)?,
+            done => return done,
         }
     }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::hold::{self, Which};
 use super::{CapacityReservation, get, record};
 use crate::model::{ReservationState, Scope};
-use crate::reserve::Policy;
+use crate::reserve::{Keep, Policy, once, try_again};
 use crate::{Error, Result};
 
 /// Method in the scope of idempotency keys.
@@ -48,21 +48,10 @@ pub async fn cancel(
 ) -> Result<CapacityReservation> {
     let until = Instant::now() + policy.patience;
     loop {
-        let mut tx = pool.begin().await?;
-        match in_transaction(&mut tx, asked).await {
-            Ok(row) => {
-                tx.commit().await?;
-                return Ok(row);
-            }
-            Err(error) => {
-                tx.rollback().await?;
-                if !error.lost_to_others() {
-                    return Err(error);
-                }
-                if Instant::now() >= until {
-                    return Err(Error::Busy { nodes: 0 });
-                }
-            }
+        let body = async |conn: &mut PgConnection| in_transaction(conn, asked).await;
+        match once(pool, Keep::All, body).await {
+            Err(error) => try_again(error, until)?,
+            done => return done,
         }
     }
 }

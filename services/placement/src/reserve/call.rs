@@ -49,7 +49,7 @@ pub(super) enum Taking {
 
 /// What stays of a transaction that succeeds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(crate) enum Keep {
     All,
     Nothing,
 }
@@ -59,7 +59,7 @@ pub(super) enum Keep {
 const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// Runs a body in a transaction of its own.
-pub(super) async fn once<T>(
+pub(crate) async fn once<T>(
     pool: &PgPool,
     keep: Keep,
     body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
@@ -75,7 +75,7 @@ pub(super) async fn once<T>(
 }
 
 /// What was lost to others is tried again while there is time: the next try sees what they did.
-pub(super) fn try_again(error: Error, until: Instant) -> Result<()> {
+pub(crate) fn try_again(error: Error, until: Instant) -> Result<()> {
     if !error.lost_to_others() {
         return Err(error);
     }
