@@ -1,7 +1,6 @@
 //! Loading what the placement decision looks at.
 use std::collections::HashMap;
 
-use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
@@ -74,10 +73,10 @@ macro_rules! slice_nodes {
     };
 }
 
-/// Nodes and slots of few nodes in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
+/// Few nodes with their slots in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
 /// all claims to hash them. `OFFSET 0` keeps what is counted per node from being counted per slot.
 macro_rules! few {
-    ($ids:literal) => {
+    () => {
         concat!(
             "SELECT n.*, ",
             slot_columns!(),
@@ -86,58 +85,11 @@ macro_rules! few {
             node_columns!(),
             ", (SELECT count(*) FROM claims c
                  WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held
-                       FROM nodes n WHERE n.mode = 'slice' AND n.region_code = $1 AND n.id = ANY (",
-            $ids,
-            ") OFFSET 0) n
-               JOIN slots s ON s.node_id = n.node AND s.status <> 'retired'
+                       FROM nodes n WHERE n.mode = 'slice' AND n.id = ANY ($1) OFFSET 0) n
+               LEFT JOIN slots s ON s.node_id = n.node AND s.status <> 'retired'
                LEFT JOIN held_slots h ON h.slot_id = s.id ORDER BY n.node, s.slot_index"
         )
     };
-}
-
-/// A few slice nodes with room for so many slots of a class: of each number of free slots four that are in use and
-/// four that are not, those next to `place` first, so that requests of one moment look at different ones; and of those
-/// with as many slots that are reserved for the project eight. Their number does not grow with the fleet; [`load`] has
-/// the others.
-pub(crate) async fn likely(
-    conn: &mut PgConnection,
-    region_code: &str,
-    class: SlotClass,
-    slots: usize,
-    place: i32,
-    project_id: Uuid,
-) -> Result<Vec<CandidateNode>> {
-    let rows = sqlx::query(few!(
-        "ARRAY (
-            (SELECT r.node_id FROM generate_series($3::integer, greatest($3, 16)) AS f (free)
-             CROSS JOIN (VALUES (false), (true)) AS c (clean)
-             CROSS JOIN LATERAL
-                ((SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
-                   WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                     AND r.place >= $4 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                   ORDER BY r.place LIMIT 4)
-                 UNION ALL
-                 (SELECT r.node_id FROM node_room r JOIN nodes n ON n.id = r.node_id
-                   WHERE r.region_code = $1 AND r.slot_class = $2 AND r.clean = c.clean AND r.free = f.free AND r.free > 0
-                     AND r.place < $4 AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-                   ORDER BY r.place LIMIT 4)
-                 LIMIT 4) r)
-            UNION ALL
-            (SELECT h.node_id FROM capacity_reservations v JOIN held_slots h ON h.reservation_id = v.id
-               JOIN skus k ON k.code = v.sku AND k.slot_class = $2 JOIN nodes n ON n.id = h.node_id
-              WHERE v.project_id = $5 AND v.state = 'active' AND v.region_code = $1 AND h.idle_since IS NOT NULL
-                AND n.mode = 'slice' AND n.admin_state = 'enabled' AND n.schedulable
-              GROUP BY h.node_id HAVING count(*) >= $3
-              ORDER BY uuid_hash(h.node_id) < $4, uuid_hash(h.node_id) LIMIT 8))"
-    ))
-    .bind(region_code)
-    .bind(class.as_str())
-    .bind(i32::try_from(slots).unwrap_or(i32::MAX))
-    .bind(place)
-    .bind(project_id)
-    .fetch_all(conn)
-    .await?;
-    gathered(&rows)
 }
 
 /// Slice nodes of a region with their slots (B-35); only `node_id` when given.
@@ -167,21 +119,18 @@ pub(crate) async fn of_all_regions(
     conn: &mut PgConnection,
     ids: &[Uuid],
 ) -> Result<Vec<(String, CandidateNode)>> {
+    if ids.len() <= SOME {
+        return few(conn, ids).await;
+    }
     let nodes: Vec<NodeRow> = sqlx::query_as(slice_nodes!(
-        "(SELECT count(*) FROM claims c
-           WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0",
+        "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released')",
         "n.id = ANY ($1)"
     ))
     .bind(ids)
     .fetch_all(&mut *conn)
     .await?;
     let regions: Vec<String> = nodes.iter().map(|node| node.region_code.clone()).collect();
-    let extent = if ids.len() > SOME {
-        Extent::All
-    } else {
-        Extent::Some
-    };
-    let nodes = with_slots(conn, nodes, extent).await?;
+    let nodes = with_slots(conn, nodes, Extent::All).await?;
     Ok(regions.into_iter().zip(nodes).collect())
 }
 
@@ -191,25 +140,27 @@ pub(crate) async fn these(
     region_code: &str,
     ids: &[Uuid],
 ) -> Result<Vec<CandidateNode>> {
-    let rows = sqlx::query(few!("$2"))
-        .bind(region_code)
-        .bind(ids)
-        .fetch_all(conn)
-        .await?;
-    gathered(&rows)
+    let mut nodes = few(conn, ids).await?;
+    nodes.retain(|(region, _)| region == region_code);
+    Ok(nodes.into_iter().map(|(_, node)| node).collect())
 }
 
-/// The nodes of rows that are in their order, each with its slots.
-fn gathered(rows: &[PgRow]) -> Result<Vec<CandidateNode>> {
-    let mut nodes: Vec<CandidateNode> = Vec::new();
-    for row in rows {
+/// These nodes by id, with their regions.
+async fn few(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<(String, CandidateNode)>> {
+    let rows = sqlx::query(few!()).bind(ids).fetch_all(conn).await?;
+    let mut nodes: Vec<(String, CandidateNode)> = Vec::new();
+    for row in &rows {
         let id: Uuid = row.try_get("node")?;
-        if nodes.last().is_none_or(|node| node.id != id) {
-            nodes.push(NodeRow::from_row(row)?.with(Vec::new()));
+        if nodes.last().is_none_or(|(_, node)| node.id != id) {
+            let node = NodeRow::from_row(row)?;
+            nodes.push((node.region_code.clone(), node.with(Vec::new())));
         }
-        let slot = SlotRow::from_row(row)?;
-        if let Some(node) = nodes.last_mut() {
-            node.slots.push(slot.into());
+        // a node without slots has one row without one
+        if row.try_get::<Option<Uuid>, _>("id")?.is_some() {
+            let slot = SlotRow::from_row(row)?;
+            if let Some((_, node)) = nodes.last_mut() {
+                node.slots.push(slot.into());
+            }
         }
     }
     Ok(nodes)

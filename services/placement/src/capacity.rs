@@ -1,15 +1,18 @@
-//! The nodes of every region in the memory of a process: what availability and explanations are told from.
+//! The nodes of every region in the memory of a process: where a reservation looks first, and what refusals, availability
+//! and explanations are told from.
 //!
 //! The database says what changed (migration `0008`): every change of what placement sees of a node leaves the number
 //! of its transaction. A copy keeps the snapshot it was read with, and brings itself up to date by reading the nodes
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
 //! of what changed; nothing runs in the background and nothing lags. What is sold is decided on the rows themselves,
-//! under the node's lock; this is never asked.
+//! under the node's lock.
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sqlx::PgConnection;
-use tokio::sync::Mutex;
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use crate::decision::Fleet;
@@ -18,93 +21,166 @@ use crate::{Result, candidates};
 /// Slice nodes by region.
 pub type Regions = HashMap<String, Arc<Fleet>>;
 
+/// The ledger as a process that places has it: connections, and one copy of the nodes for all of them.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    pool: PgPool,
+    /// The nodes in memory.
+    pub capacity: Arc<Capacity>,
+}
+
+impl Ledger {
+    /// One with an empty copy; [`Capacity::now`] fills it.
+    #[must_use]
+    pub fn new(pool: PgPool) -> Self {
+        Self {
+            pool,
+            capacity: Arc::default(),
+        }
+    }
+}
+
+/// For what needs no more than connections.
+impl Deref for Ledger {
+    type Target = PgPool;
+
+    fn deref(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
 /// A copy that brings itself up to date. It begins empty; the first use reads everything.
 #[derive(Debug, Default)]
 pub struct Capacity {
     known: Mutex<Known>,
+    /// How many readings have begun.
+    begun: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Known {
     /// Cell epoch and snapshot of the last reading.
     since: Option<(i64, String)>,
+    /// Number of the last reading that came to its end.
+    reading: u64,
     regions: Regions,
     region_of: HashMap<Uuid, String>,
 }
 
+/// What a look at the ledger finds.
+#[derive(sqlx::FromRow)]
+struct Look {
+    epoch: i64,
+    snapshot: String,
+    /// The transaction has written: its snapshot shows to it what it shows to nobody else.
+    writes: bool,
+    changed: Vec<Uuid>,
+}
+
 impl Capacity {
-    /// All slice nodes as they are now. Inside a transaction that has written already, the copy is neither used nor
-    /// changed: everything is read, the transaction's own changes included.
+    /// All slice nodes as they are now, for this connection: inside a transaction that has written, its own changes are
+    /// among them, and stay out of the copy.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn now(&self, conn: &mut PgConnection) -> Result<Regions> {
         let mut known = self.known.lock().await;
-        // Before the changes are read: what is committed in between is read now and once more the next time.
-        let (epoch, snapshot, writes): (i64, String, bool) = sqlx::query_as(
-            "SELECT epoch, pg_current_snapshot()::text, pg_current_xact_id_if_assigned() IS NOT NULL FROM cell",
-        )
-        .fetch_one(&mut *conn)
-        .await?;
-        if writes {
+        let reading = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let look = known.look(conn).await?;
+        if look.writes {
+            let mut own = known.clone();
             drop(known);
-            let mut own = Known::default();
-            own.read(conn).await?;
+            own.read(conn, look).await?;
             return Ok(own.regions);
         }
-        // after a restore transactions are numbered anew
-        if known.since.as_ref().is_some_and(|(of, _)| *of != epoch) {
-            *known = Known::default();
-        }
-        known.read(conn).await?;
-        known.since = Some((epoch, snapshot));
+        known.read(conn, look).await?;
+        known.reading = reading;
         Ok(known.regions.clone())
+    }
+
+    /// Looks at a region as it is now. Those who ask at the same time share one reading, which begins after all of them
+    /// have asked. The connection's transaction must not have written.
+    pub(crate) async fn look<T>(
+        &self,
+        conn: &mut PgConnection,
+        region_code: &str,
+        look: impl FnOnce(&Fleet) -> T,
+    ) -> Result<T> {
+        let known = self.current(conn).await?;
+        Ok(match known.regions.get(region_code) {
+            Some(fleet) => look(fleet),
+            None => look(&Fleet::default()),
+        })
+    }
+
+    async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, Known>> {
+        let asked = self.begun.load(Ordering::Acquire);
+        let mut known = self.known.lock().await;
+        if known.reading > asked {
+            return Ok(known);
+        }
+        let reading = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let look = known.look(conn).await?;
+        known.read(conn, look).await?;
+        known.reading = reading;
+        Ok(known)
     }
 }
 
 impl Known {
-    /// Reads what changed. It may be interrupted and repeated.
-    async fn read(&mut self, conn: &mut PgConnection) -> Result<()> {
-        let changed: Vec<Uuid> = match &self.since {
-            None => {
-                sqlx::query_scalar("SELECT id FROM nodes")
-                    .fetch_all(&mut *conn)
-                    .await?
+    /// What changed since the last reading. After a restore transactions are numbered anew: then it is everything.
+    async fn look(&mut self, conn: &mut PgConnection) -> Result<Look> {
+        if let Some((epoch, snapshot)) = &self.since {
+            let look: Look = sqlx::query_as(
+                "SELECT epoch, pg_current_snapshot()::text AS snapshot, pg_current_xact_id_if_assigned() IS NOT NULL AS writes,
+                        ARRAY (SELECT id FROM nodes WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
+                                  AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)
+                               UNION
+                               SELECT node_id FROM node_room WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
+                                  AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)) AS changed
+                   FROM cell",
+            )
+            .bind(snapshot)
+            .fetch_one(&mut *conn)
+            .await?;
+            if look.epoch == *epoch {
+                return Ok(look);
             }
-            Some((_, snapshot)) => {
-                sqlx::query_scalar(
-                    "SELECT id FROM nodes WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
-                        AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)
-                     UNION
-                     SELECT node_id FROM node_room WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
-                        AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)",
-                )
-                .bind(snapshot)
-                .fetch_all(&mut *conn)
-                .await?
+            *self = Self::default();
+        }
+        Ok(sqlx::query_as(
+            "SELECT epoch, pg_current_snapshot()::text AS snapshot, pg_current_xact_id_if_assigned() IS NOT NULL AS writes,
+                    ARRAY (SELECT id FROM nodes) AS changed FROM cell",
+        )
+        .fetch_one(conn)
+        .await?)
+    }
+
+    /// Reads what changed; what is committed in between is read now and once more the next time. It may be interrupted
+    /// and repeated.
+    async fn read(&mut self, conn: &mut PgConnection, look: Look) -> Result<()> {
+        let changed = look.changed;
+        if !changed.is_empty() {
+            let nodes = candidates::of_all_regions(conn, &changed).await?;
+            // nothing is awaited from here on
+            let mut before: HashMap<Uuid, String> = changed
+                .iter()
+                .filter_map(|id| Some((*id, self.region_of.remove(id)?)))
+                .collect();
+            for (region_code, node) in nodes {
+                match before.remove(&node.id) {
+                    Some(other) if other != region_code => self.remove(&other, node.id),
+                    _ => {}
+                }
+                self.region_of.insert(node.id, region_code.clone());
+                Arc::make_mut(self.regions.entry(region_code).or_default()).put(&node);
             }
-        };
-        if changed.is_empty() {
-            return Ok(());
-        }
-        let nodes = candidates::of_all_regions(conn, &changed).await?;
-        // nothing is awaited from here on
-        let mut before: HashMap<Uuid, String> = changed
-            .iter()
-            .filter_map(|id| Some((*id, self.region_of.remove(id)?)))
-            .collect();
-        for (region_code, node) in nodes {
-            match before.remove(&node.id) {
-                Some(other) if other != region_code => self.remove(&other, node.id),
-                _ => {}
+            // no slice nodes any more
+            for (id, region_code) in before {
+                self.remove(&region_code, id);
             }
-            self.region_of.insert(node.id, region_code.clone());
-            Arc::make_mut(self.regions.entry(region_code).or_default()).put(&node);
         }
-        // no slice nodes any more
-        for (id, region_code) in before {
-            self.remove(&region_code, id);
-        }
+        self.since = Some((look.epoch, look.snapshot));
         Ok(())
     }
 

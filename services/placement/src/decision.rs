@@ -12,6 +12,7 @@ mod evacuation;
 mod fleet;
 mod preservation;
 mod reserved;
+mod rooms;
 mod trial;
 mod whole;
 

@@ -21,12 +21,13 @@ use std::time::{Duration, Instant};
 use gpuaas_kit::audit;
 use gpuaas_kit::id::IdGen;
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::capacity::Capacity;
+use crate::availability::decision_request;
+use crate::capacity::{Capacity, Ledger};
 use crate::catalog::Sku;
-use crate::decision::{Filling, telling};
+use crate::decision::{Filling, Fleet, telling};
 use crate::model::{Allocation, AllocationState, Image, Shape};
 use crate::outbox::Held;
 use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
@@ -35,6 +36,7 @@ use admit::check_quota;
 pub(crate) use admit::{check, refusal};
 use call::{Call, Taking};
 pub(crate) use call::{Keep, once, try_again};
+pub(crate) use place::Search;
 use record::{Beginning, claim, insert_allocation};
 
 pub use call::ids_of;
@@ -155,7 +157,7 @@ pub struct Key<'a> {
 /// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from the kit; nothing
 /// was stored then.
 pub async fn reserve(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     request: &Request,
@@ -170,7 +172,7 @@ pub async fn reserve(
         key,
         requests: std::slice::from_ref(request),
     };
-    let (made, replayed) = run(pool, ids, policy, &call).await?;
+    let (made, replayed) = run(ledger, ids, policy, &call, Keep::All).await?;
     let allocation_id = made
         .first()
         .copied()
@@ -187,7 +189,7 @@ pub async fn reserve(
 /// # Errors
 /// As [`reserve`]; what is about one request is [`Error::InBatch`].
 pub async fn reserve_all(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     key: Key<'_>,
@@ -198,7 +200,7 @@ pub async fn reserve_all(
         key,
         requests,
     };
-    run(pool, ids, policy, &call).await
+    run(ledger, ids, policy, &call, Keep::All).await
 }
 
 /// Checks a batch as a whole, by reserving it and taking that back: whether several fit together is only known once
@@ -207,7 +209,7 @@ pub async fn reserve_all(
 /// # Errors
 /// As [`reserve_all`].
 pub async fn validate_all(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     key: Key<'_>,
@@ -222,15 +224,9 @@ pub async fn validate_all(
         },
         requests,
     };
-    let until = Instant::now() + policy.patience;
-    loop {
-        let body =
-            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, &call).await;
-        match once(pool, Keep::Nothing, body).await {
-            Err(error) => try_again(error, until)?,
-            Ok(_) => return Ok(()),
-        }
-    }
+    run(ledger, ids, policy, &call, Keep::Nothing)
+        .await
+        .map(drop)
 }
 
 /// Checks everything [`reserve`] checks on the ledger as it is now, writes nothing, and tells where it would fit.
@@ -277,40 +273,89 @@ fn count(number: usize) -> u32 {
 }
 
 async fn run(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     call: &Call<'_>,
+    keep: Keep,
 ) -> Result<(Vec<Uuid>, bool)> {
     let until = Instant::now() + policy.patience;
+    let search = Search {
+        capacity: &ledger.capacity,
+        policy,
+        until,
+    };
     loop {
-        let body =
-            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, call).await;
-        match once(pool, Keep::All, body).await {
+        let mut conn = ledger.acquire().await?;
+        let made: Vec<Uuid> = call.requests.iter().map(|_| ids.next()).collect();
+        // what is wrong is told by the transaction, after the key was looked at
+        let scouted = scout(&mut conn, search, call, &made).await.ok();
+        let body = async |conn: &mut PgConnection| {
+            in_transaction(conn, ids, search, call, made, scouted).await
+        };
+        match once(&mut conn, keep, body).await {
             Err(error) => try_again(error, until)?,
             done => return done,
         }
     }
 }
 
+/// What was seen before the transaction, for one request: its SKU, and for a slice the nodes to look at first.
+type Scouted = (Sku, Option<Fleet>);
+
+/// Looks at the catalog and at the copy of the nodes, by a connection that has written nothing.
+async fn scout(
+    conn: &mut PgConnection,
+    search: Search<'_>,
+    call: &Call<'_>,
+    made: &[Uuid],
+) -> Result<Vec<Scouted>> {
+    let mut all = Vec::with_capacity(made.len());
+    for (request, id) in call.requests.iter().zip(made) {
+        let sku = check(conn, search.policy, request).await?;
+        let asked = decision_request(&sku, request.gpu_count);
+        // the last bytes of an id are random
+        let [.., a, b, c, d] = *id.as_bytes();
+        let at = u32::from_be_bytes([a, b, c, d]);
+        let project = Some(request.project_id);
+        let likely = match sku.capacity_shape {
+            Shape::Baremetal => None,
+            Shape::GpuSlice => {
+                let look = |fleet: &Fleet| fleet.likely(&asked, project, at);
+                let region = &request.region_code;
+                Some(search.capacity.look(conn, region, look).await?)
+            }
+        };
+        all.push((sku, likely));
+    }
+    Ok(all)
+}
+
 async fn in_transaction(
     conn: &mut PgConnection,
     ids: IdGen,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     call: &Call<'_>,
+    made: Vec<Uuid>,
+    scouted: Option<Vec<Scouted>>,
 ) -> Result<(Vec<Uuid>, bool)> {
-    let made = match call.take_key(conn, ids).await? {
+    let made = match call.take_key(conn, made).await? {
         Taking::Fresh(made) => made,
         Taking::Replay(made) => return Ok((made, true)),
     };
     let batch = call.method == BATCH_METHOD;
     let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
-    let mut skus = Vec::with_capacity(call.requests.len());
-    for (index, request) in call.requests.iter().enumerate() {
-        let sku = check(conn, policy, request).await;
-        skus.push(sku.map_err(|error| placed(index, error))?);
-    }
+    let scouted = match scouted {
+        Some(scouted) => scouted,
+        None => {
+            let mut all = Vec::with_capacity(call.requests.len());
+            for (index, request) in call.requests.iter().enumerate() {
+                let sku = check(conn, search.policy, request).await;
+                all.push((sku.map_err(|error| placed(index, error))?, None));
+            }
+            all
+        }
+    };
     // All quotas first, in one order for everyone: they are the first of all locks.
     let quotas: BTreeSet<(Uuid, &str)> = call
         .requests
@@ -322,12 +367,11 @@ async fn in_transaction(
     }
     let making = Making {
         ids,
-        policy,
-        until,
+        search,
         principal: call.key.principal,
     };
-    for (index, (request, sku)) in call.requests.iter().zip(&skus).enumerate() {
-        reserve_one(conn, making, request, sku, made[index])
+    for (index, (request, scouted)) in call.requests.iter().zip(scouted).enumerate() {
+        reserve_one(conn, making, request, scouted, made[index])
             .await
             .map_err(|error| placed(index, error))?;
     }
@@ -338,8 +382,7 @@ async fn in_transaction(
 #[derive(Clone, Copy)]
 struct Making<'a> {
     ids: IdGen,
-    policy: Policy,
-    until: Instant,
+    search: Search<'a>,
     principal: &'a str,
 }
 
@@ -347,15 +390,16 @@ async fn reserve_one(
     conn: &mut PgConnection,
     making: Making<'_>,
     request: &Request,
-    sku: &Sku,
+    (sku, likely): Scouted,
     allocation_id: Uuid,
 ) -> Result<()> {
     let Making {
         ids,
-        policy,
-        until,
+        search,
         principal,
     } = making;
+    let Search { policy, until, .. } = search;
+    let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let default_max = i64::from(policy.default_quota_gpus);
     let asked = (request.project_id, request.sku.as_str(), default_max);
@@ -368,8 +412,7 @@ async fn reserve_one(
     };
     let (allocation, held) = match sku.capacity_shape {
         Shape::GpuSlice => {
-            let taken =
-                place::take(conn, policy, until, request, sku, allocation_id, waits).await?;
+            let taken = place::take(conn, search, request, sku, likely, waits).await?;
             let allocation = store(conn, taken.host.id).await?;
             (
                 allocation,

@@ -10,11 +10,11 @@ pub mod api;
 pub mod history;
 mod waiting;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_kit::server::Server;
 use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::decision::Filling;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
@@ -28,6 +28,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminS
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuServiceServer;
 use serde::Deserialize;
+use sqlx::PgPool;
 
 use crate::api::Api;
 
@@ -68,7 +69,7 @@ impl Default for Config {
 /// Unusable settings, or a server that cannot listen.
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let api = Api {
-        pool: ctx.database()?,
+        pool: Ledger::new(ctx.database()?),
         ids: ctx.ids,
         wake: ctx.wake()?,
         policy: Policy {
@@ -79,7 +80,6 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             // nothing brings up whole nodes yet; they are refused rather than kept waiting
             whole_nodes: false,
         },
-        capacity: Arc::default(),
     };
     let stop = shutdown.child_token();
     let poll = Duration::from_secs_f64(config.waiting_poll_seconds.max(0.01));
@@ -87,8 +87,13 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         let (api, stop) = (api.clone(), stop.clone());
         tokio::spawn(async move { waiting::run(&api, poll, stop).await })
     };
+    // nobody has to wait for the first reading of the fleet
+    let reading = {
+        let ledger = api.pool.clone();
+        tokio::spawn(async move { warm(&ledger).await })
+    };
     let writing = tokio::spawn(history::write(
-        api.pool.clone(),
+        PgPool::clone(&api.pool),
         config.capacity_history_days,
         stop.clone(),
     ));
@@ -106,7 +111,20 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .run(shutdown)
         .await;
     stop.cancel();
+    reading.abort();
     serving.await?;
     writing.await?;
     served
+}
+
+/// Reads the fleet; where that fails, the first request does it.
+async fn warm(ledger: &Ledger) {
+    let read = async {
+        let mut conn = ledger.acquire().await?;
+        ledger.capacity.now(&mut conn).await
+    };
+    if let Err(error) = read.await {
+        let error = gpuaas_kit::Error::from(error);
+        tracing::warn!("read the fleet at the first request: {error:?}");
+    }
 }

@@ -42,7 +42,7 @@ pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
 
 /// Tends reservations; true when others were at one of them.
 async fn tend(api: &Api) -> bool {
-    match reservations::tend(&api.pool, api.ids, api.policy).await {
+    match reservations::tend(&api.pool, api.policy).await {
         Ok(tended) => {
             if tended.changed() {
                 tracing::info!(

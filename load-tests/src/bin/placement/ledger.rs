@@ -7,7 +7,7 @@ use gpuaas_dev::process::Process;
 use gpuaas_kit::id::IdGen;
 use gpuaas_load_tests::measure::{median, memory_kib};
 use gpuaas_placement::availability;
-use gpuaas_placement::capacity::Capacity;
+use gpuaas_placement::capacity::{Capacity, Ledger as Books};
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
 use gpuaas_placement::reports::{self, Asked as Defragment};
@@ -27,7 +27,7 @@ const POLICY: Policy = Policy {
 
 /// A migrated database with a fleet.
 pub struct Ledger {
-    scheduler: PgPool,
+    scheduler: Books,
     allocation: PgPool,
     ids: IdGen,
 }
@@ -65,7 +65,7 @@ impl Ledger {
                 .await
         };
         Ok(Self {
-            scheduler: pool("gpuaas_scheduler").await?,
+            scheduler: Books::new(pool("gpuaas_scheduler").await?),
             allocation: pool("gpuaas_allocation").await?,
             ids: IdGen::new(1),
         })

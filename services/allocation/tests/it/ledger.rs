@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpuaas_kit::id::IdGen;
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::{catalog, nodes, reserve, slots};
 use jiff_sqlx::ToSqlx as _;
@@ -113,7 +114,13 @@ impl World {
             node_wait: Duration::from_secs(2),
             ..reserve::Policy::DEFAULT
         };
-        let reserved = reserve::reserve(&self.scheduler, IdGen::new(CELL), policy, &request).await;
+        let reserved = reserve::reserve(
+            &Ledger::new(self.scheduler.clone()),
+            IdGen::new(CELL),
+            policy,
+            &request,
+        )
+        .await;
         reserved.expect("a reservation").allocation_id
     }
 }

@@ -157,6 +157,21 @@ impl Board {
         }
     }
 
+    /// Per class, what the node has to offer to everybody; nothing while it is out of sale.
+    pub(super) fn rooms(&self) -> impl Iterator<Item = (SlotClass, bool, u32)> {
+        let open = self.enabled && self.schedulable && !self.exclusively_held;
+        SlotClass::ALL.iter().filter_map(move |class| {
+            let side = self.sides[*class as usize].as_ref().filter(|_| open)?;
+            let free = side.usable.count_ones();
+            (free > 0).then_some((*class, self.clean, free))
+        })
+    }
+
+    /// The projects for which it has free slots of a class.
+    pub(super) fn reserved_rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass)> {
+        self.reserved.rooms()
+    }
+
     fn side(&self, request: &Request) -> Option<&Side> {
         self.sides[request.slot_class as usize].as_ref()
     }

@@ -3,6 +3,7 @@ use uuid::Uuid;
 
 use super::board::{Board, Pick, Shared};
 use super::causes::Causes;
+use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::Reason;
 
@@ -12,6 +13,7 @@ pub struct Fleet {
     /// By id.
     pub(super) boards: Vec<Board>,
     shared: Shared,
+    rooms: Rooms,
 }
 
 /// The nodes on which a request fits, best first, and what removes the others.
@@ -57,23 +59,58 @@ impl Fleet {
             .map(|node| Board::of(node, &mut shared))
             .collect();
         boards.sort_by_key(|board| board.id);
-        Self { boards, shared }
+        let mut rooms = Rooms::default();
+        boards.iter().for_each(|board| rooms.add(board));
+        Self {
+            boards,
+            shared,
+            rooms,
+        }
     }
 
     /// Adds a node, or replaces what was known of it.
     pub fn put(&mut self, node: &CandidateNode) {
         let board = Board::of(node, &mut self.shared);
         match self.boards.binary_search_by_key(&node.id, |board| board.id) {
-            Ok(place) => self.boards[place] = board,
-            Err(place) => self.boards.insert(place, board),
+            Ok(place) => {
+                let before = std::mem::replace(&mut self.boards[place], board);
+                self.rooms.remove(&before);
+                self.rooms.add(&self.boards[place]);
+            }
+            Err(place) => {
+                self.rooms.add(&board);
+                self.boards.insert(place, board);
+            }
         }
     }
 
     /// Forgets a node.
     pub fn remove(&mut self, id: Uuid) {
         if let Ok(place) = self.boards.binary_search_by_key(&id, |board| board.id) {
-            self.boards.remove(place);
+            let before = self.boards.remove(place);
+            self.rooms.remove(&before);
         }
+    }
+
+    /// A few nodes that have room for a request, those next to `at` first where they are alike: a fleet of its own, whose
+    /// size does not grow with this one. Where none of them fits, others may.
+    #[must_use]
+    pub fn likely(&self, request: &Request, project_id: Option<Uuid>, at: u32) -> Self {
+        let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
+        let ids = self.rooms.likely(request.slot_class, count, project_id, at);
+        Self {
+            boards: ids
+                .into_iter()
+                .filter_map(|id| self.board(id))
+                .cloned()
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    fn board(&self, id: Uuid) -> Option<&Board> {
+        let place = self.boards.binary_search_by_key(&id, |board| board.id);
+        place.ok().map(|place| &self.boards[place])
     }
 
     /// Nodes.
@@ -110,6 +147,16 @@ impl Fleet {
             order,
             removed,
         }
+    }
+
+    /// The nodes of a ranking of this fleet, best first.
+    pub fn nodes<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Uuid> + 'a {
+        let place = |key: &u64| (key & u64::from(u32::MAX)) as usize;
+        let boards = ranking
+            .order
+            .iter()
+            .map(move |key| self.boards.get(place(key)));
+        boards.flatten().map(|board| board.id)
     }
 
     /// The choices of a ranking of this fleet, best first.

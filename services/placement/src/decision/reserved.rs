@@ -81,6 +81,15 @@ impl Reserved {
         self.0.as_deref().unwrap_or_default()
     }
 
+    /// The projects for which slots of a class are reserved.
+    pub(super) fn rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass)> {
+        self.shares().iter().flat_map(|share| {
+            let some = |class: &&SlotClass| share.slots[**class as usize] != 0;
+            let classes = SlotClass::ALL.iter().filter(some);
+            classes.map(|class| (share.project_id, *class))
+        })
+    }
+
     /// The bits of the slots of a class that are reserved for a project.
     pub(super) fn own(&self, project_id: Option<Uuid>, class: SlotClass) -> u64 {
         let mine = |share: &&Share| Some(share.project_id) == project_id;

@@ -7,15 +7,16 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
 use super::{CapacityReservation, get, hold, least, limit, record, sold};
+use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::decision::sentence;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Keep, Policy, ids_of, once, refusal, try_again};
+use crate::reserve::{Keep, Policy, Search, ids_of, once, refusal, try_again};
 use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
@@ -71,16 +72,20 @@ pub struct Asked {
 /// [`Error::Invalid`] for a field; [`Error::Refused`] for quota, limit, or capacity that is not free now;
 /// [`Error::Busy`]; a name that is taken or a reused key from the kit. Nothing was stored then.
 pub async fn create(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     asked: &Asked,
 ) -> Result<(CapacityReservation, bool)> {
     let until = Instant::now() + policy.patience;
+    let search = Search {
+        capacity: &ledger.capacity,
+        policy,
+        until,
+    };
     loop {
-        let body =
-            async |conn: &mut PgConnection| in_transaction(conn, ids, policy, until, asked).await;
-        match once(pool, Keep::All, body).await {
+        let body = async |conn: &mut PgConnection| in_transaction(conn, ids, search, asked).await;
+        match once(&mut *ledger.acquire().await?, Keep::All, body).await {
             Err(error) => try_again(error, until)?,
             done => return done,
         }
@@ -90,10 +95,10 @@ pub async fn create(
 async fn in_transaction(
     conn: &mut PgConnection,
     ids: IdGen,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     asked: &Asked,
 ) -> Result<(CapacityReservation, bool)> {
+    let policy = search.policy;
     let key = Key {
         principal: &asked.principal,
         method: if asked.made_by_project {
@@ -127,7 +132,7 @@ async fn in_transaction(
     insert(conn, id, asked, starts_at, state).await?;
     let made = get(conn, Scope::Platform, id).await?;
     if state == ReservationState::Active {
-        hold_now(conn, ids, (policy, until), asked, &made, &sku).await?;
+        hold_now(conn, search, asked, &made, &sku).await?;
     }
     let detail = json!({
         "project_id": asked.project_id, "name": asked.name, "region_code": asked.region_code, "sku": asked.sku,
@@ -288,17 +293,20 @@ async fn insert(
 /// Holds all of it, or with `gather` what is free.
 async fn hold_now(
     conn: &mut PgConnection,
-    ids: IdGen,
-    (policy, until): (Policy, Instant),
+    search: Search<'_>,
     asked: &Asked,
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
-    let until = if asked.gather { Instant::now() } else { until };
+    let until = if asked.gather {
+        Instant::now()
+    } else {
+        search.until
+    };
+    let search = Search { until, ..search };
     let mut missing = asked.gpu_count;
     while missing > 0 {
-        let chunk = (missing, ids.next());
-        match hold::some(conn, policy, until, made, sku, chunk).await {
+        match hold::some(conn, search, made, sku, missing).await {
             Ok(held) => missing -= held,
             Err(Error::Refused { .. } | Error::Busy { .. }) if asked.gather => break,
             Err(Error::Refused { causes, .. }) => {

@@ -1,6 +1,4 @@
 //! Holding slots, and letting them go.
-use std::time::Instant;
-
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -8,7 +6,7 @@ use super::{CapacityReservation, least};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
 use crate::model::{Shape, SlotClass};
-use crate::reserve::{Policy, Request, place, whole};
+use crate::reserve::{Request, Search, place, whole};
 use crate::{Error, Result};
 
 /// Holds as many GPUs of what is missing as fit on one node and are sold together, and returns how many. The
@@ -18,11 +16,10 @@ use crate::{Error, Result};
 /// [`Error::Refused`] when nothing fits, with what keeps the least away that is sold; [`Error::Busy`].
 pub(super) async fn some(
     conn: &mut PgConnection,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     of: &CapacityReservation,
     sku: &Sku,
-    (missing, seed): (u32, Uuid),
+    missing: u32,
 ) -> Result<u32> {
     let sizes = sizes(sku, missing);
     let most = most_free(conn, &of.region_code, sku.slot_class).await?;
@@ -39,7 +36,7 @@ pub(super) async fn some(
             before_line: true,
             ..Request::default()
         };
-        match take(conn, policy, until, &request, sku, seed).await {
+        match take(conn, search, &request, sku).await {
             Ok((node_id, slots)) => {
                 insert(conn, of, sku, node_id, &slots).await?;
                 return Ok(*size);
@@ -86,19 +83,19 @@ pub(super) async fn most_free(
 /// A node, locked, and slots of it.
 async fn take(
     conn: &mut PgConnection,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     request: &Request,
     sku: &Sku,
-    seed: Uuid,
 ) -> Result<(Uuid, Vec<Uuid>)> {
     if sku.capacity_shape == Shape::GpuSlice {
         // it stands in no line
-        let taken = place::take(conn, policy, until, request, sku, seed, false).await?;
+        let taken = place::take(conn, search, request, sku, None, false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }
-    let node_id = whole::take(conn, policy, until, request, sku).await?.id;
+    let node_id = whole::take(conn, search.policy, search.until, request, sku)
+        .await?
+        .id;
     let slots = sqlx::query_scalar(
         "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
     )

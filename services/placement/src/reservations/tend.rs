@@ -4,16 +4,16 @@
 //! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong.
 use std::time::Instant;
 
-use gpuaas_kit::id::IdGen;
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
+use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::Policy;
+use crate::reserve::{Policy, Search};
 use crate::{Error, Result};
 
 /// What one look at all reservations led to.
@@ -49,7 +49,7 @@ impl Tended {
 ///
 /// # Errors
 /// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
-pub async fn tend(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Tended> {
+pub async fn tend(ledger: &Ledger, policy: Policy) -> Result<Tended> {
     let due: Vec<Uuid> = sqlx::query_scalar(
         "SELECT r.id FROM capacity_reservations r
           WHERE r.state IN ('scheduled', 'active') AND (r.ends_at <= clock_timestamp()
@@ -63,14 +63,19 @@ pub async fn tend(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Tended> {
                   WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
           ORDER BY r.starts_at, r.id",
     )
-    .fetch_all(&mut *pool.acquire().await?)
+    .fetch_all(&mut *ledger.acquire().await?)
     .await?;
     let mut tended = Tended::default();
     for id in due {
         loop {
             let mut step = Tended::default();
-            let mut tx = pool.begin().await?;
-            match one(&mut tx, ids, policy, id, &mut step).await {
+            let mut tx = ledger.begin().await?;
+            let search = Search {
+                capacity: &ledger.capacity,
+                policy,
+                until: Instant::now(),
+            };
+            match one(&mut tx, search, id, &mut step).await {
                 Ok(again) => {
                     tx.commit().await?;
                     tended.add(step);
@@ -107,8 +112,7 @@ impl Tended {
 /// One step of one reservation; true when there is more to hold.
 async fn one(
     conn: &mut PgConnection,
-    ids: IdGen,
-    policy: Policy,
+    search: Search<'_>,
     id: Uuid,
     step: &mut Tended,
 ) -> Result<bool> {
@@ -147,7 +151,7 @@ async fn one(
     if missing == 0 {
         return Ok(false);
     }
-    let sku = match sold(conn, policy, &row.region_code, &row.sku).await {
+    let sku = match sold(conn, search.policy, &row.region_code, &row.sku).await {
         // closed, or not sold any more: nothing is held as long as that is so
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
@@ -156,8 +160,7 @@ async fn one(
     if hold::most_free(conn, &row.region_code, sku.slot_class).await? < least(&sku) {
         return Ok(false);
     }
-    let chunk = (missing, ids.next());
-    match hold::some(conn, policy, Instant::now(), &row, &sku, chunk).await {
+    match hold::some(conn, search, &row, &sku, missing).await {
         Ok(held) => {
             step.held = held;
             Ok(held < missing)

@@ -1,9 +1,8 @@
 //! A call under its key, in transactions of its own.
 use std::time::Instant;
 
-use gpuaas_kit::id::IdGen;
 use gpuaas_kit::idempotency::{self, Lookup};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::{Key, Request};
@@ -27,8 +26,11 @@ impl<'a> Call<'a> {
     }
 
     /// Takes its key for new allocations, or finds those that were made under it.
-    pub(super) async fn take_key(&self, conn: &mut PgConnection, ids: IdGen) -> Result<Taking> {
-        let made: Vec<Uuid> = self.requests.iter().map(|_| ids.next()).collect();
+    pub(super) async fn take_key(
+        &self,
+        conn: &mut PgConnection,
+        made: Vec<Uuid>,
+    ) -> Result<Taking> {
         let names: Vec<String> = made.iter().map(Uuid::to_string).collect();
         let hash = self.key.request_hash;
         let taken = idempotency::take(conn, self.scope(), hash, &names.join(",")).await?;
@@ -60,11 +62,11 @@ const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// Runs a body in a transaction of its own.
 pub(crate) async fn once<T>(
-    pool: &PgPool,
+    conn: &mut PgConnection,
     keep: Keep,
     body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
 ) -> Result<T> {
-    let mut tx = pool.begin_with(BEGIN).await?;
+    let mut tx = conn.begin_with(BEGIN).await?;
     let outcome = body(&mut tx).await;
     if keep == Keep::All && outcome.is_ok() {
         tx.commit().await?;

@@ -7,8 +7,9 @@ use uuid::Uuid;
 use super::admit::refusal;
 use super::{Policy, Request, constraints};
 use crate::availability::decision_request;
+use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::decision::{self, CandidateNode, decide_by};
+use crate::decision::{self, CandidateNode, Fleet, decide_by, telling};
 use crate::waiting::Ahead;
 use crate::{Error, Result, candidates, slots};
 
@@ -31,23 +32,34 @@ pub(crate) struct Host {
     pub(crate) agent_address: String,
 }
 
-/// Takes slots on the best node that can be had. `waits`: somebody waits in its line.
+/// How something is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'a> {
+    pub(crate) capacity: &'a Capacity,
+    pub(crate) policy: Policy,
+    /// Until when candidates that are lost or busy are looked for again.
+    pub(crate) until: Instant,
+}
+
+/// Takes slots on the best node that can be had: first of the likely ones, then of all. `waits`: somebody waits in its
+/// line.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits; [`Error::Busy`] when something fits and others had it locked until the end.
 pub(crate) async fn take(
     conn: &mut PgConnection,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     request: &Request,
     sku: &Sku,
-    allocation_id: Uuid,
+    mut likely: Option<Fleet>,
     mut waits: bool,
 ) -> Result<Taken> {
+    let Search {
+        capacity,
+        policy,
+        until,
+    } = search;
     let asked = decision_request(sku, request.gpu_count);
-    // the last bytes of an id are random
-    let [.., a, b, c, d] = *allocation_id.as_bytes();
-    let place = i32::from_be_bytes([a, b, c, d]);
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
         let ahead = if waits {
@@ -59,32 +71,31 @@ pub(crate) async fn take(
         waits = true;
         let region = &request.region_code;
         let few = match rules.only {
-            Some(node_id) => candidates::load(conn, region, Some(node_id)).await?,
-            None => {
-                let (class, count) = (asked.slot_class, asked.gpu_count);
-                candidates::likely(conn, region, class, count, place, request.project_id).await?
-            }
+            Some(node_id) => Some(Fleet::of(
+                &candidates::load(conn, region, Some(node_id)).await?,
+            )),
+            None => likely.take(),
         };
-        let mut decision = decide_by(&ahead.keep(&rules, &few), &asked, &few);
-        if decision.choices.is_empty() {
-            // none of the likely ones fits: the others, which also say why not
-            let nodes = candidates::load(conn, region, None).await?;
-            decision = decide_by(&ahead.keep(&rules, &nodes), &asked, &nodes);
+        let mut left = few.map_or_else(Vec::new, |few| {
+            let ranking = few.rank(&ahead.keep_in(&rules, &few), &asked);
+            few.nodes(&ranking).collect()
+        });
+        if left.is_empty() {
+            // none of the likely ones fits: all, which also say why not
+            let nodes = capacity.now(conn).await?.remove(region).unwrap_or_default();
+            let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
+            if ranking.fits() == 0 {
+                return Err(refusal(telling(ranking.removed(), asked.gpu_count)));
+            }
+            left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
         }
-        if decision.choices.is_empty() {
-            return Err(refusal(decision.reasons));
-        }
+        let fit = left.len();
         let sought = Sought {
             request,
             asked: &asked,
             ahead,
         };
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
-        let mut left: Vec<Uuid> = decision
-            .choices
-            .iter()
-            .map(|choice| choice.node_id)
-            .collect();
         let mut busy = Vec::new();
         loop {
             match try_nodes(conn, policy, &sought, &left, None).await? {
@@ -110,12 +121,13 @@ pub(crate) async fn take(
         }
         // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time.
         if Instant::now() >= until {
-            return Err(Error::Busy {
-                nodes: decision.choices.len(),
-            });
+            return Err(Error::Busy { nodes: fit });
         }
     }
 }
+
+/// Nodes that are tried in one round, the best first.
+const MOST_TRIED: usize = 256;
 
 /// How long the next busy node may be waited for; none when the time is over.
 pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {

@@ -15,8 +15,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use idempotency::Lookup;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::admit::check;
@@ -26,7 +26,7 @@ use super::{
     BATCH_METHOD, Explanation, Key, METHOD, Policy, Request, Reserved, constraint_rules, entry,
     explain, run, validate, validate_all,
 };
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, Ledger};
 use crate::catalog::Sku;
 use crate::model::{AllocationState, Shape, SlotClass};
 use crate::{Error, Result, outbox, quota, timeline, waiting};
@@ -46,7 +46,7 @@ const STEP: &str = "wait";
 /// # Errors
 /// As [`super::reserve`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
 pub async fn reserve_or_wait(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     request: &Request,
@@ -62,7 +62,7 @@ pub async fn reserve_or_wait(
         key,
         requests: std::slice::from_ref(request),
     };
-    let (made, replayed) = or_wait(pool, ids, policy, &call, deadline).await?;
+    let (made, replayed) = or_wait(ledger, ids, policy, &call, deadline).await?;
     let allocation_id = made
         .first()
         .copied()
@@ -79,7 +79,7 @@ pub async fn reserve_or_wait(
 /// # Errors
 /// As [`super::reserve_all`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
 pub async fn reserve_all_or_wait(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     key: Key<'_>,
@@ -91,7 +91,7 @@ pub async fn reserve_all_or_wait(
         key,
         requests,
     };
-    or_wait(pool, ids, policy, &call, deadline).await
+    or_wait(ledger, ids, policy, &call, deadline).await
 }
 
 /// Checks everything [`reserve_or_wait`] checks, writes nothing, and tells where it would fit now: nowhere, when it
@@ -123,17 +123,17 @@ pub async fn validate_or_wait(
 /// # Errors
 /// As [`reserve_all_or_wait`].
 pub async fn validate_all_or_wait(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     key: Key<'_>,
     requests: &[Request],
     deadline: Timestamp,
 ) -> Result<()> {
-    check_deadline(&mut *pool.acquire().await?, deadline).await?;
-    match validate_all(pool, ids, policy, key, requests).await {
+    check_deadline(&mut *ledger.acquire().await?, deadline).await?;
+    match validate_all(ledger, ids, policy, key, requests).await {
         Err(refusal) if may_wait(&refusal) => {
-            let mut conn = pool.acquire().await?;
+            let mut conn = ledger.acquire().await?;
             try_to_join(
                 &mut conn,
                 ids,
@@ -178,14 +178,14 @@ async fn try_to_join(
 }
 
 async fn or_wait(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     call: &Call<'_>,
     deadline: Timestamp,
 ) -> Result<(Vec<Uuid>, bool)> {
     {
-        let mut conn = pool.acquire().await?;
+        let mut conn = ledger.acquire().await?;
         // before the deadline is looked at, which may be over by now
         let found = idempotency::lookup(&mut conn, call.scope(), call.key.request_hash).await?;
         if let Lookup::Replay { resource_id } = found {
@@ -195,13 +195,13 @@ async fn or_wait(
     }
     let until = Instant::now() + policy.patience;
     loop {
-        let refusal = match run(pool, ids, policy, call).await {
+        let refusal = match run(ledger, ids, policy, call, Keep::All).await {
             Err(refusal) if may_wait(&refusal) => refusal,
             other => return other,
         };
         let body =
             async |conn: &mut PgConnection| join(conn, ids, policy, call, deadline, refusal).await;
-        match once(pool, Keep::All, body).await {
+        match once(&mut *ledger.acquire().await?, Keep::All, body).await {
             Err(error) => try_again(error, until)?,
             done => return done,
         }
@@ -255,7 +255,8 @@ async fn join(
     deadline: Timestamp,
     refusal: Error,
 ) -> Result<(Vec<Uuid>, bool)> {
-    let made = match call.take_key(conn, ids).await? {
+    let made = call.requests.iter().map(|_| ids.next()).collect();
+    let made = match call.take_key(conn, made).await? {
         Taking::Fresh(made) => made,
         Taking::Replay(made) => return Ok((made, true)),
     };

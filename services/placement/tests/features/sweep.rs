@@ -110,7 +110,7 @@ async fn a_sweep_takes_more_than_one_batch() {
 async fn only_the_role_of_the_log_may_sweep_it() {
     let world = World::new().await;
     let error = sqlx::query("SELECT sweep_outbox(1)")
-        .execute(&world.scheduler)
+        .execute(&*world.scheduler)
         .await
         .expect_err("refused");
     assert_eq!(

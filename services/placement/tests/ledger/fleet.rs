@@ -1,4 +1,5 @@
 //! A reservation reads as much in a large fleet as in a small one.
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::{self, Request};
 use gpuaas_placement::{audit, availability};
 use sqlx::postgres::PgPoolOptions;
@@ -77,8 +78,9 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
         .connect_with(world.db.options("gpuaas_scheduler"))
         .await
         .expect("pool");
+    let ledger = Ledger::new(pool.clone());
     let reserve = async |gpu_count| {
-        reserve::reserve(&pool, world.ids, POLICY, &request(&world, gpu_count))
+        reserve::reserve(&ledger, world.ids, POLICY, &request(&world, gpu_count))
             .await
             .expect("room")
     };

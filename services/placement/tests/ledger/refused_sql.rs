@@ -309,7 +309,7 @@ async fn the_database_refuses_what_must_never_be() {
             wrong.push(format!("{name}: as owner {as_owner:?}, wanted {wanted}"));
         }
         for (role, pool) in [
-            ("scheduler", &world.scheduler),
+            ("scheduler", &*world.scheduler),
             ("allocation", &world.allocation),
         ] {
             let as_role = state_of(pool, &sql).await;

@@ -1,4 +1,5 @@
 //! The server of a line is cut off between any two statements: who waits is neither lost nor served twice.
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::reserve::serve_waiting;
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use crate::world::{POLICY, World};
 async fn p5_a_server_that_dies_between_two_statements_loses_nobody_and_serves_nobody_twice() {
     let (world, node) = World::with_lab_slots(1).await;
     let wire = Wire::new(&world.db).await;
-    let wired = wire.pool(&world.db, "gpuaas_scheduler");
+    let wired = Ledger::new(wire.pool(&world.db, "gpuaas_scheduler"));
     let mut holder = world.reserved(1).await;
     let mut first = waiter(&world, Uuid::now_v7()).await;
     let mut crashes = 0;

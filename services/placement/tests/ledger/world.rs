@@ -1,10 +1,11 @@
 //! A ledger of its own for one test, with short ways to fill it.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_kit::id::IdGen;
-use gpuaas_placement::capacity::Capacity;
+use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{
     Allocation, Bindings, EvidenceKind, GuestAccess, Health, Image, Price, Profile, Scope, Shape,
@@ -36,12 +37,12 @@ pub const POLICY: Policy = Policy {
 /// A database with the pools of the roles that work in it.
 pub struct World {
     pub db: TestDb,
-    pub scheduler: PgPool,
+    pub scheduler: Ledger,
     pub allocation: PgPool,
     /// Owner of the schema, with the schema in its search path: to arrange and to look.
     pub owner: PgPool,
     /// A copy that lives as long as the world, as in a process of the scheduler.
-    pub capacity: Capacity,
+    pub capacity: Arc<Capacity>,
     pub ids: IdGen,
     pub project: Uuid,
 }
@@ -59,15 +60,15 @@ impl World {
             .await
             .expect("owner connects");
         let (scheduler, allocation) = (
-            db.pool("gpuaas_scheduler").await,
+            Ledger::new(db.pool("gpuaas_scheduler").await),
             db.pool("gpuaas_allocation").await,
         );
         let world = Self {
+            capacity: Arc::clone(&scheduler.capacity),
             db,
             scheduler,
             allocation,
             owner,
-            capacity: Capacity::default(),
             ids: IdGen::new(1),
             project: Uuid::now_v7(),
         };

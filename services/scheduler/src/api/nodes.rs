@@ -184,7 +184,8 @@ impl Api {
         let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
         let mut conn = self.pool.acquire().await?;
         let (found, verdicts) =
-            reserve::explain_nodes(&mut conn, &self.capacity, self.policy, &asked, limit).await?;
+            reserve::explain_nodes(&mut conn, &self.pool.capacity, self.policy, &asked, limit)
+                .await?;
         Ok(ExplainNodesResponse {
             explanation: Some(wire::explanation(
                 &asked.region_code,

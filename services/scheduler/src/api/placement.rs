@@ -91,7 +91,7 @@ impl Api {
         let request = parse::reserve(request)?;
         if validate_only {
             let mut conn = self.pool.acquire().await?;
-            let (ids, capacity, policy) = (self.ids, &self.capacity, self.policy);
+            let (ids, capacity, policy) = (self.ids, &self.pool.capacity, self.policy);
             let found = match wait_until {
                 Some(deadline) => {
                     reserve::validate_or_wait(&mut conn, ids, capacity, policy, &request, deadline)

@@ -88,7 +88,7 @@ impl Api {
         let mut conn = self.pool.acquire().await?;
         let rows = availability::list(
             &mut conn,
-            &self.capacity,
+            &self.pool.capacity,
             project,
             given(&request.region_code),
             given(&request.sku),
@@ -111,7 +111,7 @@ impl Api {
             ..asked
         };
         let mut conn = self.pool.acquire().await?;
-        let found = reserve::explain(&mut conn, &self.capacity, self.policy, &asked).await?;
+        let found = reserve::explain(&mut conn, &self.pool.capacity, self.policy, &asked).await?;
         Ok(wire::explanation(
             &asked.region_code,
             &asked.sku,

@@ -37,7 +37,8 @@ impl Api {
             .map(|node_id| id::parse("node_ids", node_id))
             .collect::<Result<BTreeSet<_>, _>>()?;
         let mut tx = self.snapshot().await?;
-        let plan = reports::evacuation(&mut tx, &self.capacity, self.policy, &node_ids).await?;
+        let plan =
+            reports::evacuation(&mut tx, &self.pool.capacity, self.policy, &node_ids).await?;
         tx.rollback().await?;
         let mut answer = pb::EvacuationPlan {
             region_code: plan.region_code,
@@ -86,7 +87,7 @@ impl Api {
         };
         let mut tx = self.snapshot().await?;
         let filling = self.policy.filling;
-        let found = reports::defragmentation(&mut tx, &self.capacity, filling, &asked).await?;
+        let found = reports::defragmentation(&mut tx, &self.pool.capacity, filling, &asked).await?;
         tx.rollback().await?;
         let moves = found.steps.iter().flat_map(|step| &step.moves);
         Ok(pb::DefragmentationSuggestion {
@@ -111,7 +112,7 @@ impl Api {
         let mut tx = self.snapshot().await?;
         let filling = self.policy.filling;
         let region = given(&request.region_code);
-        let found = reports::preservation(&mut tx, &self.capacity, filling, region).await?;
+        let found = reports::preservation(&mut tx, &self.pool.capacity, filling, region).await?;
         tx.rollback().await?;
         Ok(pb::PreservationReport {
             nodes: found.into_iter().map(preserved).collect(),

@@ -15,7 +15,7 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
     let (world, _, _) = World::with_slots(2).await;
     let stop = CancellationToken::new();
     let writing = tokio::spawn(gpuaas_scheduler::history::write(
-        world.api.pool.clone(),
+        sqlx::PgPool::clone(&world.api.pool),
         1,
         stop.clone(),
     ));

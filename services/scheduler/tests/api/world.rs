@@ -6,6 +6,7 @@ use gpuaas_kit::Error;
 use gpuaas_kit::id::IdGen;
 use gpuaas_kit::identity::Caller;
 use gpuaas_kit::wake::Wake;
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::common::v1::{CapacityShape, HealthState, SlotBindings};
@@ -54,7 +55,7 @@ impl World {
     pub async fn new() -> Self {
         let db = TestDb::create().await;
         let api = Api {
-            pool: db.pool("gpuaas_scheduler").await,
+            pool: Ledger::new(db.pool("gpuaas_scheduler").await),
             ids: IdGen::new(7),
             wake: Wake::new(None).expect("polling alone"),
             policy: Policy {
@@ -62,7 +63,6 @@ impl World {
                 node_wait: Duration::from_millis(500),
                 ..Policy::DEFAULT
             },
-            capacity: std::sync::Arc::default(),
         };
         Self { db, api }
     }

@@ -14,12 +14,13 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::STEP;
+use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, SlotClass};
 use crate::reserve::admit::{check, check_quota};
 use crate::reserve::constraints::still_meant;
 use crate::reserve::record::claim;
-use crate::reserve::{Constraints, Policy, Request, begin, place};
+use crate::reserve::{Constraints, Policy, Request, Search, begin, place};
 use crate::waiting::{self, Waiting};
 use crate::{Error, Result, allocations, outbox, quota, reservations, timeline, workflows};
 
@@ -48,23 +49,23 @@ enum Served {
 ///
 /// # Errors
 /// Those of the database when lines cannot be read; what is wrong with one ticket does not keep the others waiting.
-pub async fn serve_waiting(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Pass> {
-    let lines = waiting::lines(&mut *pool.acquire().await?).await?;
+pub async fn serve_waiting(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
+    let lines = waiting::lines(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
     for (region_code, slot_class) in lines {
-        serve_line(pool, ids, policy, (&region_code, slot_class), &mut pass).await?;
+        serve_line(ledger, ids, policy, (&region_code, slot_class), &mut pass).await?;
     }
     Ok(pass)
 }
 
 async fn serve_line(
-    pool: &PgPool,
+    ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
     (region_code, slot_class): (&str, SlotClass),
     pass: &mut Pass,
 ) -> Result<()> {
-    let mut conn = pool.acquire().await?;
+    let mut conn = ledger.acquire().await?;
     let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
     // what did not fit does not fit for those behind either, who may use no more than the ones before; but for what is
     // reserved for them
@@ -75,11 +76,11 @@ async fn serve_line(
         let alike = alike(&waiting).filter(|_| !drawing.contains(&waiting.ticket.project_id));
         let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
         let served = if waiting.deadline <= now {
-            end(pool, &waiting, &expired(&waiting)).await
+            end(ledger, &waiting, &expired(&waiting)).await
         } else if let Some(reason) = known {
             Ok(Served::Waits(reason))
         } else {
-            serve(pool, ids, policy, &waiting).await
+            serve(ledger, ids, policy, &waiting).await
         };
         match served {
             Ok(Served::Placed(made)) => pass.served.extend(made),
@@ -89,7 +90,7 @@ async fn serve_line(
                     refused.insert(ask, reason);
                 }
                 if waiting.reason != reason_name(reason) {
-                    note(pool, &waiting, reason).await?;
+                    note(ledger, &waiting, reason).await?;
                 }
             }
             Ok(Served::Passed) => pass.busy = true,
@@ -99,7 +100,7 @@ async fn serve_line(
             }
         }
     }
-    let mut tx = pool.begin().await?;
+    let mut tx = ledger.begin().await?;
     waiting::settle(&mut tx, policy, region_code, slot_class).await?;
     tx.commit().await?;
     Ok(())
@@ -115,9 +116,14 @@ fn alike(waiting: &Waiting) -> Option<(String, u32)> {
     }
 }
 
-async fn serve(pool: &PgPool, ids: IdGen, policy: Policy, waiting: &Waiting) -> Result<Served> {
-    let mut tx = pool.begin().await?;
-    match place_all(&mut tx, ids, policy, waiting).await {
+async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -> Result<Served> {
+    let search = Search {
+        capacity: &ledger.capacity,
+        policy,
+        until: Instant::now() + policy.patience,
+    };
+    let mut tx = ledger.begin().await?;
+    match place_all(&mut tx, ids, search, waiting).await {
         Ok(made) if made.is_empty() => {
             tx.rollback().await?;
             Ok(Served::Passed)
@@ -131,7 +137,7 @@ async fn serve(pool: &PgPool, ids: IdGen, policy: Policy, waiting: &Waiting) -> 
             match error {
                 Error::Refused { reason, .. } => Ok(Served::Waits(reason)),
                 Error::Invalid { reason, rule, .. } => {
-                    end(pool, waiting, &impossible(reason, &rule)).await
+                    end(ledger, waiting, &impossible(reason, &rule)).await
                 }
                 Error::Busy { .. } | Error::Conflict { .. } => Ok(Served::Passed),
                 error if error.lost_to_others() => Ok(Served::Passed),
@@ -155,10 +161,10 @@ async fn lock_ticket(conn: &mut PgConnection, waiting: &Waiting) -> Result<bool>
 async fn place_all(
     conn: &mut PgConnection,
     ids: IdGen,
-    policy: Policy,
+    search: Search<'_>,
     waiting: &Waiting,
 ) -> Result<Vec<Uuid>> {
-    let until = Instant::now() + policy.patience;
+    let policy = search.policy;
     if !lock_ticket(conn, waiting).await? {
         return Ok(Vec::new());
     }
@@ -191,7 +197,7 @@ async fn place_all(
         let default_max = i64::from(policy.default_quota_gpus);
         let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
         check_quota(request, quota)?;
-        let taken = place::take(conn, policy, until, request, sku, row.id, true).await?;
+        let taken = place::take(conn, search, request, sku, None, true).await?;
         leave(conn, row, Leaving::For(taken.host.id)).await?;
         let held = claim(conn, ids, row.id, sku, taken).await?;
         let told = "There is capacity.";

@@ -64,7 +64,7 @@ async fn counts(world: &World, id: Uuid) -> (i64, i64, i64) {
 }
 
 async fn tend(world: &World) -> Tended {
-    reservations::tend(&world.scheduler, world.ids, POLICY)
+    reservations::tend(&world.scheduler, POLICY)
         .await
         .expect("tended")
 }

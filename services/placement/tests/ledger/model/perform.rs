@@ -1,4 +1,5 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
+use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -20,7 +21,7 @@ use crate::world::{World, access, wiped};
 
 /// Pools of the two roles, direct or over the wire.
 pub struct Pools<'a> {
-    pub scheduler: &'a PgPool,
+    pub scheduler: &'a Ledger,
     pub allocation: &'a PgPool,
 }
 
@@ -50,7 +51,7 @@ pub enum Answer {
 }
 
 /// Asks for one allocation or for a batch; the key is that of the first request.
-async fn ask(pool: &PgPool, world: &World, asked: &Asked) -> Result<Answer> {
+async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
     let (ids, policy, requests) = (world.ids, MODEL_POLICY, &asked.requests);
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let key = Key {

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpuaas_placement::capacity::Capacity;
+use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Shape;
 use gpuaas_placement::reserve::Request;
@@ -26,7 +26,7 @@ use crate::world::{World, h200_sku, price};
 pub struct Run {
     pub world: World,
     wire: Wire,
-    wired: [sqlx::PgPool; 2],
+    wired: (Ledger, sqlx::PgPool),
     pub fleet: Fleet,
     pub view: View,
     names: usize,
@@ -80,8 +80,10 @@ impl Run {
             .expect("price");
         drop(conn);
         let wire = Wire::new(&world.db).await;
-        let wired =
-            ["gpuaas_scheduler", "gpuaas_allocation"].map(|role| wire.pool(&world.db, role));
+        let wired = (
+            Ledger::new(wire.pool(&world.db, "gpuaas_scheduler")),
+            wire.pool(&world.db, "gpuaas_allocation"),
+        );
         let fleet = Fleet::new();
         for node in 0..NODES {
             world.node(fleet.spec(node, false)).await;
@@ -145,10 +147,10 @@ impl Run {
         asked: Option<&Asked>,
         over_wire: bool,
     ) -> Result<Answer, Error> {
-        let [scheduler, allocation] = if over_wire {
-            [&self.wired[0], &self.wired[1]]
+        let (scheduler, allocation) = if over_wire {
+            (&self.wired.0, &self.wired.1)
         } else {
-            [&self.world.scheduler, &self.world.allocation]
+            (&self.world.scheduler, &self.world.allocation)
         };
         let pools = Pools {
             scheduler,
