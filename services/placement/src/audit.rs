@@ -28,7 +28,7 @@ pub struct Invariant {
 }
 
 /// Every invariant of the ledger.
-pub const INVARIANTS: [Invariant; 24] = [
+pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "claim_matches_slot",
         rule: "the slot of a live claim is there, of the claim's generation and in the matching status",
@@ -180,6 +180,12 @@ pub const INVARIANTS: [Invariant; 24] = [
         rule: "of the allocations of one ticket none waits while another was served",
         query: "SELECT w.ticket::text FROM waits w JOIN allocations a ON a.id = w.allocation_id
                  GROUP BY w.ticket HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
+    },
+    Invariant {
+        name: "line_keeps_what_one_needs",
+        rule: "a line keeps nodes for one ticket, and no more than that has allocations",
+        query: "SELECT k.region_code || '/' || k.slot_class FROM kept_nodes k GROUP BY k.region_code, k.slot_class
+                HAVING count(DISTINCT k.ticket) > 1 OR count(*) > (SELECT count(*) FROM waits w WHERE w.ticket = min(k.ticket::text)::uuid)",
     },
     Invariant {
         name: "slot_in_cleanup_is_worked_on",

@@ -16,6 +16,8 @@ mod keep;
 mod line;
 pub mod order;
 pub mod priority;
+mod settle;
 
-pub(crate) use keep::{Ahead, settle};
+pub(crate) use keep::Ahead;
 pub use line::{Member, Standing, Waiting, kept, lines, load, sentence, standing};
+pub(crate) use settle::settle;

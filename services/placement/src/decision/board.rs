@@ -1,5 +1,6 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
 mod change;
+mod whole;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};

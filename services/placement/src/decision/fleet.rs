@@ -169,6 +169,17 @@ impl Fleet {
         })
     }
 
+    /// The nodes that could be sold as a whole with exactly so many GPUs of the class.
+    pub fn whole<'a>(
+        &'a self,
+        rules: &'a Rules,
+        request: &'a Request,
+    ) -> impl Iterator<Item = Uuid> + 'a {
+        let fit = self.boards.iter();
+        fit.filter(|board| board.fits_whole(rules, request))
+            .map(|board| board.id)
+    }
+
     /// What becomes of each node, at most `limit` of them: those with a choice in the order of their rank, then the
     /// others by id.
     #[must_use]

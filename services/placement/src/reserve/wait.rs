@@ -28,7 +28,7 @@ use super::{
 };
 use crate::capacity::{Capacity, Ledger};
 use crate::catalog::Sku;
-use crate::model::{AllocationState, Shape, SlotClass};
+use crate::model::{AllocationState, SlotClass};
 use crate::{Error, Result, outbox, quota, timeline, waiting};
 
 pub use serve::{Pass, serve_waiting};
@@ -326,9 +326,6 @@ fn one_line<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, SlotC
         field,
         rule: rule.to_owned(),
     };
-    if skus.iter().any(|sku| sku.capacity_shape != Shape::GpuSlice) {
-        return Err(invalid("wait", "is not offered for whole nodes"));
-    }
     let lines: BTreeSet<(&str, SlotClass)> = requests
         .iter()
         .zip(skus)

@@ -11,7 +11,7 @@ use super::place::{Host, bound, lock_first, unbound};
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::{Rules, judge_whole};
+use crate::decision::{Rules, WholeNode, judge_whole};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::waiting::Ahead;
@@ -27,8 +27,7 @@ pub(crate) async fn take(
 ) -> Result<Host> {
     let asked = decision_request(sku, request.gpu_count);
     loop {
-        let rules = rules(conn, policy, request, sku, None).await?;
-        let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
+        let (rules, nodes) = look(conn, policy, request, sku, None).await?;
         let (fit, reasons) = judge_whole(&rules, &asked, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
@@ -53,18 +52,23 @@ pub(crate) async fn take(
     }
 }
 
-/// The rules of a request, with the nodes that are not for it because somebody who waits for a part of one is before it.
-async fn rules(
+/// The nodes of a request's region, or `only` this one, and its rules, with the nodes that are not for it because they
+/// are for somebody before it.
+async fn look(
     conn: &mut PgConnection,
     policy: Policy,
     request: &Request,
     sku: &Sku,
     only: Option<Uuid>,
-) -> Result<Rules> {
-    let rules = constraints::rules(conn, policy.filling, request).await?;
+) -> Result<(Rules, Vec<WholeNode>)> {
+    let mut rules = constraints::rules(conn, policy.filling, request).await?;
+    let nodes = candidates::load_whole(conn, &request.region_code, only).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
-    let nodes = candidates::load(conn, &request.region_code, only).await?;
-    Ok(ahead.keep(&rules, &nodes))
+    if ahead.waits() {
+        let slices = candidates::load(conn, &request.region_code, only).await?;
+        rules = ahead.keep_whole(&rules, &slices, &nodes);
+    }
+    Ok((rules, nodes))
 }
 
 /// Locks a node within a savepoint and decides again about it alone; none when it was lost or stayed busy.
@@ -79,9 +83,7 @@ async fn try_node(
     let mut savepoint = conn.begin().await?;
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
         let asked = decision_request(sku, request.gpu_count);
-        let rules = rules(&mut savepoint, policy, request, sku, Some(node_id)).await?;
-        let found =
-            candidates::load_whole(&mut savepoint, &request.region_code, Some(node_id)).await?;
+        let (rules, found) = look(&mut savepoint, policy, request, sku, Some(node_id)).await?;
         if !judge_whole(&rules, &asked, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
@@ -146,8 +148,7 @@ pub(super) async fn explain(
     sku: &Sku,
 ) -> Result<Explanation> {
     let asked = decision_request(sku, request.gpu_count);
-    let rules = rules(conn, policy, request, sku, None).await?;
-    let nodes = candidates::load_whole(conn, &request.region_code, None).await?;
+    let (rules, nodes) = look(conn, policy, request, sku, None).await?;
     let (fit, removed) = judge_whole(&rules, &asked, &nodes);
     Ok(Explanation {
         nodes: count(nodes.len()),

@@ -1,4 +1,4 @@
-//! What is kept for those before in line.
+//! What is not for somebody because it is for those before in line.
 use std::collections::{BTreeSet, HashMap};
 
 use sqlx::PgConnection;
@@ -9,10 +9,10 @@ use super::order::Ticket;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, CandidateNode, Fleet, Rules, decide_by};
-use crate::model::{Health, SlotClass, SlotStatus};
+use crate::decision::{self, CandidateNode, Fleet, Rules, WholeNode, judge_whole};
+use crate::model::{Shape, SlotClass};
 use crate::reserve::{Policy, Request, constraint_rules, still_meant};
-use crate::{Error, Result, candidates};
+use crate::{Error, Result};
 
 /// What is before a request in its line.
 #[derive(Debug, Default)]
@@ -27,9 +27,11 @@ pub(crate) struct Ahead {
 
 /// What somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Ask {
-    request: decision::Request,
-    rules: Rules,
+pub(super) struct Ask {
+    pub(super) request: decision::Request,
+    pub(super) rules: Rules,
+    /// A whole node.
+    pub(super) whole: bool,
 }
 
 impl Ahead {
@@ -111,15 +113,45 @@ impl Ahead {
 
     /// The same of nodes that are compiled already.
     pub(crate) fn keep_in(&self, rules: &Rules, fleet: &Fleet) -> Rules {
+        let mut rules = self.keep_slices(rules, fleet);
+        for ask in self.asks.iter().filter(|ask| ask.whole) {
+            rules.kept.extend(fleet.whole(&ask.rules, &ask.request));
+        }
+        rules
+    }
+
+    /// The same for a request for a whole node: `nodes` are those of every mode, `slices` those of them that are in mode
+    /// slice.
+    pub(crate) fn keep_whole(
+        &self,
+        rules: &Rules,
+        slices: &[CandidateNode],
+        nodes: &[WholeNode],
+    ) -> Rules {
+        let mut rules = self.keep_slices(rules, &Fleet::of(slices));
+        for ask in self.asks.iter().filter(|ask| ask.whole) {
+            let (fit, _) = judge_whole(&ask.rules, &ask.request, nodes);
+            rules.kept.extend(fit);
+        }
+        rules
+    }
+
+    /// Without the nodes that are kept, and those on which a slice that somebody before it asks for would fit.
+    fn keep_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = rules.clone();
         rules.kept.extend(&self.kept);
-        for ask in &self.asks {
+        for ask in self.asks.iter().filter(|ask| !ask.whole) {
             let fit = fleet.rank(&ask.rules, &ask.request);
             rules
                 .kept
                 .extend(fleet.choices(&fit).map(|choice| choice.node_id));
         }
         rules
+    }
+
+    /// Somebody waits in the line.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 }
 
@@ -153,7 +185,11 @@ async fn with_new(
 }
 
 /// Those whose project's quota lets them be served now.
-async fn able(conn: &mut PgConnection, policy: Policy, line: Vec<Waiting>) -> Result<Vec<Waiting>> {
+pub(super) async fn able(
+    conn: &mut PgConnection,
+    policy: Policy,
+    line: Vec<Waiting>,
+) -> Result<Vec<Waiting>> {
     let pairs: BTreeSet<(Uuid, &str)> = line
         .iter()
         .flat_map(|waiting| {
@@ -197,7 +233,7 @@ async fn able(conn: &mut PgConnection, policy: Policy, line: Vec<Waiting>) -> Re
 }
 
 /// What one allocation asks for; none when its constraints cannot be met any more.
-async fn ask(
+pub(super) async fn ask(
     conn: &mut PgConnection,
     policy: Policy,
     project_id: Uuid,
@@ -217,129 +253,10 @@ async fn ask(
         Err(Error::Invalid { .. }) => return Ok(None),
         other => other?,
     };
+    let sku = &skus[&member.sku];
     Ok(Some(Ask {
-        request: decision_request(&skus[&member.sku], member.gpu_count),
+        request: decision_request(sku, member.gpu_count),
         rules,
+        whole: sku.capacity_shape == Shape::Baremetal,
     }))
-}
-
-/// Keeps nodes for the first of a line that does not fit, as few and as free ones as will do, and no others.
-pub(crate) async fn settle(
-    conn: &mut PgConnection,
-    policy: Policy,
-    region_code: &str,
-    slot_class: SlotClass,
-) -> Result<()> {
-    // replicas settle a line one after the other
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))")
-        .bind(format!("{region_code}\n{}", slot_class.as_str()))
-        .execute(&mut *conn)
-        .await?;
-    let (line, _) = load(conn, region_code, slot_class).await?;
-    let line = able(conn, policy, line).await?;
-    let mut wanted = (Uuid::nil(), BTreeSet::new());
-    if !line.is_empty() {
-        let nodes = candidates::load(conn, region_code, None).await?;
-        let mut skus = HashMap::new();
-        for waiting in line {
-            let mut asks = Vec::new();
-            for member in &waiting.members {
-                asks.extend(ask(conn, policy, waiting.ticket.project_id, member, &mut skus).await?);
-            }
-            if let Some(found) = nodes_for(&asks, &nodes) {
-                wanted = (waiting.ticket.id, found);
-                break;
-            }
-            // no node could ever hold it as things are: the next one is the first that can be helped
-        }
-    }
-    let (ticket, nodes) = wanted;
-    let nodes: Vec<Uuid> = nodes.into_iter().collect();
-    sqlx::query(
-        "DELETE FROM kept_nodes WHERE region_code = $1 AND slot_class = $2 AND NOT (ticket = $3 AND node_id = ANY ($4))",
-    )
-    .bind(region_code)
-    .bind(slot_class.as_str())
-    .bind(ticket)
-    .bind(&nodes)
-    .execute(&mut *conn)
-    .await?;
-    sqlx::query(
-        "INSERT INTO kept_nodes (region_code, slot_class, node_id, ticket)
-         SELECT $1, $2, node_id, $3 FROM unnest($4::uuid[]) AS n (node_id) ON CONFLICT DO NOTHING",
-    )
-    .bind(region_code)
-    .bind(slot_class.as_str())
-    .bind(ticket)
-    .bind(&nodes)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// The nodes on which all of it would fit if everything there were free, those with most free slots first; none when
-/// there are not enough such nodes.
-fn nodes_for(asks: &[Ask], nodes: &[CandidateNode]) -> Option<BTreeSet<Uuid>> {
-    let mut order: Vec<&CandidateNode> = nodes.iter().collect();
-    let free = |node: &CandidateNode| node.slots.iter().filter(|slot| is_free(slot)).count();
-    order.sort_by(|a, b| free(b).cmp(&free(a)).then(a.id.cmp(&b.id)));
-    let mut spare: Vec<CandidateNode> = order.into_iter().map(emptied).collect();
-    let mut chosen: Vec<CandidateNode> = Vec::new();
-    for ask in asks {
-        if let Some(node) = chosen.iter_mut().find(|node| takes(node, ask)) {
-            take(node, ask);
-            continue;
-        }
-        let place = spare.iter().position(|node| takes(node, ask))?;
-        let mut node = spare.remove(place);
-        take(&mut node, ask);
-        chosen.push(node);
-    }
-    Some(chosen.into_iter().map(|node| node.id).collect())
-}
-
-fn is_free(slot: &decision::CandidateSlot) -> bool {
-    slot.status == SlotStatus::Available
-        && !slot.held
-        && slot.reserved.is_none()
-        && slot.health == Health::Healthy
-}
-
-/// The node as it is once everybody on it has gone.
-fn emptied(node: &CandidateNode) -> CandidateNode {
-    let mut node = node.clone();
-    node.live_vms = 0;
-    node.exclusively_held = false;
-    // what the VMs there have comes back with them
-    node.hugepages_1g_free = u32::MAX;
-    for slot in &mut node.slots {
-        if !matches!(slot.status, SlotStatus::Disabled | SlotStatus::Retired) {
-            slot.status = SlotStatus::Available;
-            slot.held = false;
-        }
-    }
-    node
-}
-
-fn takes(node: &CandidateNode, ask: &Ask) -> bool {
-    let only = std::slice::from_ref(node);
-    !decide_by(&ask.rules, &ask.request, only).choices.is_empty()
-}
-
-fn take(node: &mut CandidateNode, ask: &Ask) {
-    let only = std::slice::from_ref(node);
-    let choice = decide_by(&ask.rules, &ask.request, only)
-        .choices
-        .into_iter()
-        .next();
-    node.live_vms += 1;
-    for slot in &mut node.slots {
-        if choice
-            .as_ref()
-            .is_some_and(|choice| choice.slot_ids.contains(&slot.id))
-        {
-            slot.status = SlotStatus::Reserved;
-            slot.held = true;
-        }
-    }
 }

@@ -11,5 +11,6 @@ mod reports;
 mod reservations;
 mod sweep;
 mod whole;
+mod whole_waits;
 #[path = "../ledger/world.rs"]
 mod world;

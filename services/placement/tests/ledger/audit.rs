@@ -115,7 +115,7 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 }
 
 /// One way to break each invariant, past constraints and triggers.
-const BREAKS: [(&str, &str); 28] = [
+const BREAKS: [(&str, &str); 29] = [
     ("room_matches_slots", "UPDATE node_room SET free = free + 1"),
     (
         "held_slot_is_its_projects",
@@ -196,6 +196,11 @@ const BREAKS: [(&str, &str); 28] = [
     (
         "ticket_is_served_whole",
         "INSERT INTO waits SELECT a.id, w.ticket, 'lab', '{}', 'QUOTA' FROM waits w, allocations a WHERE a.state = 'active'",
+    ),
+    (
+        "line_keeps_what_one_needs",
+        "INSERT INTO kept_nodes SELECT 'lab-1', 'lab', gen_random_uuid(), w.ticket
+           FROM waits w CROSS JOIN generate_series(1, 2)",
     ),
     (
         "slot_in_cleanup_is_worked_on",

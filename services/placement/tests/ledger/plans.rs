@@ -113,7 +113,13 @@ impl Model {
             slots: node.slots.clone(),
         };
         let size = request(node.slots.len());
-        !judge_whole(&Rules::default(), &size, &[whole]).0.is_empty()
+        let (judged, _) = judge_whole(&Rules::default(), &size, &[whole]);
+        let compiled: Vec<Uuid> = Fleet::of(&self.nodes)
+            .whole(&Rules::default(), &size)
+            .filter(|of| *of == id)
+            .collect();
+        assert_eq!(judged, compiled, "judged alike");
+        !judged.is_empty()
     }
 }
 

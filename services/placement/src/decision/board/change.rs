@@ -110,33 +110,6 @@ impl Board {
         self.enabled && self.schedulable && !self.exclusively_held && !self.tangled
     }
 
-    /// Held as a whole.
-    pub(in crate::decision) fn is_held_whole(&self) -> bool {
-        self.exclusively_held
-    }
-
-    /// Nobody has any of it.
-    pub(in crate::decision) fn is_clean(&self) -> bool {
-        self.clean && !self.exclusively_held
-    }
-
-    /// The only class of its slots, if all of them are of one.
-    pub(in crate::decision) fn class(&self) -> Option<SlotClass> {
-        let mut classes = SlotClass::ALL
-            .iter()
-            .filter(|class| self.sides[**class as usize].is_some());
-        classes.next().filter(|_| classes.next().is_none()).copied()
-    }
-
-    /// Every slot of it is on sale, so that it could be sold as a whole.
-    pub(in crate::decision) fn is_whole(&self) -> bool {
-        let all_usable = || {
-            let mut sides = self.sides.iter().flatten();
-            sides.all(|side| side.usable == side.layout.all)
-        };
-        self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
-    }
-
     /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
     /// something else than a VM keeps from being sold.
     pub(in crate::decision) fn in_the_way(&self, request: &Request) -> Vec<u64> {

@@ -16,11 +16,11 @@ use uuid::Uuid;
 use super::STEP;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::model::{Allocation, AllocationState, Failure, Scope, SlotClass};
+use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
 use crate::reserve::admit::{check, check_quota};
 use crate::reserve::constraints::still_meant;
 use crate::reserve::record::claim;
-use crate::reserve::{Constraints, Policy, Request, Search, begin, place};
+use crate::reserve::{Constraints, Policy, Request, Search, begin, place, whole};
 use crate::waiting::{self, Waiting};
 use crate::{Error, Result, allocations, outbox, quota, reservations, timeline, workflows};
 
@@ -78,7 +78,9 @@ async fn serve_line(
         let served = if waiting.deadline <= now {
             end(ledger, &waiting, &expired(&waiting)).await
         } else if let Some(reason) = known {
-            Ok(Served::Waits(reason))
+            out_of_quota(ledger, policy, &waiting)
+                .await
+                .map(|out| Served::Waits(if out { ErrorReason::Quota } else { reason }))
         } else {
             serve(ledger, ids, policy, &waiting).await
         };
@@ -114,6 +116,20 @@ fn alike(waiting: &Waiting) -> Option<(String, u32)> {
         }
         _ => None,
     }
+}
+
+/// Its project may not hold it now, whatever is free.
+async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &Waiting) -> Result<bool> {
+    let default_max = i64::from(policy.default_quota_gpus);
+    let mut conn = pool.acquire().await?;
+    for member in &waiting.members {
+        let project_id = waiting.ticket.project_id;
+        let quota = quota::read(&mut conn, project_id, &member.sku, default_max).await?;
+        if quota.used_gpus + i64::from(member.gpu_count) > quota.max_gpus {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -> Result<Served> {
@@ -197,9 +213,18 @@ async fn place_all(
         let default_max = i64::from(policy.default_quota_gpus);
         let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
         check_quota(request, quota)?;
-        let taken = place::take(conn, search, request, sku, None, true).await?;
-        leave(conn, row, Leaving::For(taken.host.id)).await?;
-        let held = claim(conn, ids, row.id, sku, taken).await?;
+        let held = match sku.capacity_shape {
+            Shape::GpuSlice => {
+                let taken = place::take(conn, search, request, sku, None, true).await?;
+                leave(conn, row, Leaving::For(taken.host.id)).await?;
+                claim(conn, ids, row.id, sku, taken).await?
+            }
+            Shape::Baremetal => {
+                let host = whole::take(conn, policy, search.until, request, sku).await?;
+                leave(conn, row, Leaving::For(host.id)).await?;
+                whole::claim(conn, ids, row.id, sku, host).await?
+            }
+        };
         let told = "There is capacity.";
         timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
         let placed = allocations::get(conn, Scope::Platform, row.id).await?;

@@ -23,6 +23,12 @@ pub enum End {
     No(No),
 }
 
+/// GPUs of the slices of a request, or of its whole nodes.
+fn gpus(items: &[Item], whole: bool) -> u32 {
+    let of_kind = items.iter().filter(|item| item.whole == whole);
+    of_kind.map(|item| item.count).sum()
+}
+
 /// What is to be placed, one after the other.
 pub struct Wish<'a> {
     pub who: Who,
@@ -46,16 +52,14 @@ impl Wish<'_> {
         room: &Room,
     ) -> Result<Vec<Choice>, No> {
         let item = self.items[at];
-        let held = |whole: bool| -> u32 {
-            let before = self.items[..at].iter().filter(|one| one.whole == whole);
-            before.map(|one| one.count).sum()
-        };
+        let held = |whole: bool| gpus(&self.items[..at], whole);
         let used = fleet.used(view, self.project, item.whole) + held(item.whole);
         if used + item.count > fleet.quota(self.project, item.whole) {
             return Err(No::Quota);
         }
         let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
-        let kept = not_for(self.who, view, fleet, room, (self.project, held(false)));
+        let more = [held(false), held(true)];
+        let kept = not_for(self.who, view, fleet, room, (self.project, more));
         let mut fit = room.choices(item, &rule);
         fit.retain(|(place, _)| !kept.contains(&room.0[*place].id));
         if fit.is_empty() {
@@ -209,11 +213,8 @@ impl Ask {
 
     /// What comes of it when it was refused and may wait.
     fn joins(&self, refused: No, view: &View, fleet: &Fleet) -> End {
-        if self.items.iter().any(|item| item.whole) {
-            return End::No(No::Invalid);
-        }
-        let asked: u32 = self.items.iter().map(|item| item.count).sum();
-        if asked > fleet.quota(self.project, false) {
+        let in_vain = |whole| gpus(&self.items, whole) > fleet.quota(self.project, whole);
+        if in_vain(false) || in_vain(true) {
             return End::No(No::Quota);
         }
         if Rule::of(view, fleet, self.project, &self.place, false).is_none() {

@@ -159,10 +159,24 @@ const LINE: &[(&str, Calls)] = &[
             |_| Call::Serve,
         ],
     ),
+    (
+        "a pass that serves a whole node and keeps it from another and from a slice",
+        &[board, node_or_wait, node_or_wait, waiter, release, |_| {
+            Call::Serve
+        }],
+    ),
+    (
+        "a pass that keeps a node for a whole one",
+        &[pair, node_or_wait, |_| Call::Serve],
+    ),
 ];
 
 fn board_or_wait(_: &Run) -> Call {
     ask(&[8], true)
+}
+
+fn node_or_wait(_: &Run) -> Call {
+    ask(&[0], true)
 }
 
 const WORK: &[(&str, Calls)] = &[

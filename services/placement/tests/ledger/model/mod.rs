@@ -94,6 +94,7 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
             "joined",
             "batches that joined",
             "served",
+            "whole nodes served",
             "ended in line",
         ] {
             assert!(seen.contains_key(what), "nothing {what}");

@@ -98,6 +98,15 @@ impl Room {
         room
     }
 
+    /// Slots of a node that nobody has: those of one that is held as a whole stay on sale until its host is touched.
+    pub fn free_of(&self, place: usize) -> u32 {
+        let node = &self.0[place];
+        if node.held && node.baremetal {
+            return 0;
+        }
+        node.free.count_ones()
+    }
+
     /// Everything that could be taken for an allocation, whoever else wants it.
     pub fn choices(&self, item: Item, rule: &Rule) -> Vec<Choice> {
         let mut found = Vec::new();
@@ -261,30 +270,36 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
     ordered
 }
 
-/// Whether a project's quota lets a ticket be served as a whole, `more` GPUs being held besides what is seen.
-fn able(view: &View, fleet: &Fleet, ticket: &Ticket, more: (usize, u32)) -> bool {
+/// GPUs that a project holds besides what is seen: of slices, and of whole nodes.
+pub type More = (usize, [u32; 2]);
+
+/// Whether a project's quota lets a ticket be served as a whole.
+fn able(view: &View, fleet: &Fleet, ticket: &Ticket, more: More) -> bool {
     let project = fleet.project(ticket.project);
-    let asked: u32 = ticket.members.iter().map(|id| fleet.sold[id].gpus).sum();
-    let more = if more.0 == project { more.1 } else { 0 };
-    fleet.used(view, project, false) + more + asked <= fleet.quota(project, false)
+    [false, true].into_iter().all(|whole| {
+        let sold = ticket.members.iter().map(|id| &fleet.sold[id]);
+        let asked: u32 = sold
+            .filter(|sold| sold.whole == whole)
+            .map(|sold| sold.gpus)
+            .sum();
+        let more = if more.0 == project {
+            more.1[usize::from(whole)]
+        } else {
+            0
+        };
+        asked == 0 || fleet.used(view, project, whole) + more + asked <= fleet.quota(project, whole)
+    })
 }
 
 /// The tickets of a line whose quota does not keep them.
 pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Ticket> {
     let mut line = order(view, fleet, None);
-    line.retain(|ticket| able(view, fleet, ticket, (0, 0)));
+    line.retain(|ticket| able(view, fleet, ticket, (0, [0; 2])));
     line
 }
 
 /// The nodes that are not for somebody, because somebody before it would fit there now or they are kept for one.
-/// `more` slice GPUs of a project are held besides what is seen.
-pub fn not_for(
-    who: Who,
-    view: &View,
-    fleet: &Fleet,
-    room: &Room,
-    more: (usize, u32),
-) -> BTreeSet<Uuid> {
+pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) -> BTreeSet<Uuid> {
     if view.line.is_empty() {
         return BTreeSet::new();
     }

@@ -256,6 +256,9 @@ impl Run {
                     return Err(format!("told {pass:?}, did {expected:?}"));
                 }
                 self.done.note("served", pass.served.len());
+                let whole = |id: &&Uuid| self.fleet.sold[*id].whole;
+                let wholes = pass.served.iter().filter(whole).count();
+                self.done.note("whole nodes served", wholes);
                 self.done.note("ended in line", pass.ended.len());
             }
             (_, Ok(Foretold::Ledger(view)), Ok(Answer::Nothing)) => same(view, &after)?,

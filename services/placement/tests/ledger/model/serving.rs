@@ -6,7 +6,6 @@ use gpuaas_placement::reserve::Pass;
 use uuid::Uuid;
 
 use super::asking::{Wish, to_the_end};
-use super::calls::Place;
 use super::fleet::Fleet;
 use super::predict::{No, end};
 use super::room::{Room, Rule, Who, able_ones, item_of, order};
@@ -46,8 +45,6 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
         };
     }
     let mut passed_over = false;
-    // a pass does not look again at what it refused to one before: then it tells that reason, the quota or not
-    let mut refused = BTreeSet::new();
     for ticket in order(before, fleet, None) {
         let fate = fate(&ticket, after)?;
         let (may, for_quota) = fates(&ticket, &now, fleet);
@@ -66,16 +63,11 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
                 let seen = seen.ok_or("a ticket is lost")?;
                 let waits = now.line.iter_mut().find(|one| one.id == ticket.id);
                 let waits = waits.ok_or("it is not in line")?;
-                let sold = &fleet.sold[&ticket.members[0]];
-                let alike = (ticket.members.len() == 1 && sold.place == Place::Anywhere)
-                    .then_some(sold.gpus);
-                let known = alike.is_some_and(|gpus| refused.contains(&gpus));
                 // a batch may be refused for either
                 waits.for_quota = match for_quota {
-                    Some(quota) if !cut && !known => quota,
+                    Some(quota) if !cut => quota,
                     _ => seen.for_quota,
                 };
-                refused.extend(alike.filter(|_| !waits.for_quota));
             }
             Fate::Ended => {
                 now.line.retain(|one| one.id != ticket.id);
@@ -175,7 +167,7 @@ fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
             };
         }
         if tickets.contains(&ticket.id) {
-            let alone = tickets.len() == 1;
+            let alone = tickets.len() == 1 && view.kept.len() <= ticket.members.len();
             return if alone && holds(&ticket, view, fleet, &emptied) {
                 Ok(())
             } else {
@@ -197,9 +189,9 @@ fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
     emptied
         .choices(item_of(fleet, id), &rule)
         .into_iter()
-        .map(|(place, _)| &free.0[place])
-        .min_by_key(|node| (u32::MAX - node.free.count_ones(), node.id))
-        .map(|node| node.id)
+        .map(|(place, _)| (u32::MAX - free.free_of(place), free.0[place].id))
+        .min()
+        .map(|(_, id)| id)
 }
 
 /// Whether the kept nodes could hold a whole batch once everybody on them has gone.

@@ -164,6 +164,28 @@ async fn who_waits_for_its_own_quota_holds_nobody_up() {
     sound(&world).await;
 }
 
+/// A pass does not look twice at the same ask; what keeps somebody's own project away it tells nevertheless.
+#[tokio::test]
+async fn b_57_who_waits_behind_an_equal_request_is_told_of_its_own_quota() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let poor = Uuid::now_v7();
+    set_quota(&world, poor, 1).await;
+    let of_poor = Request {
+        project_id: poor,
+        ..world.request(1)
+    };
+    world.reserve(&of_poor).await.expect("one is allowed");
+    let first = waiter(&world, Uuid::now_v7()).await;
+    let blocked = waiter(&world, poor).await;
+    pass(&world).await;
+    let reason = async |id| standing(&world, id).await.expect("in line").reason;
+    assert_eq!(reason(first).await, "SLOTS_IN_USE");
+    assert_eq!(reason(blocked).await, "QUOTA");
+    set_quota(&world, poor, 2).await;
+    pass(&world).await;
+    assert_eq!(reason(blocked).await, "SLOTS_IN_USE");
+}
+
 #[tokio::test]
 async fn p4_a_batch_waits_as_one_and_is_served_whole() {
     let world = World::new().await;

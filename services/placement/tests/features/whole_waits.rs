@@ -1,0 +1,334 @@
+//! Whole nodes in line: fair, never starved by slices, and no more than a node is kept for each.
+use futures::future::join_all;
+use gpuaas_placement::model::{Allocation, AllocationState, Scope, SlotClass, SlotStatus};
+use gpuaas_placement::reserve::{self, Key, Pass, Request, serve_waiting};
+use gpuaas_placement::waiting::{self, Standing};
+use gpuaas_placement::{Error, Result, audit, release};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::whole::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of};
+use crate::world::{REGION, World, h200_slot};
+
+fn deadline() -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(1)
+}
+
+/// Of a project of its own.
+fn of_another(request: Request) -> Request {
+    Request {
+        project_id: Uuid::now_v7(),
+        ..request
+    }
+}
+
+async fn wait(world: &World, request: &Request) -> Uuid {
+    let (pool, ids) = (&world.scheduler, world.ids);
+    let made = reserve::reserve_or_wait(pool, ids, WITH_EXECUTOR, request, deadline()).await;
+    let id = made.expect("waits").allocation_id;
+    assert_eq!(world.get(id).await.state, AllocationState::Requested);
+    id
+}
+
+async fn pass(world: &World) -> Pass {
+    serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)
+        .await
+        .expect("pass")
+}
+
+async fn free(world: &World, id: Uuid) -> Allocation {
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let begun = release::begin(&mut tx, Scope::Platform, id, "", "")
+        .await
+        .expect("release");
+    tx.commit().await.expect("commit");
+    begun.allocation
+}
+
+async fn standing(world: &World, id: Uuid) -> Option<Standing> {
+    let row = world.get(id).await;
+    let mut conn = world.allocation.acquire().await.expect("connection");
+    let found = waiting::standing(&mut conn, &[row]).await;
+    found.expect("standing").remove(&id)
+}
+
+async fn kept(world: &World) -> Vec<Uuid> {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let kept = waiting::kept(&mut conn, REGION, SlotClass::H200Sxm).await;
+    kept.expect("kept")
+        .into_iter()
+        .map(|(node, _)| node)
+        .collect()
+}
+
+async fn sound(world: &World) {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let report = audit::ledger(&mut conn).await.expect("audit");
+    assert_eq!(report.broken().count(), 0, "{report:#?}");
+}
+
+async fn node_of(world: &World, id: Uuid) -> Uuid {
+    world.get(id).await.node_id.expect("placed")
+}
+
+/// Releases everything on some nodes.
+async fn empty(world: &World, nodes: &[Uuid]) {
+    let live = "SELECT id FROM allocations WHERE state = 'reserved' AND node_id = ANY ($1)";
+    let live: Vec<Uuid> = sqlx::query_scalar(live)
+        .bind(nodes)
+        .fetch_all(&world.owner)
+        .await
+        .expect("allocations");
+    for id in live {
+        free(world, id).await;
+    }
+}
+
+fn refusal(outcome: Result<Uuid>) -> ErrorReason {
+    match outcome {
+        Err(Error::Refused { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_proven_clean() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let holder = reserve(&world, &whole(&world)).await.expect("reserved");
+    let request = of_another(whole(&world));
+    let waits = wait(&world, &request).await;
+    assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
+    let stands = standing(&world, waits).await.expect("in line");
+    let told = (stands.position, stands.reason.as_str());
+    assert_eq!(told, (1, "SLOTS_IN_USE"));
+    assert_eq!(pass(&world).await, Pass::default());
+    tenancy(&world, holder, async || {}).await;
+    // what the tenant left is proven by an approval, and not before
+    assert_eq!(pass(&world).await, Pass::default());
+    let stands = standing(&world, waits).await.expect("in line");
+    assert_eq!(stands.reason, "INCOMPLETE_SLOT");
+    let all: Vec<_> = (0..8).map(h200_slot).collect();
+    world.approve(node, &all).await;
+    assert_eq!(pass(&world).await.served, [waits]);
+    let row = world.get(waits).await;
+    let placed = (row.state, row.node_id);
+    assert_eq!(placed, (AllocationState::Reserved, Some(node)));
+    let claims = "SELECT count(*) FROM claims WHERE kind = 'node_exclusive' AND state = 'reserved'";
+    assert_eq!(world.number(claims).await, 1);
+    assert_eq!(pass(&world).await, Pass::default());
+    assert!(kept(&world).await.is_empty());
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn c_12_c_05_a_whole_node_leaves_the_line_by_its_owner_or_its_deadline() {
+    let (world, _) = world_of(1).await;
+    let holder = reserve(&world, &slice(&world)).await.expect("reserved");
+    let given_up = wait(&world, &whole(&world)).await;
+    let late = wait(&world, &of_another(whole(&world))).await;
+    pass(&world).await;
+    assert_eq!(kept(&world).await.len(), 1);
+    let ended = free(&world, given_up).await;
+    assert_eq!(ended.state, AllocationState::Released);
+    // past the guard of the table, as time passes
+    let superuser = world.db.pool("postgres").await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "BEGIN; SET LOCAL session_replication_role = replica;
+         UPDATE placement.allocations SET deadline_at = clock_timestamp() WHERE id = '{late}'; COMMIT"
+    )))
+    .execute(&superuser)
+    .await
+    .expect("time passes");
+    free(&world, holder).await;
+    let pass = pass(&world).await;
+    assert_eq!((pass.ended, pass.served), (vec![late], vec![]));
+    let failure = world.get(late).await.failure.expect("a failure").0;
+    assert_eq!(failure.reason, "WAIT_EXPIRED");
+    assert!(kept(&world).await.is_empty());
+    sound(&world).await;
+}
+
+/// One node is kept for each whole node that is asked for, and slices go on everywhere else.
+#[tokio::test]
+async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
+    let (world, specs) = world_of(4).await;
+    let mut on = Vec::new();
+    for _ in 0..4 {
+        // a VM on each
+        let request = Request {
+            constraints: reserve::Constraints {
+                spread_from: on.clone(),
+                ..reserve::Constraints::default()
+            },
+            ..slice(&world)
+        };
+        on.push(reserve(&world, &request).await.expect("apart"));
+    }
+    let single = wait(&world, &of_another(whole(&world))).await;
+    pass(&world).await;
+    assert_eq!(kept(&world).await.len(), 1);
+    let stands = standing(&world, single).await.expect("in line");
+    assert_eq!(stands.reason, "SLOTS_IN_USE");
+    for _ in 0..21 {
+        let id = reserve(&world, &slice(&world)).await.expect("has room");
+        assert!(!kept(&world).await.contains(&node_of(&world, id).await));
+    }
+    let outcome = reserve(&world, &slice(&world)).await;
+    assert!(matches!(&outcome, Err(Error::Refused { causes, .. })
+        if causes.iter().any(|cause| cause.reason == ErrorReason::WaitingAhead && cause.gpus == 7)));
+    free(&world, single).await;
+    let pair = [whole(&world), whole(&world)];
+    let key = Key {
+        principal: "user:alice",
+        idempotency_key: "pair",
+        request_hash: &[5; 32],
+    };
+    let (pool, ids) = (&world.scheduler, world.ids);
+    let made = reserve::reserve_all_or_wait(pool, ids, WITH_EXECUTOR, key, &pair, deadline()).await;
+    let (made, _) = made.expect("waits");
+    pass(&world).await;
+    let kept = kept(&world).await;
+    assert_eq!(kept.len(), 2);
+    // both at once or none
+    empty(&world, &kept[..1]).await;
+    assert_eq!(pass(&world).await, Pass::default());
+    assert_eq!(
+        refusal(reserve(&world, &of_another(whole(&world))).await),
+        ErrorReason::NoCapacity
+    );
+    empty(&world, &kept).await;
+    let mut served = pass(&world).await.served;
+    served.sort_unstable();
+    let mut expected = made;
+    expected.sort_unstable();
+    assert_eq!(served, expected);
+    assert_eq!(specs.len(), 4);
+    sound(&world).await;
+}
+
+/// A node becomes empty while whole nodes and slices, waiting and new, want it: the first of the line has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn p1_an_emptied_node_goes_to_the_first_of_the_line_and_to_nobody_else() {
+    let (world, specs) = world_of(1).await;
+    let mut holder = reserve(&world, &whole(&world)).await.expect("reserved");
+    let mut line = Vec::new();
+    for _ in 0..4 {
+        line.push(wait(&world, &of_another(whole(&world))).await);
+    }
+    let slice_behind = wait(&world, &of_another(slice(&world))).await;
+    for first in line {
+        let servers =
+            join_all((0..3).map(|_| serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)));
+        let passers_by: Vec<Request> = (0..6)
+            .map(|number| {
+                of_another(if number % 2 == 0 {
+                    whole(&world)
+                } else {
+                    slice(&world)
+                })
+            })
+            .collect();
+        let created = join_all(passers_by.iter().map(|request| reserve(&world, request)));
+        let (passes, created, _) = tokio::join!(servers, created, free(&world, holder));
+        let mut served: Vec<Uuid> = passes
+            .into_iter()
+            .flat_map(|pass| pass.expect("pass").served)
+            .collect();
+        served.extend(pass(&world).await.served);
+        assert_eq!(served, [first]);
+        for outcome in created {
+            assert!(
+                matches!(outcome, Err(Error::Refused { .. } | Error::Busy { .. })),
+                "{outcome:?}"
+            );
+        }
+        sound(&world).await;
+        holder = first;
+    }
+    free(&world, holder).await;
+    assert_eq!(pass(&world).await.served, [slice_behind]);
+    assert_eq!(world.count(specs[0].id, SlotStatus::Available).await, 7);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No starvation: whatever slices come and go, what is left on the kept node only becomes less, and once it is
+    /// empty the whole node is served. One node is kept, and slices get every other.
+    #[test]
+    fn b_47_no_stream_of_slices_keeps_a_whole_node_waiting_for_ever(
+        before in prop::collection::vec(prop::sample::select(vec![1u32, 1, 2, 4]), 6..14),
+        stream in prop::collection::vec((prop::option::of(prop::sample::select(vec![1u32, 1, 2, 4])), any::<usize>()), 20..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        runtime.block_on(stays_fair(before, stream));
+    }
+}
+
+/// A request for so many GPUs as a slice, of a project of its own.
+fn slices(world: &World, gpu_count: u32) -> Request {
+    of_another(Request {
+        gpu_count,
+        ..slice(world)
+    })
+}
+
+/// GPUs that slices have on a node.
+async fn used(world: &World, node: Uuid) -> usize {
+    8 - world.count(node, SlotStatus::Available).await
+}
+
+async fn stays_fair(before: Vec<u32>, stream: Vec<(Option<u32>, usize)>) {
+    let (world, _) = world_of(2).await;
+    let mut live = Vec::new();
+    for gpu_count in before {
+        // those that fit
+        live.extend(reserve(&world, &slices(&world, gpu_count)).await);
+    }
+    // no node is empty
+    live.extend(reserve(&world, &slices(&world, 8)).await);
+    let large = wait(&world, &of_another(whole(&world))).await;
+    pass(&world).await;
+    let mut left = usize::MAX;
+    let mut rounds = stream.into_iter();
+    for _ in 0..200 {
+        let kept = kept(&world).await;
+        assert_eq!(kept.len(), 1, "one node for one");
+        let now = used(&world, kept[0]).await;
+        assert!(now <= left, "{now} of the kept node are used, {left} were");
+        left = now;
+        // when the stream is over, what is on the kept node ends one by one while others still ask
+        let (launch, which) = rounds.next().unwrap_or((None, 0));
+        match launch {
+            Some(gpu_count) => {
+                if let Ok(id) = reserve(&world, &slices(&world, gpu_count)).await {
+                    assert_ne!(node_of(&world, id).await, kept[0]);
+                    live.push(id);
+                }
+            }
+            None => {
+                let mut at = which % live.len();
+                if rounds.len() == 0 {
+                    for (place, id) in live.iter().enumerate() {
+                        if node_of(&world, *id).await == kept[0] {
+                            at = place;
+                        }
+                    }
+                }
+                free(&world, live.swap_remove(at)).await;
+                // whoever asks at this moment gets nothing of it
+                live.extend(reserve(&world, &slices(&world, 1)).await);
+            }
+        }
+        let pass = pass(&world).await;
+        if pass.served.contains(&large) {
+            assert!(self::kept(&world).await.is_empty());
+            sound(&world).await;
+            return;
+        }
+    }
+    panic!("it still waits");
+}
