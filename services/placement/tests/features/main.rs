@@ -2,6 +2,7 @@
 mod backfill;
 mod batch;
 mod busy;
+mod claims;
 mod constraints;
 mod explain;
 mod history;

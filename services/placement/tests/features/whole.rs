@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::world::{H200, POLICY, World, access, h200_sku, h200_slot, lab_spec, price};
 
 const NODE_SKU: &str = "h200-sxm-node";
-const WITH_EXECUTOR: Policy = Policy {
+pub const WITH_EXECUTOR: Policy = Policy {
     whole_nodes: true,
     ..POLICY
 };
@@ -62,14 +62,14 @@ pub fn whole(world: &World) -> Request {
     }
 }
 
-fn slice(world: &World) -> Request {
+pub fn slice(world: &World) -> Request {
     Request {
         sku: H200.into(),
         ..world.request(1)
     }
 }
 
-async fn reserve(world: &World, request: &Request) -> Result<Uuid> {
+pub async fn reserve(world: &World, request: &Request) -> Result<Uuid> {
     reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, request)
         .await
         .map(|reserved| reserved.allocation_id)
@@ -291,7 +291,7 @@ async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
 }
 
 /// Makes a reserved whole node active, and releases it again after `meanwhile`.
-async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
+pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
