@@ -13,9 +13,11 @@
 //!
 //! Who cannot be served for its own project's quota holds nobody up.
 mod keep;
+mod length;
 mod line;
 pub mod order;
 pub mod priority;
 
 pub(crate) use keep::{Ahead, settle};
+pub use length::{Length, Outcome, lengths, outcomes};
 pub use line::{Member, Standing, Waiting, kept, lines, load, sentence, standing};

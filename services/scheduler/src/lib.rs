@@ -8,6 +8,7 @@
 //! serves requests that wait for capacity.
 pub mod api;
 pub mod history;
+pub mod metrics;
 mod waiting;
 
 use std::sync::Arc;
@@ -85,7 +86,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let poll = Duration::from_secs_f64(config.waiting_poll_seconds.max(0.01));
     let serving = {
         let (api, stop) = (api.clone(), stop.clone());
-        tokio::spawn(async move { waiting::run(&api, poll, stop).await })
+        let metrics = metrics::Metrics::new(&ctx.meter);
+        tokio::spawn(async move { waiting::run(&api, &metrics, poll, stop).await })
     };
     let writing = tokio::spawn(history::write(
         api.pool.clone(),

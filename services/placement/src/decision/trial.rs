@@ -4,11 +4,13 @@
 //! one placement costs what the depth of a tree costs, not a look at every node.
 use std::collections::BTreeSet;
 
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::board::Board;
 use super::fleet::choice;
 use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
+use crate::Reason;
 
 /// An allocation on a node, as far as a plan needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,6 +224,28 @@ impl Trial {
     /// How the nodes are ranked as they are now, and what removes them.
     pub(super) fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
         self.fleet.rank(rules, request)
+    }
+
+    /// What is free where the request would fit, but nothing is planned: slots of several classes share a fabric
+    /// device there, and what a VM more does to the other class is not compiled.
+    pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<Reason> {
+        let mut open = Vec::new();
+        let (mut gpus, mut nodes) = (0, 0);
+        for board in self.fleet.boards.iter().filter(|board| board.is_tangled()) {
+            if board.best(rules, request, &mut open).is_some() {
+                gpus += board.free_slots(request);
+                nodes += 1;
+            }
+        }
+        (nodes > 0).then(|| Reason {
+            reason: ErrorReason::FabricHeld,
+            gpus,
+            nodes,
+            message: format!(
+                "{gpus} GPU free on {nodes} nodes whose slots of several classes share a fabric device; plans leave \
+                 such nodes out."
+            ),
+        })
     }
 
     fn free(&mut self, place: usize, one: &Settled<'_>) {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{CapacityReservation, least};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
+use crate::decision::{Fleet, Rules};
 use crate::model::{Shape, SlotClass};
 use crate::reserve::{Policy, Request, place, whole};
 use crate::{Error, Result};
@@ -64,6 +65,18 @@ fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
         .collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
+}
+
+/// Whether any count that is tried for what is missing would fit on a copy of the region.
+pub(super) fn may_fit(policy: Policy, sku: &Sku, missing: u32, fleet: &Fleet) -> bool {
+    let rules = Rules {
+        filling: policy.filling,
+        ..Rules::default()
+    };
+    sizes(sku, missing).into_iter().any(|size| {
+        let ranking = fleet.rank(&rules, &decision_request(sku, size));
+        ranking.fits() > 0
+    })
 }
 
 /// The most slots of a class that are free on one node.
@@ -139,20 +152,23 @@ pub(super) enum Which {
     Unfit,
     /// Those that nobody has used for so many seconds, though their host reports.
     Unused(i32),
+    /// Those that nobody uses on nodes with a part only of what is sold together, being so many GPUs at least: alone
+    /// they are held in vain.
+    Parts(u32),
 }
 
-/// Held slots `h` of a reservation, their slots `s` and nodes `m`, that are let go.
+/// Held slots `h` of a reservation, their slots `s` and nodes `n`, that are let go.
 macro_rules! let_go {
     ($head:literal, $tail:literal) => {
         concat!(
             $head,
-            " h.reservation_id = $1 AND s.id = h.slot_id AND m.id = h.node_id AND CASE $2
+            " h.reservation_id = $1 AND s.id = h.slot_id AND n.id = h.node_id AND CASE $2
                 WHEN 'all' THEN true
-                WHEN 'unfit' THEN s.status IN ('cleanup', 'cleanup_blocked')
-                    OR h.idle_since IS NOT NULL AND (s.status IN ('disabled', 'retired')
-                        OR s.health_state <> 'healthy' OR m.admin_state <> 'enabled'
-                        OR m.region_code <> (SELECT region_code FROM capacity_reservations WHERE id = $1))
-                ELSE m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
+                WHEN 'unfit' THEN NOT ",
+            fits!("(SELECT region_code FROM capacity_reservations WHERE id = $1)"),
+            "   WHEN 'parts' THEN h.idle_since IS NOT NULL AND (SELECT count(*) FROM held_slots o
+                     WHERE o.reservation_id = $1 AND o.node_id = h.node_id) % $3::bigint <> 0
+                ELSE n.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
             $tail
         )
     };
@@ -160,28 +176,29 @@ macro_rules! let_go {
 
 /// Lets held slots go under the locks of their nodes, and returns how many.
 pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Result<u32> {
-    let (word, seconds) = match which {
-        Which::All => ("all", 0),
-        Which::Unfit => ("unfit", 0),
-        Which::Unused(seconds) => ("unused", seconds),
+    let (word, number) = match which {
+        Which::All => ("all", 0.0),
+        Which::Unfit => ("unfit", 0.0),
+        Which::Unused(seconds) => ("unused", f64::from(seconds)),
+        Which::Parts(least) => ("parts", f64::from(least)),
     };
     let nodes: Vec<Uuid> = sqlx::query_scalar(let_go!(
-        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes m WHERE",
+        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes n WHERE",
         ") ORDER BY id FOR NO KEY UPDATE"
     ))
     .bind(id)
     .bind(word)
-    .bind(f64::from(seconds))
+    .bind(number)
     .fetch_all(&mut *conn)
     .await?;
     // a statement after the locks: a launch that was about to use one has it now
     let gone = sqlx::query(let_go!(
-        "DELETE FROM held_slots h USING slots s, nodes m WHERE h.node_id = ANY ($4) AND",
+        "DELETE FROM held_slots h USING slots s, nodes n WHERE h.node_id = ANY ($4) AND",
         ""
     ))
     .bind(id)
     .bind(word)
-    .bind(f64::from(seconds))
+    .bind(number)
     .bind(nodes)
     .execute(conn)
     .await?;

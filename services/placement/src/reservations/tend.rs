@@ -1,18 +1,21 @@
 //! What time brings to reservations: begin, holding what is missing, replacing, giving back, the end.
 //!
 //! Any number of replicas may do it: who works on a reservation has its row locked, and others pass it. Each GPU group
-//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong.
+//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong, and no node
+//! is kept locked while another one is waited for. What a reservation lacks is looked for in the copy of the fleet first: as long as nothing
+//! fits, nothing but what changed is read.
 use std::time::Instant;
 
 use gpuaas_kit::id::IdGen;
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Acquire as _, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
-use crate::model::{ReservationState, Scope};
+use crate::capacity::{Capacity, Regions};
+use crate::model::{ReservationState, Scope, Shape};
 use crate::reserve::Policy;
 use crate::{Error, Result};
 
@@ -49,48 +52,70 @@ impl Tended {
 ///
 /// # Errors
 /// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
-pub async fn tend(pool: &PgPool, ids: IdGen, policy: Policy) -> Result<Tended> {
-    let due: Vec<Uuid> = sqlx::query_scalar(
+pub async fn tend(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    capacity: &Capacity,
+) -> Result<Tended> {
+    let due: Vec<Uuid> = sqlx::query_scalar(concat!(
         "SELECT r.id FROM capacity_reservations r
           WHERE r.state IN ('scheduled', 'active') AND (r.ends_at <= clock_timestamp()
              OR r.state = 'scheduled' AND r.starts_at <= clock_timestamp()
              OR r.state = 'active' AND
-                (SELECT count(*) FILTER (WHERE s.status = 'available' AND s.health_state = 'healthy'
-                            AND m.admin_state = 'enabled' AND m.region_code = r.region_code
-                            AND (m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)) IS NOT TRUE
-                        OR h.idle_since IS NULL AND s.status NOT IN ('cleanup', 'cleanup_blocked'))
-                   FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes m ON m.id = h.node_id
+                (SELECT count(*) FILTER (WHERE (h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)
+                                                AND n.schedulable) IS NOT TRUE AND ",
+        fits!("r.region_code"),
+        ") FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
                   WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
           ORDER BY r.starts_at, r.id",
-    )
+    ))
     .fetch_all(&mut *pool.acquire().await?)
     .await?;
     let mut tended = Tended::default();
     for id in due {
-        loop {
-            let mut step = Tended::default();
-            let mut tx = pool.begin().await?;
-            match one(&mut tx, ids, policy, id, &mut step).await {
-                Ok(again) => {
-                    tx.commit().await?;
-                    tended.add(step);
-                    if !again {
-                        break;
-                    }
+        attend(pool, ids, policy, Some(capacity), id, &mut tended).await?;
+    }
+    Ok(tended)
+}
+
+/// Does what is due of one reservation, step by step. What cannot be done now is left for the next time.
+pub(super) async fn attend(
+    pool: &PgPool,
+    ids: IdGen,
+    policy: Policy,
+    capacity: Option<&Capacity>,
+    id: Uuid,
+    tended: &mut Tended,
+) -> Result<()> {
+    loop {
+        let mut conn = pool.acquire().await?;
+        let known = match capacity {
+            // before anything is written: what the copy is read with is the same for all
+            Some(capacity) => Some(capacity.now(&mut conn).await?),
+            None => None,
+        };
+        let mut step = Tended::default();
+        let mut tx = conn.begin().await?;
+        match one(&mut tx, ids, policy, known.as_ref(), id, &mut step).await {
+            Ok(again) => {
+                tx.commit().await?;
+                tended.add(step);
+                if !again {
+                    return Ok(());
                 }
-                Err(error) => {
-                    tx.rollback().await?;
-                    tended.busy |= error.lost_to_others();
-                    if !error.lost_to_others() {
-                        let error = gpuaas_kit::Error::from(error);
-                        tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
-                    }
-                    break;
+            }
+            Err(error) => {
+                tx.rollback().await?;
+                tended.busy |= error.lost_to_others();
+                if !error.lost_to_others() {
+                    let error = gpuaas_kit::Error::from(error);
+                    tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
                 }
+                return Ok(());
             }
         }
     }
-    Ok(tended)
 }
 
 impl Tended {
@@ -109,6 +134,7 @@ async fn one(
     conn: &mut PgConnection,
     ids: IdGen,
     policy: Policy,
+    known: Option<&Regions>,
     id: Uuid,
     step: &mut Tended,
 ) -> Result<bool> {
@@ -142,9 +168,8 @@ async fn one(
     {
         return Ok(false);
     }
-    let row = get(conn, Scope::Platform, id).await?;
-    let missing = row.missing();
-    if missing == 0 {
+    let mut row = get(conn, Scope::Platform, id).await?;
+    if row.missing() == 0 {
         return Ok(false);
     }
     let sku = match sold(conn, policy, &row.region_code, &row.sku).await {
@@ -152,8 +177,23 @@ async fn one(
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
     };
-    // on a full fleet nothing more is read
-    if hold::most_free(conn, &row.region_code, sku.slot_class).await? < least(&sku) {
+    let parts = hold::drop(conn, id, Which::Parts(least(&sku))).await?;
+    if parts > 0 {
+        step.dropped += parts;
+        row = get(conn, Scope::Platform, id).await?;
+    }
+    let missing = row.missing();
+    let may_fit = match known {
+        // as it was before this transaction, so not when that let go something itself
+        Some(known)
+            if sku.capacity_shape == Shape::GpuSlice && step.dropped == 0 && step.released == 0 =>
+        {
+            let fleet = known.get(&row.region_code);
+            fleet.is_some_and(|fleet| hold::may_fit(policy, &sku, missing, fleet))
+        }
+        _ => hold::most_free(conn, &row.region_code, sku.slot_class).await? >= least(&sku),
+    };
+    if !may_fit {
         return Ok(false);
     }
     let chunk = (missing, ids.next());

@@ -7,6 +7,7 @@ mod constraints;
 mod explain;
 mod history;
 mod operators;
+mod plans;
 mod policy;
 mod reports;
 mod reservations;

@@ -257,11 +257,23 @@ impl World {
 
     /// Returns once so many sessions of this database wait for a lock.
     pub async fn so_many_wait(&self, sessions: i64) {
+        self.until_waiting("%", sessions).await;
+    }
+
+    /// Returns once a session waits for the lock of a node.
+    pub async fn someone_waits_for_a_node(&self) {
+        self.until_waiting("%FROM nodes%", 1).await;
+    }
+
+    /// Returns once so many sessions of this database wait for a lock with such a statement.
+    async fn until_waiting(&self, statement: &str, sessions: i64) {
         // only a superuser sees what sessions of other roles wait for
         let watcher = self.db.pool("postgres").await;
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE $1";
         while sqlx::query_scalar::<_, i64>(waiting)
+            .bind(statement)
             .fetch_one(&watcher)
             .await
             .expect("sessions")

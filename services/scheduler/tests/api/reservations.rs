@@ -281,9 +281,14 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         .api
         .create_project_reservation(by(large, Some("k-2")))
         .await);
-    tend(&world.api.pool, world.api.ids, world.api.policy)
-        .await
-        .expect("tended");
+    tend(
+        &world.api.pool,
+        world.api.ids,
+        world.api.policy,
+        &world.api.capacity,
+    )
+    .await
+    .expect("tended");
     let mut request = pb::ListAllReservationsRequest {
         region_code: REGION.into(),
         page_size: 1,
