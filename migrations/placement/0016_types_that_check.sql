@@ -82,12 +82,9 @@ ALTER TABLE timeline
     DROP CONSTRAINT timeline_state_check, ALTER state TYPE step_state,
     DROP CONSTRAINT timeline_percent_check, ALTER percent TYPE percent;
 
--- Processes know where there is room from their copy of the fleet; the database says what changed, and how much is free.
+-- Processes know where there is room from their copy of the fleet, which asks what changed. How much is free stays noted for
+-- processes of the release before.
 DROP INDEX node_room_fit;
-ALTER TABLE node_room
-    DROP COLUMN clean, DROP COLUMN place,
-    DROP CONSTRAINT node_room_free_check, ALTER free TYPE non_negative_integer,
-    DROP CONSTRAINT node_room_used_check, ALTER used TYPE non_negative_integer;
 
 -- The same as before, but that a function keeps for a connection what a WHEN reads anew for each statement, and calls no
 -- function for what is an expression.

@@ -1,55 +1,14 @@
 //! Every migration from an empty database, twice, and what must be refused.
+mod empty;
+
 use std::collections::BTreeMap;
 
 use gpuaas_migrations::{
-    Error, OWNER_ROLE, SCHEMAS, apply, apply_all, bootstrap_roles, create_database, latest_version,
-    roles,
+    Error, SCHEMAS, apply, apply_all, bootstrap_roles, create_database, latest_version, roles,
 };
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use sqlx::{AssertSqlSafe, Executor as _};
 
-/// A database without any migration; dropped by [`Empty::drop_it`].
-struct Empty {
-    superuser: PgConnection,
-    name: String,
-    server: gpuaas_dev::postgres::Server,
-}
-
-impl Empty {
-    async fn new() -> Self {
-        // makes the roles and proves that the server answers
-        let made = gpuaas_dev::postgres::TestDb::create().await;
-        let server = made.server().clone();
-        let mut superuser = server.superuser("postgres").await.expect("superuser");
-        let name = format!("{}_empty", made.name());
-        assert!(
-            create_database(&mut superuser, &name)
-                .await
-                .expect("create")
-        );
-        assert!(!create_database(&mut superuser, &name).await.expect("again"));
-        Self {
-            superuser,
-            name,
-            server,
-        }
-    }
-
-    async fn owner(&self) -> PgConnection {
-        PgConnection::connect_with(&self.server.options(OWNER_ROLE, &self.name))
-            .await
-            .expect("owner connects")
-    }
-
-    async fn drop_it(mut self) {
-        self.superuser
-            .execute(AssertSqlSafe(format!(
-                "DROP DATABASE {} WITH (FORCE)",
-                self.name
-            )))
-            .await
-            .expect("drop");
-    }
-}
+use self::empty::Empty;
 
 #[tokio::test]
 async fn all_migrations_apply_from_empty_and_again() {

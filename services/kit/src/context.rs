@@ -95,12 +95,20 @@ impl Context {
     /// # Errors
     /// No `[database]` section or an unusable password file.
     pub fn database(&self) -> anyhow::Result<PgPool> {
+        self.database_with(&[])
+    }
+
+    /// The same whose connections are set up with options of the server.
+    ///
+    /// # Errors
+    /// As [`Self::database`].
+    pub fn database_with(&self, options: &[(&str, &str)]) -> anyhow::Result<PgPool> {
         let settings = self
             .settings
             .database
             .as_ref()
             .context("section [database] is missing")?;
-        Ok(db::pool(self.service, settings)?)
+        Ok(db::pool_with(self.service, settings, options)?)
     }
 
     /// Wake-ups through the configured Redis, or polling alone.

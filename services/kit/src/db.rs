@@ -11,6 +11,18 @@ use crate::config::{ConfigError, DatabaseSettings, read_secret};
 /// # Errors
 /// An unreadable or exposed password file.
 pub fn pool(service: &str, settings: &DatabaseSettings) -> Result<PgPool, ConfigError> {
+    pool_with(service, settings, &[])
+}
+
+/// The same whose connections are set up with options of the server.
+///
+/// # Errors
+/// As [`pool`].
+pub fn pool_with(
+    service: &str,
+    settings: &DatabaseSettings,
+    options: &[(&str, &str)],
+) -> Result<PgPool, ConfigError> {
     let mut options = PgConnectOptions::new_without_pgpass()
         .host(&settings.host)
         .port(settings.port)
@@ -18,7 +30,8 @@ pub fn pool(service: &str, settings: &DatabaseSettings) -> Result<PgPool, Config
         .username(&settings.user)
         .application_name(service)
         // compiling a statement takes longer than any of these runs
-        .options([("jit", "off")]);
+        .options([("jit", "off")])
+        .options(options.iter().copied());
     if let Some(file) = &settings.password_file {
         options = options.password(&read_secret("database.password_file", file)?);
     }

@@ -21,6 +21,10 @@ use crate::{Result, candidates};
 /// Slice nodes by region.
 pub type Regions = HashMap<String, Arc<Fleet>>;
 
+/// How connections of a process that places are set up: statements are planned once per connection. Planning them for
+/// each reservation anew takes as long as running them, and what they look for is always found by its keys.
+pub const CONNECTION: [(&str, &str); 1] = [("plan_cache_mode", "force_generic_plan")];
+
 /// The ledger as a process that places has it: connections, and one copy of the nodes for all of them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
@@ -111,6 +115,12 @@ impl Capacity {
             Some(fleet) => look(fleet),
             None => look(&Fleet::default()),
         })
+    }
+
+    /// Brings the copy up to date, so that transactions that write have little to read for themselves. The connection's
+    /// transaction must not have written.
+    pub(crate) async fn refresh(&self, conn: &mut PgConnection) -> Result<()> {
+        self.current(conn).await.map(drop)
     }
 
     async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, Known>> {

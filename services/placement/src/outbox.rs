@@ -97,14 +97,15 @@ pub(crate) async fn append_holding(
             revision: allocation.revision,
             at: allocation.updated_at,
             project_id: Some(allocation.project_id),
-            data: describe(allocation, held),
+            data: describe(allocation, &held.iter().collect::<Vec<_>>()),
             traceparent: &allocation.traceparent,
         },
     )
     .await
 }
 
-fn describe(allocation: &Allocation, held: &[Held<'_>]) -> Value {
+/// What an event tells of an allocation and of what it holds.
+pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
     let claims: Vec<Value> = held
         .iter()
         .map(|claim| {

@@ -7,6 +7,20 @@
 //!
 //! [`tend`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
 //! back what nobody uses, and ends windows. An allocation that runs is never touched by any of it.
+/// Whether a held slot `h` can still be launched on, now or once who uses it has gone; its slot is `s`, on node `n`, and
+/// its reservation in `$region`. A host that only does not report changes nothing.
+macro_rules! fits {
+    ($region:literal) => {
+        concat!(
+            "(s.status NOT IN ('cleanup', 'cleanup_blocked')
+              AND (h.idle_since IS NULL OR s.status = 'available' AND s.health_state = 'healthy'
+                   AND n.admin_state = 'enabled' AND n.region_code = ",
+            $region,
+            "))"
+        )
+    };
+}
+
 mod create;
 mod end;
 mod hold;
@@ -104,8 +118,9 @@ macro_rules! select {
                     r.updated_at, r.ended_at, h.held_gpus, h.used_gpus, h.unused_gpus, h.unused_since
                FROM capacity_reservations r CROSS JOIN LATERAL
                     (SELECT count(*) AS held_gpus, count(*) FILTER (WHERE h.idle_since IS NULL) AS used_gpus,
-                            count(*) FILTER (WHERE h.idle_since IS NOT NULL AND s.status = 'available'
-                                AND s.health_state = 'healthy' AND n.schedulable AND n.admin_state = 'enabled') AS unused_gpus,
+                            count(*) FILTER (WHERE h.idle_since IS NOT NULL AND n.schedulable AND ",
+            fits!("r.region_code"),
+            ") AS unused_gpus,
                             min(h.idle_since) AS unused_since
                        FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
                       WHERE h.reservation_id = r.id) h ",

@@ -28,16 +28,15 @@ use crate::availability::decision_request;
 use crate::capacity::{Capacity, Ledger};
 use crate::catalog::Sku;
 use crate::decision::{Filling, Fleet, telling};
-use crate::model::{Allocation, AllocationState, Image, Shape};
-use crate::outbox::Held;
-use crate::{Error, Reason, Result, outbox, quota, timeline, workflows};
+use crate::model::{Image, Shape};
+use crate::{Error, Reason, Result, quota};
 
 use admit::check_quota;
 pub(crate) use admit::{check, refusal};
 use call::{Call, Taking};
 pub(crate) use call::{Keep, once, try_again};
 pub(crate) use place::Search;
-use record::{Beginning, claim, insert_allocation};
+use record::{Beginning, begin, claims, insert_allocation};
 
 pub use call::ids_of;
 pub use constraints::Constraints;
@@ -151,7 +150,8 @@ pub struct Key<'a> {
     pub request_hash: &'a [u8],
 }
 
-/// Reserves capacity. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] afterwards.
+/// Reserves capacity. Notify [`crate::workflows::TOPIC`] and [`crate::outbox::TOPIC`]
+/// afterwards.
 ///
 /// # Errors
 /// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from the kit; nothing
@@ -410,54 +410,21 @@ async fn reserve_one(
         let on = Beginning::On(node_id);
         insert_allocation(conn, allocation_id, principal, request, sku, on).await
     };
-    let (allocation, held) = match sku.capacity_shape {
+    let (allocation, claims) = match sku.capacity_shape {
         Shape::GpuSlice => {
             let taken = place::take(conn, search, request, sku, likely, waits).await?;
             let allocation = store(conn, taken.host.id).await?;
-            (
-                allocation,
-                claim(conn, ids, allocation_id, sku, taken).await?,
-            )
+            (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
             let host = whole::take(conn, policy, until, request, sku).await?;
             let allocation = store(conn, host.id).await?;
-            let held = whole::claim(conn, ids, allocation_id, sku, host).await?;
-            (allocation, held)
+            (allocation, whole::claim(conn, ids, sku, host).await?)
         }
     };
-    begin(conn, &allocation, &held, request).await?;
-    audit::record(conn, entry(principal, request, &allocation_id.to_string())).await?;
-    Ok(())
-}
-
-/// Starts the work on an allocation that has its claims, and tells of it.
-async fn begin(
-    conn: &mut PgConnection,
-    allocation: &Allocation,
-    held: &[Held<'_>],
-    request: &Request,
-) -> Result<()> {
-    let kind = format!("allocation.{}", AllocationState::Reserved);
-    outbox::append_holding(conn, &kind, allocation, held).await?;
-    let window = workflows::PROVISION_WINDOW_SECONDS;
-    workflows::enqueue(
-        conn,
-        "provision",
-        Some(allocation.id),
-        None,
-        window,
-        &request.traceparent,
-        &request.request_id,
-    )
-    .await?;
-    let message = format!(
-        "Reserved {} GPU of {} in {}.",
-        request.gpu_count, request.sku, request.region_code
-    );
-    let done = timeline::State::Done;
-    timeline::append(conn, allocation.id, "reserve", done, &message).await?;
-    Ok(())
+    let resource_id = allocation_id.to_string();
+    let audited = Some(entry(principal, request, &resource_id));
+    begin(conn, &allocation, claims, request, audited).await
 }
 
 /// Who got what (P10).

@@ -174,8 +174,7 @@ pub(crate) struct Reserved {
 }
 
 /// Reserves exactly these slots of a locked node, generation raised (B-22, B-39, B-40), and returns them by index; none
-/// when one of them is not available or others have it locked, which with `wait` is waited for: then what was done is
-/// to be rolled back.
+/// when one of them is not available or others have it locked, which with `wait` is waited for: then none is reserved.
 pub(crate) async fn reserve(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -184,12 +183,13 @@ pub(crate) async fn reserve(
     macro_rules! reserve {
         ($lock:literal) => {
             concat!(
-                "WITH mine AS (SELECT id FROM slots WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE ",
+                "WITH mine AS (SELECT id FROM slots WHERE id = ANY ($1) AND status = 'available' ORDER BY id
+                                  FOR NO KEY UPDATE ",
                 $lock,
                 ")
                  UPDATE slots s SET status = 'reserved', generation = generation + 1, revision = revision + 1,
                         updated_at = greatest(clock_timestamp(), updated_at)
-                   FROM mine WHERE s.id = mine.id AND s.status = 'available'
+                   FROM mine WHERE s.id = mine.id AND (SELECT count(*) FROM mine) = cardinality($1)
                  RETURNING s.id, s.slot_index, s.class, s.generation, s.gpu_pci_address, s.gpu_module_id, s.numa_node,
                            s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
                            s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"

@@ -13,11 +13,13 @@
 //!
 //! Who cannot be served for its own project's quota holds nobody up.
 mod keep;
+mod length;
 mod line;
 pub mod order;
 pub mod priority;
 mod settle;
 
 pub(crate) use keep::Ahead;
+pub use length::{Length, Outcome, lengths, outcomes};
 pub use line::{Member, Standing, Waiting, kept, lines, load, sentence, standing};
 pub(crate) use settle::settle;

@@ -8,13 +8,14 @@
 //! serves requests that wait for capacity.
 pub mod api;
 pub mod history;
+pub mod metrics;
 mod waiting;
 
 use std::time::Duration;
 
 use gpuaas_kit::server::Server;
 use gpuaas_kit::{CancellationToken, Context};
-use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::capacity::{self, Ledger};
 use gpuaas_placement::decision::Filling;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
@@ -69,7 +70,7 @@ impl Default for Config {
 /// Unusable settings, or a server that cannot listen.
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let api = Api {
-        pool: Ledger::new(ctx.database()?),
+        pool: Ledger::new(ctx.database_with(&capacity::CONNECTION)?),
         ids: ctx.ids,
         wake: ctx.wake()?,
         policy: Policy {
@@ -85,7 +86,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let poll = Duration::from_secs_f64(config.waiting_poll_seconds.max(0.01));
     let serving = {
         let (api, stop) = (api.clone(), stop.clone());
-        tokio::spawn(async move { waiting::run(&api, poll, stop).await })
+        let metrics = metrics::Metrics::new(&ctx.meter);
+        tokio::spawn(async move { waiting::run(&api, &metrics, poll, stop).await })
     };
     // nobody has to wait for the first reading of the fleet
     let reading = {

@@ -3,41 +3,54 @@
 use std::time::Duration;
 
 use gpuaas_kit::CancellationToken;
-use gpuaas_placement::{outbox, reservations, reserve, workflows};
+use gpuaas_placement::reserve::Pass;
+use gpuaas_placement::{Result, outbox, reservations, reserve, waiting, workflows};
 
 use crate::api::Api;
+use crate::metrics::Metrics;
 
 /// Pause before another look when others were at it.
 const SOON: Duration = Duration::from_millis(200);
 
 /// Serves until `shutdown`. Any number may run. Whatever frees capacity (a release, a repair, an approval, an
 /// uncordon, a higher quota) notifies the outbox, and so wakes this; a wake-up that is lost costs one `poll` (P8).
-pub async fn run(api: &Api, poll: Duration, shutdown: CancellationToken) {
+pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: CancellationToken) {
     let waiter = api.wake.subscribe(outbox::TOPIC);
     while !shutdown.is_cancelled() {
         // first what is reserved, so that what it lets go is served at once
-        let reservations_busy = tend(api).await;
-        let pause = match reserve::serve_waiting(&api.pool, api.ids, api.policy).await {
+        let mut busy = tend(api).await;
+        match reserve::serve_waiting(&api.pool, api.ids, api.policy).await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
                     tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve who waits");
                     api.wake.notify(workflows::TOPIC).await;
                     api.wake.notify(outbox::TOPIC).await;
                 }
-                if pass.busy || reservations_busy {
-                    SOON.min(poll)
-                } else {
-                    poll
+                busy |= pass.busy;
+                if let Err(error) = measure(api, metrics, &pass).await {
+                    let error = gpuaas_kit::Error::from(error);
+                    tracing::warn!("leave the lines unmeasured: {error:?}");
                 }
             }
             Err(error) => {
                 let error = gpuaas_kit::Error::from(error);
                 tracing::warn!("look at who waits later: {error:?}");
-                poll
             }
-        };
+        }
+        let pause = if busy { SOON.min(poll) } else { poll };
         shutdown.run_until_cancelled(waiter.wait(pause)).await;
     }
+}
+
+/// Tells how long the lines are after a pass, and what it made of those that waited.
+async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
+    let mut conn = api.pool.acquire().await?;
+    let left: Vec<_> = pass.served.iter().chain(&pass.ended).copied().collect();
+    if !left.is_empty() {
+        metrics.left(&waiting::outcomes(&mut conn, &left).await?);
+    }
+    metrics.lines(&waiting::lengths(&mut conn).await?);
+    Ok(())
 }
 
 /// Tends reservations; true when others were at one of them.

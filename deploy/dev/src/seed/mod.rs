@@ -90,6 +90,43 @@ pub fn principals(stack: &Stack) -> Result<String> {
     Ok(string(&summary["project_id"]).to_owned())
 }
 
+/// A SKU of the first catalogue.
+#[derive(Debug, Clone)]
+pub struct SeedSku {
+    /// Its code.
+    pub code: &'static str,
+    /// What is put under that code, as the HTTP API takes it.
+    pub body: Value,
+    /// Price per GPU and hour, in billionths of a US dollar.
+    pub nanos_per_gpu_hour: u64,
+    /// GPUs of it that the first project may hold.
+    pub quota_gpus: u32,
+}
+
+/// What a first start sells: the lab's slice, and the H200 slice with its tuned profile (B-05, B-08, B-09).
+#[must_use]
+pub fn skus() -> [SeedSku; 2] {
+    [
+        SeedSku {
+            code: LAB_SKU,
+            body: json!({"display_name": "Lab slice (emulated, no GPU)", "capacity_shape": "gpu_slice",
+                   "slot_class": "lab", "allowed_gpu_counts": [1, 2],
+                   "profile": {"name": "lab_1c_256m", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 256}}),
+            nanos_per_gpu_hour: 120_000_000,
+            quota_gpus: 8,
+        },
+        SeedSku {
+            code: H200_SKU,
+            body: json!({"display_name": "H200 SXM slice", "capacity_shape": "gpu_slice",
+                   "slot_class": "h200_sxm", "allowed_gpu_counts": [1, 2, 4, 8],
+                   "profile": {"name": "h200_1g_24c_64g", "vcpus_per_gpu": 24, "memory_mib_per_gpu": 65536,
+                               "hugepages": true}}),
+            nanos_per_gpu_hour: 2_490_000_000,
+            quota_gpus: 8,
+        },
+    ]
+}
+
 /// Puts regions, SKUs, prices and quota in place.
 ///
 /// # Errors
@@ -118,36 +155,26 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
             progress(&format!("region {code} added"));
         }
     }
-    let skus = admin.get("/api/v1/skus?page_size=500").await?;
-    for (code, wanted, nanos, quota) in [
-        (
-            LAB_SKU,
-            json!({"display_name": "Lab slice (emulated, no GPU)", "capacity_shape": "gpu_slice",
-                   "slot_class": "lab", "allowed_gpu_counts": [1, 2],
-                   "profile": {"name": "lab_1c_256m", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 256}}),
-            120_000_000,
-            8,
-        ),
-        (
-            H200_SKU,
-            json!({"display_name": "H200 SXM slice", "capacity_shape": "gpu_slice",
-                   "slot_class": "h200_sxm", "allowed_gpu_counts": [1, 2, 4, 8],
-                   "profile": {"name": "h200_1g_24c_64g", "vcpus_per_gpu": 24, "memory_mib_per_gpu": 65536,
-                               "hugepages": true}}),
-            2_490_000_000_u64,
-            8,
-        ),
-    ] {
-        let known = list(&skus["skus"]).iter().find(|sku| sku["code"] == code);
+    let known_skus = admin.get("/api/v1/skus?page_size=500").await?;
+    for seeded in skus() {
+        let SeedSku {
+            code,
+            body,
+            nanos_per_gpu_hour: nanos,
+            quota_gpus,
+        } = seeded;
+        let known = list(&known_skus["skus"])
+            .iter()
+            .find(|sku| sku["code"] == code);
         if known.is_none() {
             admin
                 .put(
                     &format!("/api/v1/admin/skus/{code}"),
                     &format!("seed-sku-{code}"),
-                    &wanted,
+                    &body,
                 )
                 .await?;
-            let quota = json!({ "max_gpus": quota });
+            let quota = json!({ "max_gpus": quota_gpus });
             let path = format!("/api/v1/admin/projects/{project}/quotas/{code}");
             admin
                 .put(&path, &format!("seed-quota-{code}"), &quota)

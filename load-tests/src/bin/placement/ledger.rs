@@ -7,7 +7,7 @@ use gpuaas_dev::process::Process;
 use gpuaas_kit::id::IdGen;
 use gpuaas_load_tests::measure::{median, memory_kib};
 use gpuaas_placement::availability;
-use gpuaas_placement::capacity::{Capacity, Ledger as Books};
+use gpuaas_placement::capacity::{CONNECTION, Capacity, Ledger as Books};
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
 use gpuaas_placement::reports::{self, Asked as Defragment};
@@ -61,7 +61,7 @@ impl Ledger {
         let pool = async |role: &str| {
             PgPoolOptions::new()
                 .max_connections(40)
-                .connect_with(server.options(role, database))
+                .connect_with(server.options(role, database).options(CONNECTION))
                 .await
         };
         Ok(Self {

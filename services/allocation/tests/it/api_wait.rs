@@ -219,3 +219,85 @@ async fn p4_a_batch_that_waits_is_created_once() {
     let found = platform.create(valid, "").await.expect("it may wait");
     assert_eq!(found.placement.expect("an explanation").nodes_fit, 0);
 }
+
+impl Platform {
+    /// Waits until the scheduler's metrics of the line say this; the oldest waits for any time when somebody waits.
+    async fn until_line(&self, requests: f64) {
+        let line = [("region", "lab-1"), ("slot_class", "lab")];
+        let told = || {
+            let name = |what: &str| format!("scheduler_waiting_{what}");
+            ["requests", "gpus", "oldest_seconds"].map(|what| self.metric(&name(what), &line))
+        };
+        let fits = |told: [Option<f64>; 3]| {
+            let [told_requests, gpus, oldest] = told;
+            told_requests == Some(requests)
+                && gpus == Some(requests)
+                && oldest.is_some_and(|seconds| (seconds > 0.0) == (requests > 0.0))
+        };
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !fits(told()) {
+            assert!(std::time::Instant::now() < deadline, "{:?}", told());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn ends(&self, outcome: &str) -> Option<f64> {
+        let labels = [
+            ("region", "lab-1"),
+            ("slot_class", "lab"),
+            ("outcome", outcome),
+        ];
+        self.metric("scheduler_waiting_ends_total", &labels)
+    }
+}
+
+#[tokio::test]
+async fn the_schedulers_metrics_tell_how_long_a_line_is_and_how_waits_end() {
+    let platform = Platform::start().await;
+    let holder = platform.full().await;
+    let mut made = Vec::new();
+    for name in ["one", "two"] {
+        let key = format!("k-{name}");
+        made.push(
+            platform
+                .create(waiting(name), &key)
+                .await
+                .expect("waits")
+                .id,
+        );
+    }
+    platform.until_line(2.0).await;
+    assert_eq!(
+        (platform.ends("served"), platform.ends("expired")),
+        (None, None)
+    );
+
+    let id: Uuid = holder.parse().expect("an id");
+    platform.world.until_state(id, "active").await;
+    platform
+        .release(&holder, "k-release")
+        .await
+        .expect("released");
+    platform.until_line(1.0).await;
+    assert_eq!(
+        (platform.ends("served"), platform.ends("expired")),
+        (Some(1.0), None)
+    );
+
+    // time passes the deadline of the other
+    let late: Uuid = made[1].parse().expect("an id");
+    let superuser = platform.world.db.pool("postgres").await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "BEGIN; SET LOCAL session_replication_role = replica;
+         UPDATE placement.allocations SET deadline_at = clock_timestamp() WHERE id = '{late}'; COMMIT"
+    )))
+    .execute(&superuser)
+    .await
+    .expect("passed");
+    platform.world.until_state(late, "failed").await;
+    platform.until_line(0.0).await;
+    assert_eq!(
+        (platform.ends("served"), platform.ends("expired")),
+        (Some(1.0), Some(1.0))
+    );
+}

@@ -1,6 +1,8 @@
 //! The good path, and what is kept of it.
 
-use gpuaas_placement::model::{Health, SlotStatus};
+use gpuaas_placement::catalog;
+use gpuaas_placement::model::{Health, Profile, SlotStatus};
+use gpuaas_proto::gpuaas::agent::v1::VmShape;
 
 use crate::agent::{PROVISION, RELEASE, State};
 use crate::expect::{assert_active, assert_released, timeline};
@@ -188,5 +190,73 @@ async fn p6_epochs_only_grow_and_the_host_refuses_a_lower_one() {
         (1, 1),
         "cell epoch and generation of the claim"
     );
+    runner.stop().await;
+}
+
+/// The shape of the VM that the host was told to make for an allocation.
+fn told_shape(state: &State, id: uuid::Uuid) -> Option<VmShape> {
+    let mut leases = state.leases.values();
+    leases
+        .find(|lease| lease.allocation_id == id.to_string())?
+        .shape
+}
+
+#[tokio::test]
+async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_else() {
+    let world = World::start().await;
+    world
+        .agent
+        .script(|script| script.stay = Some(("provision", "wait_login")));
+    let runner = world.runner(World::config());
+    let first = world.reserve("before").await;
+    let leased = |id| move |state: &State| told_shape(state, id).is_some();
+    world
+        .agent
+        .until("a lease of the first", leased(first))
+        .await;
+
+    let mut conn = world.scheduler.acquire().await.expect("a connection");
+    let mut sku = catalog::sku(&mut conn, "lab-slice").await.expect("the SKU");
+    sku.profile = Profile {
+        name: "lab_3c_768m".into(),
+        vcpus_per_gpu: 3,
+        memory_mib_per_gpu: 768,
+        hugepages: true,
+    };
+    catalog::put_sku(&mut conn, &sku).await.expect("edited");
+    drop(conn);
+    // the lab host has no hugepages unless it says so
+    sqlx::query("UPDATE placement.nodes SET hugepages_1g_free = 64")
+        .execute(&world.owner)
+        .await
+        .expect("hugepages");
+    let second = world.reserve("after").await;
+    world
+        .agent
+        .until("a lease of the second", leased(second))
+        .await;
+    let shape = |vcpus, memory_mib, hugepages| VmShape {
+        vcpus,
+        memory_mib,
+        hugepages,
+    };
+    let (was, is) = {
+        let state = world.agent.state();
+        (told_shape(&state, first), told_shape(&state, second))
+    };
+    assert_eq!(was, Some(shape(1, 256, false)));
+    assert_eq!(is, Some(shape(3, 768, true)));
+    // the first goes on as what it was sold as
+    world.agent.script(|script| script.stay = None);
+    for id in [first, second] {
+        world.until_state(id, "active").await;
+    }
+    let sold: Vec<String> = sqlx::query_scalar(
+        "SELECT snapshot -> 'profile' ->> 'name' FROM placement.claims ORDER BY created_at",
+    )
+    .fetch_all(&world.owner)
+    .await
+    .expect("claims");
+    assert_eq!(sold, ["lab", "lab_3c_768m"]);
     runner.stop().await;
 }

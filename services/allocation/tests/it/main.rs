@@ -21,4 +21,5 @@ mod runners;
 mod sweep;
 mod terminal;
 mod watch;
+mod watch_order;
 mod world;

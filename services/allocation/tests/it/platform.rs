@@ -19,6 +19,8 @@ pub struct Platform {
     minter: TokenMinter,
     pub users: AllocationServiceClient<GrpcChannel>,
     pub admins: AllocationAdminServiceClient<GrpcChannel>,
+    /// What the scheduler's `/metrics` shows.
+    scheduler: prometheus::Registry,
     _down: tokio_util::sync::DropGuard,
 }
 
@@ -42,6 +44,7 @@ impl Platform {
             .insert("allocation".into(), format!("https://{allocation}"));
         let down = CancellationToken::new();
         let context = world.context("scheduler", "scheduler", scheduler);
+        let registry = context.registry.clone();
         tokio::spawn(gpuaas_scheduler::run(
             context,
             gpuaas_scheduler::Config {
@@ -69,9 +72,16 @@ impl Platform {
             minter: TokenMinter::from_pem(&pem).expect("a minter"),
             users: AllocationServiceClient::new(channel.clone()),
             admins: AllocationAdminServiceClient::new(channel),
+            scheduler: registry,
             world,
             _down: down.drop_guard(),
         }
+    }
+
+    /// The same by a connection of its own: what nobody reads on one keeps no other waiting.
+    pub fn apart(&self) -> AllocationServiceClient<GrpcChannel> {
+        let context = self.world.context("gateway", "gateway", port());
+        AllocationServiceClient::new(context.peers.channel("allocation").expect("a channel"))
     }
 
     /// A request as the gateway sends it for a person.
@@ -147,6 +157,18 @@ impl Platform {
             .release_allocation(self.user(request, Some(key)))
             .await;
         answer.map(tonic::Response::into_inner).map_err(Error::from)
+    }
+
+    /// The value that the scheduler's `/metrics` show for a metric with these labels.
+    pub fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.scheduler.gather());
+        let wanted = |line: &&str| {
+            let has = |(key, value): &(&str, &str)| line.contains(&format!("{key}=\"{value}\""));
+            line.starts_with(&format!("{name}{{")) && labels.iter().all(has)
+        };
+        let text = text.expect("encodes");
+        let value = text.lines().find(wanted)?.rsplit(' ').next()?;
+        value.parse().ok()
     }
 
     /// Rows that any effect would add to.

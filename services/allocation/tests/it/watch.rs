@@ -16,7 +16,7 @@ use crate::platform::{Platform, good};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn next<T>(stream: &mut Streaming<T>) -> T {
+pub async fn next<T>(stream: &mut Streaming<T>) -> T {
     tokio::time::timeout(PATIENCE, stream.message())
         .await
         .expect("a message in time")
@@ -58,7 +58,7 @@ impl Platform {
     }
 }
 
-fn after(token: &str) -> pb::WatchAllocationsRequest {
+pub fn after(token: &str) -> pb::WatchAllocationsRequest {
     pb::WatchAllocationsRequest {
         resume_token: token.to_owned(),
         ..Default::default()

@@ -93,6 +93,27 @@ pub(super) struct Pick {
     left_over: u32,
 }
 
+/// Choices that are kept at a time.
+const KNOWN: usize = 64;
+
+/// Room to work in while fleets do not change: what was chosen of the same free slots before is not searched for again,
+/// for most nodes of a fleet are alike.
+#[derive(Debug)]
+pub(super) struct Work {
+    open: Vec<u64>,
+    /// By layout, which is known by its address, usable slots and count.
+    known: [Option<((usize, u64, u32), Option<Pick>)>; KNOWN],
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
+            open: Vec::new(),
+            known: [None; KNOWN],
+        }
+    }
+}
+
 fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
@@ -209,26 +230,21 @@ impl Board {
         }
     }
 
-    /// The best slots of the node; none: [`Board::found`] says why. `open` is room to work in.
-    pub(super) fn best(
-        &self,
-        rules: &Rules,
-        request: &Request,
-        open: &mut Vec<u64>,
-    ) -> Option<Pick> {
+    /// The best slots of the node; none: [`Board::found`] says why.
+    pub(super) fn best(&self, rules: &Rules, request: &Request, work: &mut Work) -> Option<Pick> {
         let side = self.side(request)?;
         let count = u32::try_from(request.gpu_count).ok()?;
         let own = self.reserved.own(rules.project, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
-            && let Some(pick) = side.layout.best(own, count, open)
+            && let Some(pick) = side.layout.best(own, count, work)
         {
             return Some(Pick { own: true, ..pick });
         }
         if self.blocker(rules, request).is_some() {
             return None;
         }
-        side.layout.best(side.usable | own, count, open)
+        side.layout.best(side.usable | own, count, work)
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
@@ -256,7 +272,7 @@ impl Board {
     }
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.
-    pub(super) fn count_fits(&self, rules: &Rules, request: &Request, open: &mut Vec<u64>) -> u32 {
+    pub(super) fn count_fits(&self, rules: &Rules, request: &Request, work: &mut Work) -> u32 {
         let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
             return 0;
         };
@@ -277,8 +293,8 @@ impl Board {
         while fits < most
             && let Some(pick) = side
                 .layout
-                .best(usable & own, count, open)
-                .or_else(|| side.layout.best(usable, count, open))
+                .best(usable & own, count, work)
+                .or_else(|| side.layout.best(usable, count, work))
         {
             fits += 1;
             usable &= !(pick.slots | side.layout.kept_away_by(pick.slots));
@@ -396,10 +412,24 @@ impl Layout {
     }
 
     /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
-    fn best(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
+    fn best(&self, usable: u64, count: u32, work: &mut Work) -> Option<Pick> {
         if usable.count_ones() < count {
             return None;
         }
+        let asked = (std::ptr::from_ref(self).addr(), usable, count);
+        let known = (asked.0 >> 7) as u64 ^ usable ^ usable >> 6;
+        let known = known as usize % KNOWN;
+        if let Some((of, pick)) = work.known[known]
+            && of == asked
+        {
+            return pick;
+        }
+        let pick = self.search(usable, count, &mut work.open);
+        work.known[known] = Some((asked, pick));
+        pick
+    }
+
+    fn search(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
         // groups that could be sold now and are larger than what is asked for: taking a part of one breaks it
         open.clear();
         open.extend(

@@ -63,7 +63,11 @@ pub fn evacuate(
                     node_of.insert(one.id, choice.node_id);
                     Ok(choice)
                 }
-                None => Err(trial.rank(&rules, &one.request).removed()),
+                None => {
+                    let mut causes = trial.rank(&rules, &one.request).removed();
+                    causes.extend(trial.tangled(&rules, &one.request));
+                    Err(causes)
+                }
             };
             (one.id, outcome)
         })

@@ -1,11 +1,12 @@
 //! Nodes compiled for decisions, in the order of their ids.
 use uuid::Uuid;
 
-use super::board::{Board, Pick, Shared};
+use super::board::{Board, Pick, Shared, Work};
 use super::causes::Causes;
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::Reason;
+use crate::model::SlotClass;
 
 /// Candidate nodes, compiled once and asked often.
 #[derive(Debug, Clone, Default)]
@@ -108,6 +109,12 @@ impl Fleet {
         }
     }
 
+    /// The most slots of a class that are free for everybody on one node.
+    #[must_use]
+    pub fn most_free(&self, class: SlotClass) -> u32 {
+        self.rooms.most_free(class)
+    }
+
     fn board(&self, id: Uuid) -> Option<&Board> {
         let place = self.boards.binary_search_by_key(&id, |board| board.id);
         place.ok().map(|place| &self.boards[place])
@@ -128,11 +135,11 @@ impl Fleet {
     /// Ranks the nodes for a request.
     #[must_use]
     pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
-        let mut open = Vec::new();
+        let mut work = Work::default();
         let mut order = Vec::with_capacity(self.boards.len());
         let mut removed = Causes::default();
         for (place, board) in self.boards.iter().enumerate() {
-            match board.best(rules, request, &mut open) {
+            match board.best(rules, request, &mut work) {
                 Some(pick) => {
                     let rank = u64::from(board.rank(rules.filling, &pick));
                     order.push(rank << 32 | place as u64);
@@ -161,10 +168,10 @@ impl Fleet {
 
     /// The choices of a ranking of this fleet, best first.
     pub fn choices<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Choice> + 'a {
-        let mut open = Vec::new();
+        let mut work = Work::default();
         ranking.order.iter().filter_map(move |key| {
             let board = self.boards.get((key & u64::from(u32::MAX)) as usize)?;
-            let pick = board.best(&ranking.rules, &ranking.request, &mut open)?;
+            let pick = board.best(&ranking.rules, &ranking.request, &mut work)?;
             Some(choice(board, &ranking.request, &pick))
         })
     }
@@ -185,9 +192,9 @@ impl Fleet {
     #[must_use]
     pub fn verdicts(&self, ranking: &Ranking, limit: usize) -> Vec<Verdict> {
         let (rules, request) = (&ranking.rules, &ranking.request);
-        let mut open = Vec::new();
+        let mut work = Work::default();
         let others = self.boards.iter().filter_map(|board| {
-            if board.best(rules, request, &mut open).is_some() {
+            if board.best(rules, request, &mut work).is_some() {
                 return None;
             }
             let mut causes = Causes::default();
@@ -217,10 +224,10 @@ impl Fleet {
     /// How many fit under rules.
     #[must_use]
     pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
-        let mut open = Vec::new();
+        let mut work = Work::default();
         self.boards
             .iter()
-            .map(|board| board.count_fits(rules, request, &mut open))
+            .map(|board| board.count_fits(rules, request, &mut work))
             .sum()
     }
 }

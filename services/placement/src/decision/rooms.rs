@@ -58,6 +58,17 @@ impl Rooms {
         }
     }
 
+    /// The most slots of a class that are free on one node.
+    pub(super) fn most_free(&self, class: SlotClass) -> u32 {
+        let most = |clean| {
+            let kinds = self
+                .open
+                .range((class, clean, 0)..=(class, clean, u32::MAX));
+            kinds.last().map_or(0, |((_, _, free), _)| *free)
+        };
+        most(false).max(most(true))
+    }
+
     /// A few nodes with so many free slots of a class or more: of each number some that are in use and some that are not;
     /// and some with slots that are reserved for the project. Their number does not grow with the fleet.
     pub(super) fn likely(

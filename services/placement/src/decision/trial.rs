@@ -4,11 +4,13 @@
 //! one placement costs what the depth of a tree costs, not a look at every node.
 use std::collections::BTreeSet;
 
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use super::board::Board;
+use super::board::{Board, Work};
 use super::fleet::choice;
 use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
+use crate::Reason;
 
 /// An allocation on a node, as far as a plan needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,15 +155,15 @@ impl Trial {
 
     /// How many such requests fit on the places that changed since the mark: before, and now.
     pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
-        let mut open = Vec::new();
+        let mut work = Work::default();
         let mut seen = BTreeSet::new();
         let (mut before, mut now) = (0, 0);
         for (place, board, _) in &self.log[mark..] {
             // the first entry of a place is what it was
             if seen.insert(*place) {
                 let anybody = Rules::default();
-                before += board.count_fits(&anybody, request, &mut open);
-                now += self.fleet.boards[*place].count_fits(&anybody, request, &mut open);
+                before += board.count_fits(&anybody, request, &mut work);
+                now += self.fleet.boards[*place].count_fits(&anybody, request, &mut work);
             }
         }
         (before, now)
@@ -182,7 +184,7 @@ impl Trial {
             }
         };
         let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request, &mut Vec::new())?;
+        let pick = board.best(&Rules::default(), request, &mut Work::default())?;
         let taken = choice(board, request, &pick);
         self.log_of(place);
         self.fleet.boards[place].take(request, &pick);
@@ -224,6 +226,28 @@ impl Trial {
         self.fleet.rank(rules, request)
     }
 
+    /// What is free where the request would fit, but nothing is planned: slots of several classes share a fabric
+    /// device there, and what a VM more does to the other class is not compiled.
+    pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<Reason> {
+        let mut work = Work::default();
+        let (mut gpus, mut nodes) = (0, 0);
+        for board in self.fleet.boards.iter().filter(|board| board.is_tangled()) {
+            if board.best(rules, request, &mut work).is_some() {
+                gpus += board.free_slots(request);
+                nodes += 1;
+            }
+        }
+        (nodes > 0).then(|| Reason {
+            reason: ErrorReason::FabricHeld,
+            gpus,
+            nodes,
+            message: format!(
+                "{gpus} GPU free on {nodes} nodes whose slots of several classes share a fabric device; plans leave \
+                 such nodes out."
+            ),
+        })
+    }
+
     fn free(&mut self, place: usize, one: &Settled<'_>) {
         self.log_of(place);
         let tenant = one.tenant;
@@ -244,9 +268,9 @@ impl Trial {
         if let Some(known) = self.sizes.iter().position(|size| size.request == *request) {
             return known;
         }
-        let mut open = Vec::new();
+        let mut work = Work::default();
         let keys: Vec<Option<u64>> = (0..self.fleet.boards.len())
-            .map(|place| self.key(place, request, &mut open))
+            .map(|place| self.key(place, request, &mut work))
             .collect();
         self.sizes.push(Size {
             request: request.clone(),
@@ -256,19 +280,19 @@ impl Trial {
         self.sizes.len() - 1
     }
 
-    fn key(&self, place: usize, request: &Request, open: &mut Vec<u64>) -> Option<u64> {
+    fn key(&self, place: usize, request: &Request, work: &mut Work) -> Option<u64> {
         if self.closed[place] {
             return None;
         }
         let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request, open)?;
+        let pick = board.best(&Rules::default(), request, work)?;
         Some(u64::from(board.rank(self.filling, &pick)) << 32 | place as u64)
     }
 
     fn reorder(&mut self, place: usize) {
-        let mut open = Vec::new();
+        let mut work = Work::default();
         for size in 0..self.sizes.len() {
-            let key = self.key(place, &self.sizes[size].request, &mut open);
+            let key = self.key(place, &self.sizes[size].request, &mut work);
             let size = &mut self.sizes[size];
             if size.keys[place] != key {
                 if let Some(before) = size.keys[place] {

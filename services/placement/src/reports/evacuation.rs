@@ -79,13 +79,14 @@ pub async fn evacuation(
         .partition(|row| row.capacity_shape == Shape::Baremetal);
 
     // whole nodes first: they are the largest, and what they take is not there for slices
-    let mut outcomes = place_whole(conn, &region_code, node_ids, &whole, &skus).await?;
+    let mut kept = Kept::new(conn, policy, &region_code).await?;
+    let mut outcomes = place_whole(conn, &mut kept, &fleet, node_ids, &whole, &skus).await?;
     for (_, outcome) in &outcomes {
         if let Ok((node_id, _)) = outcome {
             fleet.remove(*node_id);
         }
     }
-    let (evacuees, node_of) = evacuees(conn, policy, &region_code, &fleet, &slices, &skus).await?;
+    let (evacuees, node_of) = evacuees(conn, &mut kept, &fleet, &slices, &skus).await?;
     let site = Site {
         fleet: &fleet,
         filling: policy.filling,
@@ -162,10 +163,59 @@ async fn region_of(conn: &mut PgConnection, node_ids: &BTreeSet<Uuid>) -> Result
 
 type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 
+/// On which nodes somebody who waits is before an allocation; looked up once for each project and class.
+struct Kept<'a> {
+    policy: Policy,
+    region_code: &'a str,
+    lines: Vec<(String, SlotClass)>,
+    known: HashMap<(Uuid, SlotClass), Arc<BTreeSet<Uuid>>>,
+}
+
+impl<'a> Kept<'a> {
+    async fn new(conn: &mut PgConnection, policy: Policy, region_code: &'a str) -> Result<Self> {
+        Ok(Self {
+            policy,
+            region_code,
+            lines: waiting::lines(conn).await?,
+            known: HashMap::new(),
+        })
+    }
+
+    /// Of the nodes of a fleet; what was removed from it since the last time makes no difference to the others.
+    async fn for_one(
+        &mut self,
+        conn: &mut PgConnection,
+        fleet: &Fleet,
+        row: &Row,
+        class: SlotClass,
+    ) -> Result<Arc<BTreeSet<Uuid>>> {
+        let key = (row.project_id, class);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let line = (self.region_code.to_owned(), class);
+        let kept = if self.lines.contains(&line) {
+            let again = Request {
+                project_id: row.project_id,
+                region_code: self.region_code.to_owned(),
+                sku: row.sku.clone(),
+                ..Request::default()
+            };
+            let ahead = Ahead::of(conn, self.policy, &again, class).await?;
+            Arc::new(ahead.keep_in(&Rules::default(), fleet).kept)
+        } else {
+            Arc::default()
+        };
+        self.known.insert(key, kept.clone());
+        Ok(kept)
+    }
+}
+
 /// Where allocations of whole nodes would fit, the largest first.
 async fn place_whole(
     conn: &mut PgConnection,
-    region_code: &str,
+    kept: &mut Kept<'_>,
+    fleet: &Fleet,
     leaving: &BTreeSet<Uuid>,
     rows: &[&Row],
     skus: &Skus,
@@ -173,14 +223,17 @@ async fn place_whole(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let mut nodes = candidates::load_whole(conn, region_code, None).await?;
+    let mut nodes = candidates::load_whole(conn, kept.region_code, None).await?;
     nodes.retain(|node| !leaving.contains(&node.id));
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.gpu_count), row.id));
     let mut rules = Rules::default();
     let mut placed = Vec::with_capacity(rows.len());
     for row in rows {
-        let (fit, reasons) = judge_whole(&rules, &skus.request(row)?, &nodes);
+        let request = skus.request(row)?;
+        let before = kept.for_one(conn, fleet, row, request.slot_class).await?;
+        rules.kept.clone_from(&before);
+        let (fit, reasons) = judge_whole(&rules, &request, &nodes);
         let outcome = match fit.first() {
             Some(node_id) => {
                 rules.avoid.insert(*node_id);
@@ -196,37 +249,22 @@ async fn place_whole(
 /// Slices with what is known of where they may be placed, and where the allocations are that this names.
 async fn evacuees(
     conn: &mut PgConnection,
-    policy: Policy,
-    region_code: &str,
+    kept: &mut Kept<'_>,
     fleet: &Fleet,
     rows: &[&Row],
     skus: &Skus,
 ) -> Result<(Vec<Evacuee>, HashMap<Uuid, Uuid>)> {
-    let lines = waiting::lines(conn).await?;
-    let mut kept: HashMap<(Uuid, SlotClass), Arc<BTreeSet<Uuid>>> = HashMap::new();
     let mut node_of = HashMap::new();
     let mut evacuees = Vec::with_capacity(rows.len());
     for row in rows {
         let request = skus.request(row)?;
-        let line = (region_code.to_owned(), request.slot_class);
-        let key = (row.project_id, request.slot_class);
-        if lines.contains(&line) && !kept.contains_key(&key) {
-            let again = Request {
-                project_id: row.project_id,
-                region_code: region_code.to_owned(),
-                sku: row.sku.clone(),
-                ..Request::default()
-            };
-            let ahead = Ahead::of(conn, policy, &again, request.slot_class).await?;
-            let rules = ahead.keep_in(&Rules::default(), fleet);
-            kept.insert(key, Arc::new(rules.kept));
-        }
+        let class = request.slot_class;
         let mut one = Evacuee {
             id: row.id,
             request,
             beside: None,
             apart: Vec::new(),
-            kept: kept.get(&key).cloned().unwrap_or_default(),
+            kept: kept.for_one(conn, fleet, row, class).await?,
         };
         if row.constraints.is_some() {
             constrain(conn, row, &mut one, &mut node_of).await?;

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{CapacityReservation, get, hold, least, limit, record, sold};
+use super::{CapacityReservation, Tended, get, hold, least, limit, record, sold, tend};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::decision::sentence;
@@ -68,6 +68,9 @@ pub struct Asked {
 /// Makes a reservation and, when its window begins now, holds what it reserves. The second value: the key was seen
 /// before with this very request.
 ///
+/// All of it is one transaction, which keeps the locks of the nodes it takes until its end. With `gather` only the
+/// reservation itself is: what is free is then held node by node, as it would be later.
+///
 /// # Errors
 /// [`Error::Invalid`] for a field; [`Error::Refused`] for quota, limit, or capacity that is not free now;
 /// [`Error::Busy`]; a name that is taken or a reused key from the kit. Nothing was stored then.
@@ -85,8 +88,18 @@ pub async fn create(
     };
     loop {
         let body = async |conn: &mut PgConnection| in_transaction(conn, ids, search, asked).await;
-        match once(&mut *ledger.acquire().await?, Keep::All, body).await {
+        let outcome = {
+            let mut conn = ledger.acquire().await?;
+            ledger.capacity.refresh(&mut conn).await?;
+            once(&mut conn, Keep::All, body).await
+        };
+        match outcome {
             Err(error) => try_again(error, until)?,
+            Ok((made, false)) if asked.gather && made.state == ReservationState::Active => {
+                tend::attend(ledger, policy, made.id, &mut Tended::default()).await?;
+                let mut conn = ledger.acquire().await?;
+                return Ok((get(&mut conn, Scope::Platform, made.id).await?, false));
+            }
             done => return done,
         }
     }
@@ -131,7 +144,7 @@ async fn in_transaction(
     };
     insert(conn, id, asked, starts_at, state).await?;
     let made = get(conn, Scope::Platform, id).await?;
-    if state == ReservationState::Active {
+    if state == ReservationState::Active && !asked.gather {
         hold_now(conn, search, asked, &made, &sku).await?;
     }
     let detail = json!({
@@ -290,7 +303,7 @@ async fn insert(
     }
 }
 
-/// Holds all of it, or with `gather` what is free.
+/// Holds all of it.
 async fn hold_now(
     conn: &mut PgConnection,
     search: Search<'_>,
@@ -298,17 +311,10 @@ async fn hold_now(
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
-    let until = if asked.gather {
-        Instant::now()
-    } else {
-        search.until
-    };
-    let search = Search { until, ..search };
     let mut missing = asked.gpu_count;
     while missing > 0 {
         match hold::some(conn, search, made, sku, missing).await {
             Ok(held) => missing -= held,
-            Err(Error::Refused { .. } | Error::Busy { .. }) if asked.gather => break,
             Err(Error::Refused { causes, .. }) => {
                 return Err(not_all(asked, asked.gpu_count - missing, causes));
             }

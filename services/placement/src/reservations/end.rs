@@ -49,7 +49,8 @@ pub async fn cancel(
     let until = Instant::now() + policy.patience;
     loop {
         let body = async |conn: &mut PgConnection| in_transaction(conn, asked).await;
-        match once(&mut *pool.acquire().await?, Keep::All, body).await {
+        let outcome = once(&mut *pool.acquire().await?, Keep::All, body).await;
+        match outcome {
             Err(error) => try_again(error, until)?,
             done => return done,
         }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{CapacityReservation, least};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::model::{Shape, SlotClass};
+use crate::model::Shape;
 use crate::reserve::{Request, Search, place, whole};
 use crate::{Error, Result};
 
@@ -22,7 +22,14 @@ pub(super) async fn some(
     missing: u32,
 ) -> Result<u32> {
     let sizes = sizes(sku, missing);
-    let most = most_free(conn, &of.region_code, sku.slot_class).await?;
+    let most = match sku.capacity_shape {
+        Shape::GpuSlice => {
+            let nodes = search.capacity.now(conn).await?;
+            let fleet = nodes.get(&of.region_code);
+            fleet.map_or(0, |fleet| fleet.most_free(sku.slot_class))
+        }
+        Shape::Baremetal => u32::MAX,
+    };
     let mut refusal = Error::Busy { nodes: 0 };
     for (place, size) in sizes.iter().enumerate() {
         // no node has so many; the last one is asked for nevertheless, for the reasons
@@ -61,23 +68,6 @@ fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
         .collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
-}
-
-/// The most slots of a class that are free on one node.
-pub(super) async fn most_free(
-    conn: &mut PgConnection,
-    region_code: &str,
-    class: SlotClass,
-) -> Result<u32> {
-    let most: Option<i32> = sqlx::query_scalar(
-        "SELECT max(r.free) FROM node_room r JOIN nodes n ON n.id = r.node_id
-          WHERE r.region_code = $1 AND r.slot_class = $2 AND r.free > 0 AND n.admin_state = 'enabled' AND n.schedulable",
-    )
-    .bind(region_code)
-    .bind(class.as_str())
-    .fetch_one(conn)
-    .await?;
-    Ok(most.unwrap_or(0).unsigned_abs())
 }
 
 /// A node, locked, and slots of it.
@@ -136,20 +126,23 @@ pub(super) enum Which {
     Unfit,
     /// Those that nobody has used for so many seconds, though their host reports.
     Unused(i32),
+    /// Those that nobody uses on nodes with a part only of what is sold together, being so many GPUs at least: alone
+    /// they are held in vain.
+    Parts(u32),
 }
 
-/// Held slots `h` of a reservation, their slots `s` and nodes `m`, that are let go.
+/// Held slots `h` of a reservation, their slots `s` and nodes `n`, that are let go.
 macro_rules! let_go {
     ($head:literal, $tail:literal) => {
         concat!(
             $head,
-            " h.reservation_id = $1 AND s.id = h.slot_id AND m.id = h.node_id AND CASE $2
+            " h.reservation_id = $1 AND s.id = h.slot_id AND n.id = h.node_id AND CASE $2
                 WHEN 'all' THEN true
-                WHEN 'unfit' THEN s.status IN ('cleanup', 'cleanup_blocked')
-                    OR h.idle_since IS NOT NULL AND (s.status IN ('disabled', 'retired')
-                        OR s.health_state <> 'healthy' OR m.admin_state <> 'enabled'
-                        OR m.region_code <> (SELECT region_code FROM capacity_reservations WHERE id = $1))
-                ELSE m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
+                WHEN 'unfit' THEN NOT ",
+            fits!("(SELECT region_code FROM capacity_reservations WHERE id = $1)"),
+            "   WHEN 'parts' THEN h.idle_since IS NOT NULL AND (SELECT count(*) FROM held_slots o
+                     WHERE o.reservation_id = $1 AND o.node_id = h.node_id) % $3::bigint <> 0
+                ELSE n.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
             $tail
         )
     };
@@ -157,28 +150,29 @@ macro_rules! let_go {
 
 /// Lets held slots go under the locks of their nodes, and returns how many.
 pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Result<u32> {
-    let (word, seconds) = match which {
-        Which::All => ("all", 0),
-        Which::Unfit => ("unfit", 0),
-        Which::Unused(seconds) => ("unused", seconds),
+    let (word, number) = match which {
+        Which::All => ("all", 0.0),
+        Which::Unfit => ("unfit", 0.0),
+        Which::Unused(seconds) => ("unused", f64::from(seconds)),
+        Which::Parts(least) => ("parts", f64::from(least)),
     };
     let nodes: Vec<Uuid> = sqlx::query_scalar(let_go!(
-        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes m WHERE",
+        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes n WHERE",
         ") ORDER BY id FOR NO KEY UPDATE"
     ))
     .bind(id)
     .bind(word)
-    .bind(f64::from(seconds))
+    .bind(number)
     .fetch_all(&mut *conn)
     .await?;
     // a statement after the locks: a launch that was about to use one has it now
     let gone = sqlx::query(let_go!(
-        "DELETE FROM held_slots h USING slots s, nodes m WHERE h.node_id = ANY ($4) AND",
+        "DELETE FROM held_slots h USING slots s, nodes n WHERE h.node_id = ANY ($4) AND",
         ""
     ))
     .bind(id)
     .bind(word)
-    .bind(f64::from(seconds))
+    .bind(number)
     .bind(nodes)
     .execute(conn)
     .await?;

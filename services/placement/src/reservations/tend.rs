@@ -1,11 +1,13 @@
 //! What time brings to reservations: begin, holding what is missing, replacing, giving back, the end.
 //!
 //! Any number of replicas may do it: who works on a reservation has its row locked, and others pass it. Each GPU group
-//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong.
+//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong, and no node is kept
+//! locked while another one is waited for. What a reservation lacks is looked for in the copy of the fleet first: as long
+//! as nothing fits, nothing but what changed is read.
 use std::time::Instant;
 
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::end::close;
@@ -50,52 +52,63 @@ impl Tended {
 /// # Errors
 /// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
 pub async fn tend(ledger: &Ledger, policy: Policy) -> Result<Tended> {
-    let due: Vec<Uuid> = sqlx::query_scalar(
+    let due: Vec<Uuid> = sqlx::query_scalar(concat!(
         "SELECT r.id FROM capacity_reservations r
           WHERE r.state IN ('scheduled', 'active') AND (r.ends_at <= clock_timestamp()
              OR r.state = 'scheduled' AND r.starts_at <= clock_timestamp()
              OR r.state = 'active' AND
-                (SELECT count(*) FILTER (WHERE s.status = 'available' AND s.health_state = 'healthy'
-                            AND m.admin_state = 'enabled' AND m.region_code = r.region_code
-                            AND (m.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)) IS NOT TRUE
-                        OR h.idle_since IS NULL AND s.status NOT IN ('cleanup', 'cleanup_blocked'))
-                   FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes m ON m.id = h.node_id
+                (SELECT count(*) FILTER (WHERE (h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)
+                                                AND n.schedulable) IS NOT TRUE AND ",
+        fits!("r.region_code"),
+        ") FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
                   WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
           ORDER BY r.starts_at, r.id",
-    )
+    ))
     .fetch_all(&mut *ledger.acquire().await?)
     .await?;
     let mut tended = Tended::default();
     for id in due {
-        loop {
-            let mut step = Tended::default();
-            let mut tx = ledger.begin().await?;
-            let search = Search {
-                capacity: &ledger.capacity,
-                policy,
-                until: Instant::now(),
-            };
-            match one(&mut tx, search, id, &mut step).await {
-                Ok(again) => {
-                    tx.commit().await?;
-                    tended.add(step);
-                    if !again {
-                        break;
-                    }
+        attend(ledger, policy, id, &mut tended).await?;
+    }
+    Ok(tended)
+}
+
+/// Does what is due of one reservation, step by step. What cannot be done now is left for the next time.
+pub(super) async fn attend(
+    ledger: &Ledger,
+    policy: Policy,
+    id: Uuid,
+    tended: &mut Tended,
+) -> Result<()> {
+    loop {
+        let search = Search {
+            capacity: &ledger.capacity,
+            policy,
+            until: Instant::now(),
+        };
+        let mut step = Tended::default();
+        let mut conn = ledger.acquire().await?;
+        ledger.capacity.refresh(&mut conn).await?;
+        let mut tx = conn.begin().await?;
+        match one(&mut tx, search, id, &mut step).await {
+            Ok(again) => {
+                tx.commit().await?;
+                tended.add(step);
+                if !again {
+                    return Ok(());
                 }
-                Err(error) => {
-                    tx.rollback().await?;
-                    tended.busy |= error.lost_to_others();
-                    if !error.lost_to_others() {
-                        let error = gpuaas_kit::Error::from(error);
-                        tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
-                    }
-                    break;
+            }
+            Err(error) => {
+                tx.rollback().await?;
+                tended.busy |= error.lost_to_others();
+                if !error.lost_to_others() {
+                    let error = gpuaas_kit::Error::from(error);
+                    tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
                 }
+                return Ok(());
             }
         }
     }
-    Ok(tended)
 }
 
 impl Tended {
@@ -146,9 +159,8 @@ async fn one(
     {
         return Ok(false);
     }
-    let row = get(conn, Scope::Platform, id).await?;
-    let missing = row.missing();
-    if missing == 0 {
+    let mut row = get(conn, Scope::Platform, id).await?;
+    if row.missing() == 0 {
         return Ok(false);
     }
     let sku = match sold(conn, search.policy, &row.region_code, &row.sku).await {
@@ -156,10 +168,12 @@ async fn one(
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
     };
-    // on a full fleet nothing more is read
-    if hold::most_free(conn, &row.region_code, sku.slot_class).await? < least(&sku) {
-        return Ok(false);
+    let parts = hold::drop(conn, id, Which::Parts(least(&sku))).await?;
+    if parts > 0 {
+        step.dropped += parts;
+        row = get(conn, Scope::Platform, id).await?;
     }
+    let missing = row.missing();
     match hold::some(conn, search, &row, &sku, missing).await {
         Ok(held) => {
             step.held = held;

@@ -56,17 +56,13 @@ pub(crate) enum Keep {
     Nothing,
 }
 
-/// Statements are planned once per connection: planning them for each reservation anew takes as long as running them,
-/// and what they look for is always found by its keys.
-const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
-
 /// Runs a body in a transaction of its own.
 pub(crate) async fn once<T>(
     conn: &mut PgConnection,
     keep: Keep,
     body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
 ) -> Result<T> {
-    let mut tx = conn.begin_with(BEGIN).await?;
+    let mut tx = conn.begin().await?;
     let outcome = body(&mut tx).await;
     if keep == Keep::All && outcome.is_ok() {
         tx.commit().await?;

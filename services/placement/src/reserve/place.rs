@@ -60,6 +60,7 @@ pub(crate) async fn take(
         until,
     } = search;
     let asked = decision_request(sku, request.gpu_count);
+    let mut first = true;
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
         let ahead = if waits {
@@ -98,7 +99,13 @@ pub(crate) async fn take(
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
         let mut busy = Vec::new();
         loop {
-            match try_nodes(conn, policy, &sought, &left, None).await? {
+            // one that is lost stays locked until the end, for the two round trips a savepoint would cost everybody
+            let tried = if std::mem::take(&mut first) {
+                attempt(conn, policy, &sought, &left, None).await?
+            } else {
+                try_nodes(conn, policy, &sought, &left, None).await?
+            };
+            match tried {
                 Attempt::Taken(taken) => return Ok(*taken),
                 Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
                 Attempt::SlotsBusy(node_id) => {
@@ -163,40 +170,50 @@ async fn try_nodes(
     ids: &[Uuid],
     wait: Option<Duration>,
 ) -> Result<Attempt> {
-    let Sought { request, asked, .. } = sought;
     let mut savepoint = conn.begin().await?;
-    let Some(host) = lock_first(&mut savepoint, ids, wait).await? else {
+    let attempt = attempt(&mut savepoint, policy, sought, ids, wait).await?;
+    if matches!(attempt, Attempt::Taken(_)) {
+        unbound(&mut savepoint, wait).await?;
+        savepoint.commit().await?;
+    } else {
         savepoint.rollback().await?;
+    }
+    Ok(attempt)
+}
+
+/// Locks the first node that can be had, and takes what is sought of it.
+async fn attempt(
+    conn: &mut PgConnection,
+    policy: Policy,
+    sought: &Sought<'_>,
+    ids: &[Uuid],
+    wait: Option<Duration>,
+) -> Result<Attempt> {
+    let Sought { request, asked, .. } = sought;
+    let Some(host) = lock_first(conn, ids, wait).await? else {
         return Ok(Attempt::Busy);
     };
     let node_id = host.id;
     // Statements after the lock: what they see cannot change before the commit.
-    let rules = constraints::rules(&mut savepoint, policy.filling, request).await?;
-    let found = candidates::load(&mut savepoint, &request.region_code, Some(node_id)).await?;
+    let rules = constraints::rules(conn, policy.filling, request).await?;
+    let found = candidates::load(conn, &request.region_code, Some(node_id)).await?;
     let class = asked.slot_class;
-    let ahead = sought
-        .ahead
-        .again(&mut savepoint, policy, request, class)
-        .await?;
+    let ahead = sought.ahead.again(conn, policy, request, class).await?;
     let rules = ahead.keep(&rules, &found);
     let choice = decide_by(&rules, asked, &found).choices.into_iter().next();
     let (Some(choice), Some(node)) = (choice, found.into_iter().next()) else {
-        savepoint.rollback().await?;
         return Ok(Attempt::Lost(node_id));
     };
     let ids = &choice.slot_ids;
     let slots = if request.before_line {
-        slots::lock_free(&mut savepoint, ids, wait.is_some()).await?
+        slots::lock_free(conn, ids, wait.is_some()).await?
     } else {
-        slots::reserve(&mut savepoint, ids, wait.is_some()).await?
+        slots::reserve(conn, ids, wait.is_some()).await?
     };
-    let Some(slots) = slots else {
-        savepoint.rollback().await?;
-        return Ok(Attempt::SlotsBusy(node_id));
-    };
-    unbound(&mut savepoint, wait).await?;
-    savepoint.commit().await?;
-    Ok(Attempt::Taken(Box::new(Taken { node, host, slots })))
+    Ok(match slots {
+        Some(slots) => Attempt::Taken(Box::new(Taken { node, host, slots })),
+        None => Attempt::SlotsBusy(node_id),
+    })
 }
 
 /// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first one,

@@ -201,7 +201,8 @@ async fn or_wait(
         };
         let body =
             async |conn: &mut PgConnection| join(conn, ids, policy, call, deadline, refusal).await;
-        match once(&mut *ledger.acquire().await?, Keep::All, body).await {
+        let outcome = once(&mut *ledger.acquire().await?, Keep::All, body).await;
+        match outcome {
             Err(error) => try_again(error, until)?,
             done => return done,
         }

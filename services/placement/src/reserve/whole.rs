@@ -2,12 +2,12 @@
 use std::time::{Duration, Instant};
 
 use gpuaas_kit::id::IdGen;
-use sqlx::types::Json;
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
 use super::place::{Host, bound, lock_first, unbound};
+use super::record::NewClaim;
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
@@ -94,15 +94,14 @@ async fn try_node(
     Ok(None)
 }
 
-/// Makes the locked node a bare-metal one and claims it as a whole. Its slots stay as they are until the host is
+/// Makes the locked node a bare-metal one, and the claim on it as a whole. Its slots stay as they are until the host is
 /// touched: nothing but the mode keeps slices away, and the claim's foreign key keeps the mode.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     ids: IdGen,
-    allocation_id: Uuid,
     sku: &Sku,
     host: Host,
-) -> Result<Vec<Held<'static>>> {
+) -> Result<Vec<NewClaim>> {
     let generation: i64 = sqlx::query_scalar(
         "UPDATE nodes SET mode = 'baremetal', intended_mode = coalesce(intended_mode, mode), generation = generation + 1,
                 updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1 RETURNING generation",
@@ -110,34 +109,26 @@ pub(super) async fn claim(
     .bind(host.id)
     .fetch_one(&mut *conn)
     .await?;
-    let held = Held {
-        id: ids.next(),
-        kind: "node_exclusive",
-        node_id: host.id,
-        slot_id: None,
-        slot_generation: generation,
+    let claim = NewClaim {
+        held: Held {
+            id: ids.next(),
+            kind: "node_exclusive",
+            node_id: host.id,
+            slot_id: None,
+            slot_generation: generation,
+        },
+        class: None,
+        fabric_key: String::new(),
+        snapshot: Snapshot {
+            profile: sku.profile.clone(),
+            price: sku.price.clone(),
+            bindings: Bindings::default(),
+            instance_id: host.instance_id,
+            agent_address: host.agent_address,
+            hostname: host.hostname,
+        },
     };
-    let snapshot = Snapshot {
-        profile: sku.profile.clone(),
-        price: sku.price.clone(),
-        bindings: Bindings::default(),
-        instance_id: host.instance_id,
-        agent_address: host.agent_address,
-        hostname: host.hostname,
-    };
-    sqlx::query(
-        "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot)
-         VALUES ($1, $2, $3, 'node_exclusive', $4, $5, 'reserved', $6)",
-    )
-    .bind(held.id)
-    .bind(allocation_id)
-    .bind(&sku.code)
-    .bind(held.node_id)
-    .bind(generation)
-    .bind(Json(&snapshot))
-    .execute(conn)
-    .await?;
-    Ok(vec![held])
+    Ok(vec![claim])
 }
 
 /// Where a request for a whole node would fit now.

@@ -2,10 +2,12 @@
 mod backfill;
 mod batch;
 mod busy;
+mod claims;
 mod constraints;
 mod explain;
 mod history;
 mod operators;
+mod plans;
 mod policy;
 mod reports;
 mod reservations;

@@ -28,7 +28,7 @@ async fn launch(world: &World, gpu_count: u32) -> Uuid {
 }
 
 /// Brings a reserved allocation up, as its workflow would.
-async fn bring_up(world: &World, id: Uuid) {
+pub async fn bring_up(world: &World, id: Uuid) {
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
@@ -65,7 +65,7 @@ async fn intend(world: &World, node: Uuid, intent: Intent) {
 }
 
 /// A plan on a snapshot, as the scheduler makes it.
-async fn evacuation(world: &World, nodes: &[Uuid]) -> Result<Plan> {
+pub async fn evacuation(world: &World, nodes: &[Uuid]) -> Result<Plan> {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     let mut tx = world.scheduler.begin_with(begin).await.expect("begin");
     let nodes: BTreeSet<Uuid> = nodes.iter().copied().collect();

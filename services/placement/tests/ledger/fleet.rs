@@ -1,12 +1,15 @@
 //! A reservation reads as much in a large fleet as in a small one.
-use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::capacity::{CONNECTION, Ledger};
+use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::reservations::{self, Asked, Tended};
 use gpuaas_placement::reserve::{self, Request};
 use gpuaas_placement::{audit, availability};
+use jiff_sqlx::ToSqlx as _;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, REGION, World};
+use crate::world::{H200, POLICY, REGION, World, h200_sku, price};
 
 /// Tables that grow with the fleet.
 const TABLES: [&str; 5] = ["nodes", "slots", "claims", "allocations", "node_room"];
@@ -75,7 +78,7 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     fleet(&world, 1000).await;
     let pool = PgPoolOptions::new()
         .max_connections(1)
-        .connect_with(world.db.options("gpuaas_scheduler"))
+        .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
         .await
         .expect("pool");
     let ledger = Ledger::new(pool.clone());
@@ -152,4 +155,76 @@ async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
         .expect("availability");
     let fours = rows.iter().find(|row| row.gpu_count == 4).expect("fours");
     assert_eq!(fours.fits, 1);
+}
+
+/// Free slots there are, but none that its SKU sells.
+#[tokio::test]
+async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
+    let world = World::new().await;
+    fleet(&world, 1000).await;
+    // one slot of each empty node is not healthy; what this reads is counted at once, and not later
+    world
+        .run(
+            "UPDATE slots SET host_health = 'degraded' WHERE slot_index = 7 AND node_id NOT IN (SELECT node_id FROM claims);
+             ANALYZE; SELECT pg_stat_force_next_flush()",
+        )
+        .await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let boards = Sku {
+        code: "h200-board".into(),
+        allowed_gpu_counts: vec![8],
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &boards).await.expect("sku");
+    let now = jiff::Timestamp::now();
+    catalog::put_price(&mut conn, &boards.code, &price(), now.to_sqlx())
+        .await
+        .expect("price");
+    drop(conn);
+    let asked = Asked {
+        principal: "user:root".into(),
+        idempotency_key: "k".into(),
+        request_hash: vec![9; 32],
+        request_id: String::new(),
+        made_by_project: false,
+        project_id: world.project,
+        name: "boards".into(),
+        region_code: REGION.into(),
+        sku: boards.code.clone(),
+        gpu_count: 16,
+        starts_at: None,
+        ends_at: now + jiff::SignedDuration::from_hours(1),
+        release_unused_after: None,
+        gather: true,
+    };
+    // one connection, whose counters are handed over
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
+        .await
+        .expect("pool");
+    let ledger = Ledger::new(pool.clone());
+    let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
+    assert_eq!(made.expect("gathers").0.missing(), 16);
+    let tend = async || reservations::tend(&ledger, POLICY).await.expect("tended");
+    // the copy is read once
+    assert_eq!(tend().await, Tended::default());
+    let before = rows_read(&pool, &world.owner).await;
+    for _ in 0..8 {
+        assert_eq!(tend().await, Tended::default());
+    }
+    let after = rows_read(&pool, &world.owner).await;
+    let rows = |read: &[(String, i64, i64)]| -> i64 { read.iter().map(|(_, a, b)| a + b).sum() };
+    let read = rows(&after) - rows(&before);
+    assert!(read < 100, "{read} rows: {before:?} {after:?}");
+
+    // what becomes free is seen all the same
+    world
+        .run(
+            "UPDATE slots SET host_health = 'healthy' WHERE slot_index = 7 AND node_id =
+               (SELECT node_id FROM slots WHERE host_health = 'degraded' LIMIT 1)",
+        )
+        .await;
+    assert_eq!(tend().await.held, 8);
+    assert_eq!(tend().await, Tended::default());
 }

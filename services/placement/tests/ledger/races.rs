@@ -137,6 +137,57 @@ async fn quota_holds_under_a_race() {
     assert_eq!((used.max_gpus, used.used_gpus), (3, 3));
 }
 
+/// There is no row of the project's quota to lock before its first launch: those that come while the first makes one
+/// wait for it, and then for each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn first_launches_at_once_do_not_exceed_a_default_quota_together() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let policy = Policy {
+        default_quota_gpus: 1,
+        ..POLICY
+    };
+    let mut busy = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(node)
+        .execute(&mut *busy)
+        .await
+        .expect("lock");
+    // a launch that makes the row, and will be refused for something else
+    let mut first = world.owner.begin().await.expect("begin");
+    sqlx::query("INSERT INTO quotas (project_id, sku) VALUES ($1, $2)")
+        .bind(world.project)
+        .bind(LAB)
+        .execute(&mut *first)
+        .await
+        .expect("made");
+    let requests = [world.request(1), world.request(1)];
+    let launches = requests
+        .iter()
+        .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
+    let letting_go = async {
+        world.so_many_wait(2).await;
+        first.commit().await.expect("commit");
+        // one has counted and waits for the node, the other to count; or both have counted
+        world.someone_waits_for_a_node().await;
+        world.so_many_wait(2).await;
+        busy.commit().await.expect("commit");
+    };
+    let (outcomes, ()) = tokio::join!(join_all(launches), letting_go);
+    let refused = |outcome: &Result<_, Error>| {
+        matches!(
+            outcome,
+            Err(Error::Refused {
+                reason: ErrorReason::Quota,
+                ..
+            })
+        )
+    };
+    let made = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(made, 1, "{outcomes:?}");
+    assert!(outcomes.iter().any(refused), "{outcomes:?}");
+    assert_eq!(world.number("SELECT count(*) FROM claims").await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn b_39_a_busy_node_does_not_look_full() {
     let (world, node) = World::with_lab_slots(1).await;

@@ -2,7 +2,7 @@
 use gpuaas_placement::model::{ClaimState, Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::Request;
-use gpuaas_placement::{Error, availability, claims};
+use gpuaas_placement::{Error, availability, claims, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -241,4 +241,42 @@ async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_sold() {
         .reserve(&h200(&world, 1))
         .await
         .expect("complete again");
+}
+
+#[tokio::test]
+async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_one() {
+    let world = World::new().await;
+    let node = board(&world).await;
+    let first = world.reserve(&h200(&world, 2)).await.expect("room");
+    let second = world.reserve(&h200(&world, 2)).await.expect("room");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let mut functions = std::collections::BTreeSet::new();
+    for id in [first.allocation_id, second.allocation_id] {
+        for claim in claims::of_allocation(&mut conn, id).await.expect("claims") {
+            let bindings = &claim.snapshot.bindings;
+            assert_eq!(bindings.fabric_claim_mode, "per_slot_vf");
+            assert_eq!(bindings.fabric_device, "0000:1a:00.0", "one parent of all");
+            assert_eq!(claim.fabric_key, "", "nothing of the parent is held");
+            functions.insert(bindings.fabric_vf_pci_address.clone());
+        }
+    }
+    assert_eq!(functions.len(), 4, "{functions:?}");
+
+    // a device that the host keeps and several slots share is not approved
+    let mut shared = h200_slot(8);
+    shared.bindings.fabric_claim_mode = "host_shared".into();
+    shared.bindings.fabric_vf_pci_address = String::new();
+    let mut tx = world.scheduler.begin().await.expect("begin");
+    let outcome = slots::approve(&mut tx, node, None, &[shared], "", uuid::Uuid::now_v7).await;
+    tx.rollback().await.expect("rollback");
+    let refused = gpuaas_kit::Error::from(outcome.expect_err("no function of its own"));
+    assert_eq!(refused.reason(), ErrorReason::CandidateIncomplete);
+    // nor is a slot on sale that is turned into one behind the approval's back
+    let turned = format!(
+        "UPDATE slots SET fabric_claim_mode = 'host_shared', fabric_vf_pci_address = '', revision = revision + 1
+          WHERE node_id = '{node}' AND status = 'available'"
+    );
+    let error = world.owner.execute(AssertSqlSafe(turned)).await;
+    let error = error.expect_err("refused").to_string();
+    assert!(error.contains("slots_complete_before_sale"), "{error}");
 }

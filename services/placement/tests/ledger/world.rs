@@ -253,22 +253,51 @@ impl World {
 
     /// Returns once a session of this database waits for a lock.
     pub async fn someone_waits(&self) {
+        self.so_many_wait(1).await;
+    }
+
+    /// Returns once so many sessions of this database wait for a lock.
+    pub async fn so_many_wait(&self, sessions: i64) {
+        self.until_waiting("%", sessions).await;
+    }
+
+    /// Returns once a session waits for the lock of a node.
+    pub async fn someone_waits_for_a_node(&self) {
+        self.until_waiting("%FROM nodes%", 1).await;
+    }
+
+    /// Returns once so many sessions of this database wait for a lock with such a statement.
+    async fn until_waiting(&self, statement: &str, sessions: i64) {
         // only a superuser sees what sessions of other roles wait for
         let watcher = self.db.pool("postgres").await;
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE $1";
         while sqlx::query_scalar::<_, i64>(waiting)
+            .bind(statement)
             .fetch_one(&watcher)
             .await
             .expect("sessions")
-            == 0
+            < sessions
         {
             assert!(
                 std::time::Instant::now() < deadline,
-                "nobody waits for a lock"
+                "fewer than {sessions} wait for a lock"
             );
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Runs SQL past every guard and key, as nobody should.
+    pub async fn run_past_guards(&self, sql: &str) {
+        let superuser = self.db.pool("postgres").await;
+        let sql = format!(
+            "BEGIN; SET LOCAL session_replication_role = replica; SET LOCAL search_path = placement; {sql}; COMMIT"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql))
+            .execute(&superuser)
+            .await
+            .expect("done");
     }
 
     /// Runs SQL as the owner.

@@ -1,4 +1,5 @@
 //! SKUs, quotas, availability: what people see and administrators change.
+use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{GetSkuRequest, PutRegionRequest};
@@ -9,6 +10,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     ListAvailabilityRequest, ListSkusRequest, PutProjectQuotaRequest, PutSkuRequest,
     RuntimeProfile, Sku,
 };
+use serde_json::Value;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
@@ -250,4 +252,59 @@ async fn availability_is_counted_and_explained() {
         ok(list(REGION, LAB).await).availability[0].reasons[0].reason,
         "REGION_DISABLED"
     );
+}
+
+/// A SKU as the HTTP API takes it, put by an administrator.
+fn of_json(code: &str, body: &Value) -> Sku {
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let number = |value: &Value| u32::try_from(value.as_u64().expect("a number")).expect("small");
+    let profile = &body["profile"];
+    let counts = body["allowed_gpu_counts"].as_array().expect("counts");
+    let shape = format!(
+        "CAPACITY_SHAPE_{}",
+        text(&body["capacity_shape"]).to_uppercase()
+    );
+    Sku {
+        code: code.to_owned(),
+        display_name: text(&body["display_name"]),
+        capacity_shape: CapacityShape::from_str_name(&shape)
+            .expect("a shape")
+            .into(),
+        slot_class: text(&body["slot_class"]),
+        allowed_gpu_counts: counts.iter().map(number).collect(),
+        profile: Some(RuntimeProfile {
+            name: text(&profile["name"]),
+            vcpus_per_gpu: number(&profile["vcpus_per_gpu"]),
+            memory_mib_per_gpu: number(&profile["memory_mib_per_gpu"]),
+            hugepages: profile["hugepages"].as_bool().unwrap_or_default(),
+        }),
+        ..Sku::default()
+    }
+}
+
+/// The catalogue that a first start makes is one the product takes, and sells slices by that profile.
+#[tokio::test]
+async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_profile() {
+    let world = World::new().await;
+    for seeded in gpuaas_dev::seed::skus() {
+        let sku = of_json(seeded.code, &seeded.body);
+        let put = PutSkuRequest { sku: Some(sku) };
+        ok(world.api.put_sku(by(put, Some(seeded.code))).await);
+    }
+    let code = "h200-sxm-slice".to_owned();
+    let sold = ok(world
+        .api
+        .get_sku(Request::new(GetSkuRequest { code }))
+        .await);
+    assert_eq!(sold.capacity_shape(), CapacityShape::GpuSlice);
+    assert_eq!(sold.slot_class, "h200_sxm");
+    assert_eq!(sold.allowed_gpu_counts, [1, 2, 4, 8]);
+    let tuned = RuntimeProfile {
+        name: "h200_1g_24c_64g".into(),
+        vcpus_per_gpu: 24,
+        memory_mib_per_gpu: 64 << 10,
+        hugepages: true,
+    };
+    assert_eq!(sold.profile, Some(tuned));
+    assert!(!sold.lab, "it is not sold on the emulated class");
 }

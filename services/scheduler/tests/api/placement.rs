@@ -367,3 +367,63 @@ async fn a_node_is_known_before_its_first_instance() {
     );
     assert_eq!(elsewhere.reason(), ErrorReason::RegionUnknown);
 }
+
+/// A node of a region with lab slots, by its id.
+async fn node_in(world: &World, region: &str, slots: u32) -> String {
+    let spec = PutNodeRequest {
+        region_code: region.into(),
+        ..node()
+    };
+    ok(world.api.put_node(Request::new(spec.clone())).await);
+    let approved = ApproveSlotsRequest {
+        idempotency_key: spec.node_id.clone(),
+        ..approval(&spec.node_id, slots)
+    };
+    ok(world.api.approve_slots(Request::new(approved)).await);
+    spec.node_id
+}
+
+/// A request names region and SKU, and no node: which one it gets is the scheduler's to say.
+#[tokio::test]
+async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
+    let (world, here, _) = World::with_slots(1).await;
+    for (code, enabled) in [("lab-2", true), ("lab-3", false)] {
+        let region = PutRegionRequest {
+            code: code.into(),
+            enabled,
+        };
+        ok(world.api.put_region(Request::new(region)).await);
+    }
+    let there = node_in(&world, "lab-2", 2).await;
+    node_in(&world, "lab-3", 2).await;
+    // another pool of the region: what its nodes have is not sold as lab slices
+    let other_pool = PutNodeRequest {
+        lab: false,
+        ..node()
+    };
+    ok(world.api.put_node(Request::new(other_pool)).await);
+    let asked = |key: &str, region: &str| ReserveRequest {
+        region_code: region.into(),
+        ..reservation(key)
+    };
+    let holders = async |node_id: &str| -> Vec<String> {
+        let list = ListSlotsRequest {
+            node_id: node_id.to_owned(),
+        };
+        let slots = ok(world.api.list_slots(Request::new(list)).await).slots;
+        let held = slots.into_iter().map(|slot| slot.allocation_id);
+        held.filter(|id| !id.is_empty()).collect()
+    };
+    let far = ok(world.api.reserve(Request::new(asked("a", "lab-2"))).await);
+    assert_eq!(holders(&there).await, [far.allocation_id]);
+    assert!(holders(&here).await.is_empty());
+    let near = ok(world.api.reserve(Request::new(asked("b", REGION))).await);
+    assert_eq!(holders(&here).await, [near.allocation_id]);
+    // a full region is full, whatever is free in others
+    let full = refused(world.api.reserve(Request::new(asked("c", REGION))).await);
+    assert_eq!(full.reason(), ErrorReason::SlotsInUse);
+    let closed = refused(world.api.reserve(Request::new(asked("d", "lab-3"))).await);
+    assert_eq!(closed.reason(), ErrorReason::RegionDisabled);
+    ok(world.api.reserve(Request::new(asked("e", "lab-2"))).await);
+    assert_eq!(holders(&there).await.len(), 2);
+}

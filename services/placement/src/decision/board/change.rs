@@ -110,6 +110,16 @@ impl Board {
         self.enabled && self.schedulable && !self.exclusively_held && !self.tangled
     }
 
+    /// It would change, but what that does to slots of another class is not known.
+    pub(in crate::decision) fn is_tangled(&self) -> bool {
+        self.tangled
+    }
+
+    /// Slots of the request's class that everybody may have.
+    pub(in crate::decision) fn free_slots(&self, request: &Request) -> u32 {
+        self.side(request)
+            .map_or(0, |side| side.usable.count_ones())
+    }
     /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
     /// something else than a VM keeps from being sold.
     pub(in crate::decision) fn in_the_way(&self, request: &Request) -> Vec<u64> {

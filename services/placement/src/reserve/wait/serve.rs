@@ -10,7 +10,7 @@ use gpuaas_kit::error::reason_name;
 use gpuaas_kit::id::IdGen;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::types::Json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Acquire as _, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::STEP;
@@ -19,8 +19,8 @@ use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
 use crate::reserve::admit::{check, check_quota};
 use crate::reserve::constraints::still_meant;
-use crate::reserve::record::claim;
-use crate::reserve::{Constraints, Policy, Request, Search, begin, place, whole};
+use crate::reserve::record::{begin, claims};
+use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
 use crate::waiting::{self, Waiting};
 use crate::{Error, Result, allocations, outbox, quota, reservations, timeline, workflows};
 
@@ -138,7 +138,9 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
         policy,
         until: Instant::now() + policy.patience,
     };
-    let mut tx = ledger.begin().await?;
+    let mut conn = ledger.acquire().await?;
+    ledger.capacity.refresh(&mut conn).await?;
+    let mut tx = conn.begin().await?;
     match place_all(&mut tx, ids, search, waiting).await {
         Ok(made) if made.is_empty() => {
             tx.rollback().await?;
@@ -150,6 +152,7 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
         }
         Err(error) => {
             tx.rollback().await?;
+            drop(conn);
             match error {
                 Error::Refused { reason, .. } => Ok(Served::Waits(reason)),
                 Error::Invalid { reason, rule, .. } => {
@@ -213,22 +216,22 @@ async fn place_all(
         let default_max = i64::from(policy.default_quota_gpus);
         let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
         check_quota(request, quota)?;
-        let held = match sku.capacity_shape {
+        let claims = match sku.capacity_shape {
             Shape::GpuSlice => {
                 let taken = place::take(conn, search, request, sku, None, true).await?;
                 leave(conn, row, Leaving::For(taken.host.id)).await?;
-                claim(conn, ids, row.id, sku, taken).await?
+                claims(ids, sku, taken)
             }
             Shape::Baremetal => {
                 let host = whole::take(conn, policy, search.until, request, sku).await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
-                whole::claim(conn, ids, row.id, sku, host).await?
+                whole::claim(conn, ids, sku, host).await?
             }
         };
         let told = "There is capacity.";
         timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
         let placed = allocations::get(conn, Scope::Platform, row.id).await?;
-        begin(conn, &placed, &held, request).await?;
+        begin(conn, &placed, claims, request, None).await?;
         made.push(row.id);
     }
     let ticket = &waiting.ticket;

@@ -1,21 +1,17 @@
 //! Who may draw on what is reserved, and what others are told.
 use gpuaas_placement::catalog::{self, Sku};
-use gpuaas_placement::model::Scope;
-use gpuaas_placement::reserve::{self, Policy, Request, serve_waiting};
+use gpuaas_placement::model::{Scope, SlotStatus};
+use gpuaas_placement::reservations::Tended;
+use gpuaas_placement::reserve::{self, Request, serve_waiting};
 use gpuaas_placement::{availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{asked, causes, counts, create, free, get, of_others, reserved, sound};
-use crate::whole::{whole, world_of};
+use super::{asked, causes, counts, create, free, get, of_others, reserved, sound, tend_by};
+use crate::whole::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
-
-const WITH_EXECUTOR: Policy = Policy {
-    whole_nodes: true,
-    ..POLICY
-};
 
 /// What fits of one count of the lab SKU, for a project or for everybody.
 async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
@@ -183,6 +179,41 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
     assert_eq!(counts(&world, row.id).await, (8, 8, 0));
     free(&world, own).await;
     assert_eq!(get(&world, row.id).await.used_gpus, 0);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back() {
+    let (world, _) = world_of(2).await;
+    let mut eight = asked(&world, 8);
+    eight.sku = "h200-sxm-node".into();
+    let made = reservations::create(&world.scheduler, world.ids, WITH_EXECUTOR, &eight).await;
+    let (row, _) = made.expect("made");
+    let own = reserve_whole(&world, &whole(&world)).await.expect("drawn");
+    let node = world.get(own).await.node_id.expect("placed");
+    let held_on = "SELECT DISTINCT node_id FROM held_slots";
+    tenancy(&world, own, async || {
+        // its tenant writes to the disks: no slot of it is on sale, and none is let go
+        assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
+        assert_eq!(tend_by(&world, WITH_EXECUTOR).await, Tended::default());
+        assert_eq!(counts(&world, row.id).await, (8, 8, 0));
+        let on: Uuid = sqlx::query_scalar(held_on)
+            .fetch_one(&world.owner)
+            .await
+            .expect("one node");
+        assert_eq!(on, node);
+        sound(&world).await;
+    })
+    .await;
+    // what a tenant left is not sold before it is approved: another node takes its place
+    let tended = tend_by(&world, WITH_EXECUTOR).await;
+    assert_eq!((tended.dropped, tended.held), (8, 8));
+    let on: Uuid = sqlx::query_scalar(held_on)
+        .fetch_one(&world.owner)
+        .await
+        .expect("one node");
+    assert_ne!(on, node);
+    assert_eq!(counts(&world, row.id).await, (8, 0, 8));
     sound(&world).await;
 }
 

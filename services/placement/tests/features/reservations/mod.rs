@@ -8,7 +8,7 @@ mod window;
 
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{self, Asked, CapacityReservation, Tended};
-use gpuaas_placement::reserve::Request;
+use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::{Error, Result, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -64,7 +64,11 @@ async fn counts(world: &World, id: Uuid) -> (i64, i64, i64) {
 }
 
 async fn tend(world: &World) -> Tended {
-    reservations::tend(&world.scheduler, POLICY)
+    tend_by(world, POLICY).await
+}
+
+async fn tend_by(world: &World, policy: Policy) -> Tended {
+    reservations::tend(&world.scheduler, policy)
         .await
         .expect("tended")
 }

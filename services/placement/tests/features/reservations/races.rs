@@ -3,12 +3,14 @@ use futures::future::join_all;
 use gpuaas_placement::Error;
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{self, Asked, Cancellation, Tended};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::postgres::PgQueryResult;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tokio::task::JoinHandle;
 
 use super::{asked, counts, create, of_others, reserved, sound, tend};
-use crate::world::{POLICY, World};
+use crate::whole::world_of;
+use crate::world::{H200, LAB, POLICY, World};
 
 #[tokio::test]
 async fn p1_launches_and_reservations_race_for_the_same_gpus() {
@@ -49,6 +51,43 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     let error = world.reserve(&of_others(&world, 1)).await;
     assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
     sound(&world).await;
+}
+
+/// Of two SKUs, so that the locks of their quotas keep neither waiting.
+#[tokio::test]
+async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
+    let (world, specs) = world_of(1).await;
+    let lab = world.lab_node(1).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    reservations::put_limit(&mut conn, world.project, 1)
+        .await
+        .expect("limit");
+    drop(conn);
+    let own = |sku: &str| Asked {
+        sku: sku.into(),
+        made_by_project: true,
+        ..asked(&world, 1)
+    };
+    let (of_lab, of_h200) = (own(LAB), own(H200));
+    let lock = format!(
+        "SELECT FROM nodes WHERE id IN ('{lab}', '{}') FOR NO KEY UPDATE",
+        specs[0].id
+    );
+    let others = begun(&world, lock).await;
+    let second = async {
+        world.someone_waits().await;
+        create(&world, &of_h200).await
+    };
+    let letting_go = async {
+        world.someone_waits_for_a_node().await;
+        world.so_many_wait(2).await;
+        others.commit().await.expect("commit");
+    };
+    let (first, second, ()) = tokio::join!(create(&world, &of_lab), second, letting_go);
+    first.expect("within the limit");
+    let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
+    assert_eq!(refused.reason(), ErrorReason::Quota);
+    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! What time brings: begin, gathering, replacement, giving back, the end.
+use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::ReservationState;
-use gpuaas_placement::reservations::{Asked, Tended};
+use gpuaas_placement::reservations::{self, Asked, Tended};
 use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
+use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{asked, counts, create, free, get, of_others, reserved, sound, tend};
-use crate::world::World;
+use super::{asked, counts, create, free, get, of_others, reserved, sound, tend, tend_by};
+use crate::whole::{WITH_EXECUTOR, world_of};
+use crate::world::{POLICY, World, h200_sku, price};
 
 /// Moves the window of a reservation, as time does.
 async fn pass(world: &World, id: Uuid, hours: u32) {
@@ -229,4 +232,98 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 0);
     assert_eq!(tend(&world).await, Tended::default());
     assert_eq!(get(&world, row.id).await.missing(), 1);
+}
+
+/// One GPU of what is sold together is nothing that can be launched on: the others of it are let go with it.
+#[tokio::test]
+async fn what_is_sold_together_is_replaced_together() {
+    let (world, specs) = world_of(2).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let fours = Sku {
+        code: "h200-four".into(),
+        allowed_gpu_counts: vec![4, 8],
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &fours).await.expect("sku");
+    let now = Timestamp::now().to_sqlx();
+    catalog::put_price(&mut conn, &fours.code, &price(), now)
+        .await
+        .expect("price");
+    drop(conn);
+    for (sku, policy) in [("h200-four", POLICY), ("h200-sxm-node", WITH_EXECUTOR)] {
+        let eight = Asked {
+            sku: sku.into(),
+            ..asked(&world, 8)
+        };
+        let made = reservations::create(&world.scheduler, world.ids, policy, &eight).await;
+        let row = made.expect("made").0;
+        let on = "SELECT DISTINCT node_id FROM held_slots";
+        let on = async || -> Uuid {
+            sqlx::query_scalar(on)
+                .fetch_one(&world.owner)
+                .await
+                .expect("one node")
+        };
+        let first = on().await;
+        assert!(specs.iter().any(|spec| spec.id == first));
+        let health = |health: &str| {
+            format!(
+                "UPDATE slots SET host_health = '{health}' WHERE node_id = '{first}' AND slot_index = 5"
+            )
+        };
+        world.run(&health("degraded")).await;
+        let tended = tend_by(&world, policy).await;
+        assert_eq!((tended.dropped, tended.held), (8, 8), "{sku}");
+        assert_ne!(on().await, first, "{sku}");
+        assert_eq!(counts(&world, row.id).await, (8, 0, 8), "{sku}");
+        assert_eq!(tend_by(&world, policy).await, Tended::default(), "{sku}");
+
+        // without another node nothing is held in vain, and it is held again when it is whole again
+        let second = on().await;
+        let cordon =
+            |state: &str| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{second}'");
+        world.run(&cordon("cordoned")).await;
+        let tended = tend_by(&world, policy).await;
+        assert_eq!((tended.dropped, tended.held), (8, 0), "{sku}");
+        world.run(&health("healthy")).await;
+        assert_eq!(tend_by(&world, policy).await.held, 8, "{sku}");
+        assert_eq!(on().await, first, "{sku}");
+        world.run(&cordon("enabled")).await;
+        sound(&world).await;
+        pass(&world, row.id, 2).await;
+        assert_eq!(tend_by(&world, policy).await.ended, [row.id]);
+    }
+}
+
+/// What is gathered is held node by node, each in a transaction of its own: a node that somebody works on keeps neither
+/// the reservation nor the others waiting.
+#[tokio::test]
+async fn gathering_waits_for_no_node_and_keeps_none_locked() {
+    let world = World::new().await;
+    let (busy, free) = (world.lab_node(2).await, world.lab_node(2).await);
+    let mut other = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(busy)
+        .execute(&mut *other)
+        .await
+        .expect("lock");
+    let gather = Asked {
+        gather: true,
+        ..asked(&world, 4)
+    };
+    let row = create(&world, &gather).await.expect("made");
+    assert_eq!((row.held_gpus, row.missing()), (2, 2));
+    let on: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+        .fetch_one(&world.owner)
+        .await
+        .expect("one node");
+    assert_eq!(on, free);
+    let tended = tend(&world).await;
+    assert_eq!((tended.held, tended.busy), (0, true));
+    other.commit().await.expect("commit");
+    assert_eq!(tend(&world).await.held, 2);
+    // a key that is sent again makes nothing more
+    let again = create(&world, &gather).await.expect("replayed");
+    assert_eq!((again.id, again.held_gpus), (row.id, 4));
+    sound(&world).await;
 }

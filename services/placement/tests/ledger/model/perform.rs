@@ -10,7 +10,7 @@ use gpuaas_placement::{
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
@@ -93,14 +93,12 @@ pub async fn perform(
         }
         Call::Expire(ticket) => {
             // past the guard of the table, as time passes
-            let superuser = world.db.pool("postgres").await;
-            sqlx::raw_sql(AssertSqlSafe(format!(
-                "BEGIN; SET LOCAL session_replication_role = replica;
-                 UPDATE placement.allocations SET deadline_at = clock_timestamp()
-                  WHERE id IN (SELECT allocation_id FROM placement.waits WHERE ticket = '{ticket}'); COMMIT"
-            )))
-            .execute(&superuser)
-            .await?;
+            world
+                .run_past_guards(&format!(
+                    "UPDATE allocations SET deadline_at = clock_timestamp()
+                      WHERE id IN (SELECT allocation_id FROM waits WHERE ticket = '{ticket}')"
+                ))
+                .await;
         }
         Call::Priority { project, class } => within!(pools.scheduler, |tx| {
             waiting::priority::put(&mut tx, fleet.projects[*project], *class).await

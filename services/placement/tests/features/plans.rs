@@ -1,0 +1,129 @@
+//! What keeps an evacuation from its place: who waits in line, and nodes that no plan can be made on.
+use std::collections::{BTreeSet, HashMap};
+
+use gpuaas_placement::decision::{
+    CandidateNode, CandidateSlot, Evacuee, Filling, Fleet, Request, Site, evacuate,
+};
+use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
+use gpuaas_placement::reports::Outcome;
+use gpuaas_placement::{Error, reserve, waiting};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use crate::reports::evacuation;
+use crate::whole::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
+
+/// A whole node is not moved to where somebody who waits for a part of it would be before it.
+#[tokio::test]
+async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
+    let (world, _) = world_of(1).await;
+    let held = launch(&world, &whole(&world)).await.expect("a whole node");
+    let node = world.get(held).await.node_id.expect("placed");
+    // it waits, and what would serve it comes later
+    let first = reserve::Request {
+        project_id: Uuid::from_u128(77),
+        ..slice(&world)
+    };
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    waiting::priority::put(&mut conn, first.project_id, Priority::High)
+        .await
+        .expect("class");
+    drop(conn);
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let policy = WITH_EXECUTOR;
+    reserve::reserve_or_wait(&world.scheduler, world.ids, policy, &first, deadline)
+        .await
+        .expect("waits");
+    let spare = crate::explain::gpu_node(&world, 8).await;
+
+    let plan = evacuation(&world, &[node]).await.expect("planned");
+    let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
+        panic!("{plan:?}");
+    };
+    let told: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
+    assert_eq!(told, [(ErrorReason::WaitingAhead, 8)]);
+    // as it would be refused if it were launched again
+    let again = launch(&world, &whole(&world)).await;
+    let Err(Error::Refused { causes, .. }) = again else {
+        panic!("{again:?}");
+    };
+    assert!(
+        causes
+            .iter()
+            .any(|one| one.reason == ErrorReason::WaitingAhead)
+    );
+
+    reserve::serve_waiting(&world.scheduler, world.ids, policy)
+        .await
+        .expect("served");
+    let other = crate::explain::gpu_node(&world, 8).await;
+    let plan = evacuation(&world, &[node]).await.expect("planned");
+    let Outcome::Fits(place) = &plan.allocations[0].outcome else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(place.node_id, other);
+    assert_ne!(other, spare);
+}
+
+fn slot(node: u128, index: i32, class: SlotClass) -> CandidateSlot {
+    CandidateSlot {
+        id: Uuid::from_u128(node << 8 | u128::from(index.unsigned_abs())),
+        index,
+        class,
+        status: SlotStatus::Available,
+        health: Health::Healthy,
+        held: false,
+        complete: true,
+        module_id: Some(index.unsigned_abs()),
+        numa_node: Some(0),
+        // one device for slots of both classes
+        fabric_device: "0000:1a:00.0".into(),
+        own_fabric_vf: false,
+        reserved: None,
+    }
+}
+
+#[test]
+fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
+    let id = 7;
+    let node = CandidateNode {
+        id: Uuid::from_u128(id),
+        enabled: true,
+        schedulable: true,
+        hugepages_1g_free: 1000,
+        max_vms: 0,
+        live_vms: 0,
+        exclusively_held: false,
+        has_image: false,
+        legal_groups: Vec::new(),
+        slots: vec![slot(id, 0, SlotClass::H200Sxm), slot(id, 1, SlotClass::Lab)],
+    };
+    let request = Request {
+        gpu_count: 1,
+        slot_class: SlotClass::H200Sxm,
+        hugepages_1g: 0,
+    };
+    let fleet = Fleet::of(&[node]);
+    assert_eq!(fleet.count_fits(&request), 1, "a launch fits");
+    let site = Site {
+        fleet: &fleet,
+        filling: Filling::Pack,
+        kept: &BTreeSet::new(),
+    };
+    let one = Evacuee {
+        id: Uuid::from_u128(1),
+        request,
+        beside: None,
+        apart: Vec::new(),
+        kept: std::sync::Arc::default(),
+    };
+    let planned = evacuate(&site, &[one], &HashMap::new());
+    let causes = planned[0].1.as_ref().expect_err("nothing is planned there");
+    let told: Vec<_> = causes
+        .iter()
+        .map(|one| (one.reason, one.gpus, one.nodes))
+        .collect();
+    assert_eq!(told, [(ErrorReason::FabricHeld, 1, 1)]);
+    assert!(causes[0].message.contains("plans leave such nodes out"));
+}

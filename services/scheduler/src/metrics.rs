@@ -1,0 +1,92 @@
+//! Instruments: who waits for capacity, for how long, and how waits end.
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpuaas_placement::model::SlotClass;
+use gpuaas_placement::waiting::{Length, Outcome};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Meter};
+
+/// A line: region and slot class.
+type Line = (String, SlotClass);
+
+/// All instruments. Clones share them.
+#[derive(Clone)]
+pub struct Metrics {
+    requests: Gauge<u64>,
+    gpus: Gauge<u64>,
+    oldest: Gauge<f64>,
+    left: Counter<u64>,
+    /// Lines that were told of: one that has become empty is told to be so.
+    told: Arc<Mutex<BTreeSet<Line>>>,
+}
+
+fn labels((region, class): &Line) -> [KeyValue; 2] {
+    [
+        KeyValue::new("region", region.clone()),
+        KeyValue::new("slot_class", class.as_str()),
+    ]
+}
+
+impl Metrics {
+    /// Instruments of a meter.
+    #[must_use]
+    pub fn new(meter: &Meter) -> Self {
+        Self {
+            requests: meter
+                .u64_gauge("scheduler_waiting_requests")
+                .with_description("Requests that wait for capacity, by region and slot class; a batch is one")
+                .build(),
+            gpus: meter
+                .u64_gauge("scheduler_waiting_gpus")
+                .with_description("GPUs that are waited for, by region and slot class")
+                .build(),
+            oldest: meter
+                .f64_gauge("scheduler_waiting_oldest_seconds")
+                .with_description("How long the oldest request of a line waits, by region and slot class")
+                .build(),
+            left: meter
+                .u64_counter("scheduler_waiting_ends_total")
+                .with_description(
+                    "Allocations that this process took out of a line, by region, slot class and outcome: served, expired, \
+                     impossible",
+                )
+                .build(),
+            told: Arc::default(),
+        }
+    }
+
+    /// How long the lines are; one that is not among them is empty.
+    pub fn lines(&self, lengths: &[Length]) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut empty = std::mem::take(&mut *told);
+        for length in lengths {
+            let line = (length.region_code.clone(), length.slot_class);
+            self.record(&line, length.requests, length.gpus, length.oldest_seconds);
+            empty.remove(&line);
+            told.insert(line);
+        }
+        for line in &empty {
+            self.record(line, 0, 0, 0.0);
+        }
+        told.append(&mut empty);
+    }
+
+    fn record(&self, line: &Line, requests: i64, gpus: i64, oldest: f64) {
+        let labels = labels(line);
+        self.requests.record(requests.unsigned_abs(), &labels);
+        self.gpus.record(gpus.unsigned_abs(), &labels);
+        self.oldest.record(oldest, &labels);
+    }
+
+    /// Allocations left their lines.
+    pub fn left(&self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let line = (outcome.region_code.clone(), outcome.slot_class);
+            let [region, class] = labels(&line);
+            let how = KeyValue::new("outcome", outcome.how.clone());
+            let count = outcome.allocations.unsigned_abs();
+            self.left.add(count, &[region, class, how]);
+        }
+    }
+}
