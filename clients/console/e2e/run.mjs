@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { accessible, findings } from "./accessible.mjs";
 import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.mjs";
+import { ends, limits, reports, reservations, several } from "./capacity.mjs";
 import { approve, drain, hosts } from "./operator.mjs";
 import { terminal } from "./terminal.mjs";
 import { BASE, browser, name, page, shot, signIn, test } from "./world.mjs";
@@ -33,6 +34,11 @@ try {
   await launch();
   await terminal();
   await power();
+  await limits();
+  await reservations();
+  await several();
+  await reports();
+  await ends();
   await drain();
   await page.getByRole("link", { name }).click();
   await release();

@@ -14,6 +14,10 @@ import { AllocationList } from "./views/allocations/list";
 const AllocationView = lazy(() => import("./views/allocations/detail"));
 const Launch = lazy(() => import("./views/launch/launch"));
 const Usage = lazy(() => import("./views/usage/usage"));
+const ReservationList = lazy(() => import("./views/reservations/list"));
+const Reserve = lazy(() => import("./views/reservations/create"));
+const ReservationView = lazy(() => import("./views/reservations/detail"));
+const Capacity = lazy(() => import("./views/capacity/capacity"));
 const NodeList = lazy(() => import("./views/nodes/list"));
 const NodeView = lazy(() => import("./views/nodes/node"));
 
@@ -67,9 +71,16 @@ function Views() {
             <Route path="/allocations" component={AllocationList} />
             <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
             <Route path="/launch" component={Launch} />
+            <Route path="/reservations"><ReservationList side="project" /></Route>
+            <Route path="/reservations/new"><Reserve side="project" /></Route>
+            <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/usage" component={Usage} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
+            <Route path="/admin/capacity" component={Capacity} />
+            <Route path="/admin/reservations"><ReservationList side="operator" /></Route>
+            <Route path="/admin/reservations/new"><Reserve side="operator" /></Route>
+            <Route path="/admin/reservations/:id">{({ id }) => <ReservationView key={id} side="operator" id={id} />}</Route>
             <Route component={NotFound} />
           </Switch>
         </Suspense>

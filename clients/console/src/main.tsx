@@ -6,6 +6,7 @@ import "./styles/fonts.css";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/views.css";
+import "./styles/capacity.css";
 
 const root = document.getElementById("root");
 if (root) {

@@ -13,6 +13,23 @@ interface Detail {
   request_id?: string;
 }
 
+/** A field as its form names it: one of a batch is told as `allocations[2].name`, one of a reservation as `config.name`. */
+export function ownField(field: string): string {
+  return field.replace(/^(allocations\[\d+\]|config)\./, "");
+}
+
+/** Whether a rule about `named` is one about `field`, or about a part of it, such as `ssh_public_keys[0]`. */
+export function isOf(field: string, named: string): boolean {
+  const own = ownField(named);
+  return own === field || own.startsWith(`${field}[`) || own.startsWith(`${field}.`);
+}
+
+/** What keeps a request from its capacity, cause by cause, as a refusal tells it. */
+export function causesOf({ message, metadata }: Pick<Problem, "message" | "metadata">): string[] {
+  const told = Object.entries(metadata).filter(([key]) => key.endsWith(".message"));
+  return told.map(([, text]) => text).filter((text) => !message.includes(text));
+}
+
 export class Problem extends Error {
   readonly status: number;
   readonly reason: string;
@@ -37,10 +54,15 @@ export class Problem extends Error {
     this.requestId = from.requestId ?? "";
   }
 
-  /** The rule that the field breaks; also for a rule about a part of it, such as `ssh_public_keys[0]`. */
+  /** The same, with the allocations of a batch by their names instead of their numbers. */
+  withNames(names: string[]): Problem {
+    const message = this.message.replace(/\ballocations\[(\d+)\]/g, (all, index) => names[Number(index)] ?? all);
+    return new Problem({ ...this, message });
+  }
+
+  /** The rule that the field breaks, or a part of it. */
   rule(field: string): string | undefined {
-    const ours = (name: string) => name === field || name.startsWith(`${field}[`) || name.startsWith(`${field}.`);
-    return this.fields.find((violation) => ours(violation.field))?.description;
+    return this.fields.find((violation) => isOf(field, violation.field))?.description;
   }
 
   /** Trying the same again may work. */
@@ -79,17 +101,23 @@ export function unreachable(): Problem {
   });
 }
 
+const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "FRAGMENTED", "CAPACITY_RESERVED", "WAITING_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
+
+/** There is not enough that is free and fit for sale; more may be later. */
+export function isOfCapacity(problem: unknown): boolean {
+  return problem instanceof Problem && CAPACITY.includes(problem.reason);
+}
+
 /** What to do about it, where the message itself does not say. */
 export function adviceFor(problem: Problem): string | undefined {
+  if (isOfCapacity(problem)) return "Ask for fewer GPUs, choose another region, or wait for others to release theirs.";
   switch (problem.reason) {
     case "CREDENTIAL_MISSING":
     case "CREDENTIAL_INVALID":
     case "CREDENTIAL_EXPIRED":
       return "Sign in again.";
-    case "NO_CAPACITY":
-    case "SLOTS_IN_USE":
-    case "FRAGMENTED":
-      return "Ask for fewer GPUs, choose another region, or wait for others to release theirs.";
+    case "AFFINITY":
+      return "Choose another place or another allocation to be near to, or let it run anywhere.";
     case "DEPENDENCY_UNAVAILABLE":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":

@@ -87,10 +87,12 @@ export function useImages() {
   });
 }
 
+/** How many launches fit now: on what is open, and on what is reserved for the project. */
 export function useAvailability() {
+  const project_id = useProject();
   return useQuery({
-    queryKey: ["availability"],
-    queryFn: () => unwrap(client.GET("/api/v1/availability", {})).then((page) => page.availability ?? []),
+    queryKey: ["availability", project_id],
+    queryFn: () => unwrap(client.GET("/api/v1/availability", { params: { query: { project_id } } })).then((page) => page.availability ?? []),
     refetchInterval: CALM_MS,
   });
 }
@@ -140,10 +142,11 @@ export function useEvacuationPlan(node_id: string) {
 
 /** On how many hosts a request would fit, and what keeps the others out. */
 export function useExplanation(region_code: string, sku: string, gpu_count: number) {
+  const project_id = useProject();
   return useQuery({
-    queryKey: ["explanation", region_code, sku, gpu_count],
+    queryKey: ["explanation", project_id, region_code, sku, gpu_count],
     enabled: region_code !== "" && sku !== "",
-    queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query: { region_code, sku, gpu_count } } })),
+    queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query: { project_id, region_code, sku, gpu_count } } })),
     refetchInterval: SLOW_MS,
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { duration, relativeTime } from "./time";
+import { duration, fromField, relativeTime, span, toField } from "./time";
 
 describe("time", () => {
   it.each([
@@ -24,4 +24,22 @@ describe("time", () => {
     const now = Date.parse("2026-11-20T12:00:00Z");
     expect(relativeTime(new Date(now + seconds * 1000).toISOString(), now)).toBe(text);
   });
+});
+
+it("a field for date and time keeps the minute, in the reader's zone", () => {
+  const noon = new Date(2026, 0, 31, 12, 5).getTime();
+  expect(toField(noon)).toBe("2026-01-31T12:05");
+  expect(fromField(toField(noon))).toBe(noon);
+  expect(fromField("")).toBeUndefined();
+  expect(fromField("soon")).toBeUndefined();
+});
+
+it.each([
+  [86_399_000, "1 day"],
+  [97_200_000, "1 day 3 hours"],
+  [5_400_000, "1 hour 30 minutes"],
+  [604_800_000, "7 days"],
+  [-1, "0 minutes"],
+])("a window of %d ms is %s long", (ms, text) => {
+  expect(span(ms)).toBe(text);
 });

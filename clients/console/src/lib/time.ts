@@ -1,8 +1,13 @@
 /** Times in the reader's own zone and language. */
+import { plural } from "./words";
 
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const short = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const minute = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const planned = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "long" });
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -18,6 +23,29 @@ export function shortTime(time: string): string {
 
 export function clockTime(time: string): string {
   return clock.format(new Date(time));
+}
+
+/** Of a chart's axis: the day, the time of day, both. */
+export const dayText = (milliseconds: number): string => day.format(milliseconds);
+export const hourText = (milliseconds: number): string => hour.format(milliseconds);
+export const minuteText = (milliseconds: number): string => minute.format(milliseconds);
+
+/** Of something planned: with the day of the week and the year, without seconds. */
+export function plannedTime(time: string): string {
+  return planned.format(new Date(time));
+}
+
+/** A time as a field for date and time has it: in the reader's zone, to the minute. */
+export function toField(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  const two = (part: number) => String(part).padStart(2, "0");
+  return `${String(date.getFullYear()).padStart(4, "0")}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** The time that such a field says; nothing when it says none. */
+export function fromField(text: string): number | undefined {
+  const time = text === "" ? Number.NaN : new Date(text).getTime();
+  return Number.isNaN(time) ? undefined : time;
 }
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -46,6 +74,18 @@ export function duration(milliseconds: number): string {
   if (h) return `${h} h ${m} m`;
   if (m) return `${m} m ${s} s`;
   return `${s} s`;
+}
+
+/** A planned length to the minute: "1 day", "2 days 3 hours", "8 hours", "1 hour 30 minutes". */
+export function span(milliseconds: number): string {
+  const minutes = Math.max(0, Math.round(milliseconds / 60_000));
+  const parts: [number, string][] = [
+    [Math.floor(minutes / 1440), "day"],
+    [Math.floor(minutes / 60) % 24, "hour"],
+    [minutes % 60, "minute"],
+  ];
+  const told = parts.filter(([count]) => count > 0).map(([count, unit]) => plural(count, unit));
+  return told.slice(0, 2).join(" ") || "0 minutes";
 }
 
 export function between(start: string, end: string | undefined, now: number): string {

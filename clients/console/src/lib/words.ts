@@ -32,3 +32,12 @@ export function bytes(count: number): string {
   while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
   return `${value >= 10 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** What is wrong with a name, which must be a DNS label. */
+export function nameProblem(name: string): string | undefined {
+  if (name === "") return "Give it a name.";
+  if (name.length > 63) return "At most 63 characters.";
+  return NAME.test(name) ? undefined : "Lower-case letters, digits and dashes, with no dash first or last.";
+}

@@ -80,6 +80,7 @@ export function useSession(): Session | undefined {
       return () => listeners.delete(listener);
     },
     () => session,
+    () => session,
   );
 }
 

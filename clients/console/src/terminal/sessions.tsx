@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "react";
 import { between } from "../lib/time";
 import { sentence } from "../lib/words";
 import { Button, Card, Skeleton, Time } from "../ui/basics";
+import { Segments } from "../ui/form";
 import { Play, Square } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import type { TerminalSession } from "../api/types";
@@ -76,14 +77,7 @@ function Player({ cast }: { cast: Cast }) {
         <span className="muted">
           {at.toFixed(0)} of {cast.length.toFixed(0)} s
         </span>
-        <div className="segments" role="radiogroup" aria-label="Speed">
-          {SPEEDS.map((value) => (
-            <label key={value}>
-              <input type="radio" name="speed" checked={value === speed} onChange={() => setSpeed(value)} />
-              <span>{value}×</span>
-            </label>
-          ))}
-        </div>
+        <Segments label="Speed" options={SPEEDS.map((value) => ({ value, label: `${value}×` }))} value={speed} onChoose={setSpeed} />
       </div>
     </>
   );

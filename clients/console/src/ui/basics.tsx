@@ -1,7 +1,7 @@
 /** Small parts that every view uses. */
 import { type ComponentProps, type ReactNode, useEffect, useState } from "react";
 import { type Amount, exact, split } from "../lib/money";
-import { fullTime, relativeTime, zone } from "../lib/time";
+import { fullTime, minuteText, plannedTime, relativeTime, zone } from "../lib/time";
 import { useNow } from "./use-now";
 import { Check, Copy } from "./icons";
 
@@ -53,6 +53,16 @@ export function Time({ value }: { value: string | undefined }) {
   return (
     <time dateTime={value} title={`${fullTime(value)} (${zone})`}>
       {relativeTime(value, Date.now())}
+    </time>
+  );
+}
+
+/** A time that was planned: the calendar's words first, since one compares them. */
+export function Planned({ value, short = false }: { value: string | undefined; short?: boolean }) {
+  if (!value) return <span className="muted">–</span>;
+  return (
+    <time dateTime={value} title={`${fullTime(value)} (${zone})`}>
+      {short ? minuteText(Date.parse(value)) : plannedTime(value)}
     </time>
   );
 }

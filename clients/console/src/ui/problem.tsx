@@ -1,5 +1,5 @@
 /** A failure, told in full: what, which field, what to do, and the id to quote. */
-import { adviceFor, Problem } from "../api/problem";
+import { adviceFor, causesOf, isOf, Problem } from "../api/problem";
 import { Button, CopyButton } from "./basics";
 import { CircleAlert } from "./icons";
 
@@ -12,7 +12,8 @@ export function ProblemNote({ error, retry, knownFields = [] }: { error: unknown
   const problem = asProblem(error);
   const advice = adviceFor(problem);
   // a form shows the rule beside the field
-  const fields = problem.fields.filter(({ field }) => !knownFields.some((known) => field === known || field.startsWith(`${known}[`)));
+  const fields = problem.fields.filter(({ field }) => !knownFields.some((known) => isOf(known, field)));
+  const causes = causesOf(problem);
   return (
     <div className="problem" role="alert">
       <CircleAlert size={18} aria-hidden="true" />
@@ -24,6 +25,13 @@ export function ProblemNote({ error, retry, knownFields = [] }: { error: unknown
               <li key={field + description}>
                 <code>{field}</code> {description}
               </li>
+            ))}
+          </ul>
+        )}
+        {causes.length > 0 && (
+          <ul className="causes">
+            {causes.map((cause) => (
+              <li key={cause}>{cause}</li>
             ))}
           </ul>
         )}

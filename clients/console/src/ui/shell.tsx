@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { chooseProject, endSession, useSession } from "../session/session";
-import { Activity, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
+import { Activity, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
 function NavLink({ to, icon, children }: { to: string; icon: ReactNode; children: ReactNode }) {
@@ -79,6 +79,9 @@ export function Shell({ children }: { children: ReactNode }) {
           <NavLink to="/launch" icon={<Plus size={17} aria-hidden="true" />}>
             Launch
           </NavLink>
+          <NavLink to="/reservations" icon={<CalendarClock size={17} aria-hidden="true" />}>
+            Reservations
+          </NavLink>
           <NavLink to="/usage" icon={<ReceiptText size={17} aria-hidden="true" />}>
             Usage
           </NavLink>
@@ -87,6 +90,12 @@ export function Shell({ children }: { children: ReactNode }) {
               <p className="nav-title">Platform</p>
               <NavLink to="/admin/nodes" icon={<Server size={17} aria-hidden="true" />}>
                 Nodes
+              </NavLink>
+              <NavLink to="/admin/capacity" icon={<ChartColumn size={17} aria-hidden="true" />}>
+                Capacity
+              </NavLink>
+              <NavLink to="/admin/reservations" icon={<CalendarClock size={17} aria-hidden="true" />}>
+                All reservations
               </NavLink>
             </>
           )}

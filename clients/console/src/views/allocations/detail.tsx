@@ -145,6 +145,11 @@ function Cost({ id, open }: { id: string; open: boolean }) {
   );
 }
 
+function labelsRow(labels: Record<string, string> = {}): [string, React.ReactNode][] {
+  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  return pairs.length > 0 ? [["Labels", <code>{pairs.join(", ")}</code>]] : [];
+}
+
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, id = "" } = allocation;
   return (
@@ -158,6 +163,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ["Created", <Time value={metadata?.create_time} />],
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
+          ...labelsRow(metadata?.labels),
           ["Keys", `${config?.ssh_public_keys?.length ?? 0}`],
           ["Id", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
         ]}

@@ -37,7 +37,11 @@ function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | unde
             <small className="muted">{status?.progress?.message}</small>
           </span>
         )}
-        {status?.queue && <small className="muted">Place {status.queue.position} in line</small>}
+        {status?.queue && (
+          <small className="muted">
+            Place {status.queue.position} in line. {status.queue.message}
+          </small>
+        )}
         {status?.failure && <small className="muted">{status.failure.message}</small>}
       </td>
       <td className="tight">

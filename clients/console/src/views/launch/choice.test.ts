@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
-import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
+import { nameProblem } from "../../lib/words";
+import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },

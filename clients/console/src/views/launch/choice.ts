@@ -10,6 +10,11 @@ export const SHAPES: { value: Shape; label: string; none: string }[] = [
   { value: "baremetal", label: "Whole node", none: "Whole nodes are not on sale here yet. A virtual machine has its GPUs and disks to itself, too." },
 ];
 
+/** Regions or products, to choose from by their names. */
+export function optionsOf(things: { code: string; display_name?: string }[]): { value: string; label: string }[] {
+  return things.map(({ code, display_name }) => ({ value: code, label: display_name || code }));
+}
+
 export function skusOf(skus: Sku[], shape: Shape): Sku[] {
   return skus.filter((sku) => sku.capacity_shape === shape);
 }
@@ -59,12 +64,4 @@ export function firstChoice(skus: Sku[], availability: Availability[], region: s
 
 export function imagesFor(images: Image[], sku: string): Image[] {
   return images.filter((image) => image.status === "active" && image.compatible_skus?.includes(sku));
-}
-
-const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-
-export function nameProblem(name: string): string | undefined {
-  if (name === "") return "Give it a name.";
-  if (name.length > 63) return "At most 63 characters.";
-  return NAME.test(name) ? undefined : "Lower-case letters, digits and dashes, with no dash first or last.";
 }

@@ -1,33 +1,26 @@
 /** The launch form: what can be had now, what it costs, and why not. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useEffect, useMemo, useRef, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useMemo, useState } from "react";
 import { useLocation, useSearch } from "wouter";
-import { client, unwrap } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useImages, useRegions, useSkus } from "../../api/queries";
 import type { Availability, Image, Region, Sku } from "../../api/types";
 import { keyProblem, keysOf } from "../../lib/ssh";
-import { bytes, plural, suggestName } from "../../lib/words";
+import { bytes, nameProblem, suggestName } from "../../lib/words";
 import { currentSession } from "../../session/session";
-import { Button, Card, LabMark, Skeleton } from "../../ui/basics";
+import { Card, LabMark, Skeleton } from "../../ui/basics";
+import { Choice, Field, Segments, Select } from "../../ui/form";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, nameProblem, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, skusOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
-import { Choice, Field, FitNote, FitWord, WaitChoice, priceOf } from "./parts";
+import { FitWord, WaitChoice, priceOf } from "./parts";
+import { Place } from "./place";
+import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, whereProblem } from "./request";
+import { Summary } from "./summary";
+import { useLaunch } from "./use-launch";
 
-const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys"];
-const SETTLED_MS = 400;
-
-/** Whether a text has stayed the same for a moment, as when somebody has stopped typing. */
-function useIsSettled(text: string): boolean {
-  const [settled, setSettled] = useState("");
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), SETTLED_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled === text;
-}
+const COUNTS = Array.from({ length: MOST_AT_ONCE }, (_, index) => ({ value: index + 1, label: String(index + 1) }));
 
 interface Offer {
   skus: Sku[];
@@ -36,80 +29,68 @@ interface Offer {
   availability: Availability[];
 }
 
-function Form({ offer, again }: { offer: Offer; again: string }) {
+interface Start {
+  /** Id of an allocation to launch again. */
+  again: string;
+  region: string;
+  sku: string;
+}
+
+function Form({ offer, start }: { offer: Offer; start: Start }) {
   const { skus, regions, images, availability } = offer;
   const queries = useQueryClient();
   const [, navigate] = useLocation();
-  const earlier = useAllocation(again).data?.config;
-  const [region, setRegion] = useState(earlier?.region_code ?? firstRegion(regions));
+  const earlier = useAllocation(start.again).data?.config;
+  const [region, setRegion] = useState((earlier?.region_code ?? start.region) || firstRegion(regions));
   const [shape, setShape] = useState<Shape>("gpu_slice");
-  const [skuCode, setSku] = useState(earlier?.sku ?? firstChoice(skus, availability, region)?.code ?? "");
+  const [skuCode, setSku] = useState((earlier?.sku ?? start.sku) || (firstChoice(skus, availability, region)?.code ?? ""));
   const ofShape = skusOf(skus, shape);
   const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, availability, region);
   const counts = sku?.allowed_gpu_counts ?? [];
   const [wantedGpus, setGpus] = useState(earlier?.gpu_count ?? 1);
   const gpus = counts.includes(wantedGpus) ? wantedGpus : (counts[0] ?? 1);
+  const [count, setCount] = useState(1);
   const runnable = imagesFor(images, sku?.code ?? "");
   const [wantedImage, setImage] = useState(earlier?.image ?? "");
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
   const [name, setName] = useState(() => suggestName());
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys());
+  const [where, setWhere] = useState(ANYWHERE);
+  const [labelText, setLabelText] = useState("");
   const [waits, setWaits] = useState(false);
   const [waitHours, setWaitHours] = useState(2);
-  const [touched, setTouched] = useState({ name: false, keys: false });
+  const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
+  const names = namesOf(name, count);
+  const nameWrong = nameProblem(names.at(-1) ?? "");
   const keys = keysOf(keyText);
   const keysProblem = keys.length === 0 ? "Add a key, or you could not log in." : keys.map(keyProblem).find(Boolean);
+  const labels = labelsOf(labelText);
+  // what makes sense for several only is no choice for one
+  const place = where.kind === "apart" && count === 1 ? ANYWHERE : where;
+  const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
-  const fits = (fit?.fits ?? 0) > 0;
+  const fits = (fit?.fits ?? 0) >= count;
   const explanation = useExplanation(region, sku?.code ?? "", gpus).data;
-  const complete = !!sku && !!image && !nameProblem(name) && !keysProblem;
-  const body = {
+  const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place);
+  const order = {
     project_id: currentSession()?.project || undefined,
-    name,
-    region_code: region,
-    sku: sku?.code ?? "",
-    gpu_count: gpus,
-    image: image?.slug ?? "",
-    ssh_public_keys: keys,
+    names,
+    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
+    waitHours: waits ? waitHours : undefined,
   };
-
-  // the server's own judgement, before anything is launched
-  const text = JSON.stringify({ ...body, waits: waits && waitHours });
   // a launch that may wait is refused for no lack of room: the launch itself says what else is wrong
-  const judging = useIsSettled(text) && complete && !waits && worthJudging(shape, fit);
-  const judged = useQuery({
-    queryKey: ["validate", text],
-    enabled: judging,
-    retry: false,
-    queryFn: () => unwrap(client.POST("/api/v1/allocations", { body: { ...body, validate_only: true } })).then(() => true),
+  const asked = useLaunch(order, complete && !waits && worthJudging(shape, fit), (made) => {
+    rememberKeys(keyText);
+    for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
+    navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
-  // one key for one attempt: the same request is repeated with it, another one gets another
-  const attempt = useRef({ text: "", key: "", wait: {} });
-  const launch = useMutation({
-    mutationFn: () => {
-      if (attempt.current.text !== text) {
-        attempt.current = { text, key: crypto.randomUUID(), wait: waits ? { wait: waitFor(waitHours, Date.now()) } : {} };
-      }
-      const { key, wait } = attempt.current;
-      return unwrap(client.POST("/api/v1/allocations", { params: { header: { "X-Idempotency-Key": key } }, body: { ...body, ...wait } }));
-    },
-    onSuccess: (allocation) => {
-      rememberKeys(keyText);
-      queries.setQueryData(["allocation", allocation.id], allocation);
-      navigate(`/allocations/${allocation.id}`);
-    },
-  });
-  const problem = launch.error ?? (judging ? judged.error : null);
-  const rule = (field: string) => (problem instanceof Problem ? problem.rule(field) : undefined);
+  const rule = (field: string) => (asked.problem instanceof Problem ? asked.problem.rule(field) : undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    setTouched({ name: true, keys: true });
-    if (complete && !launch.isPending) launch.mutate();
+    setTouched({ name: true, keys: true, place: true });
+    if (complete) asked.launch();
   };
-  const price = priceOf(sku, gpus);
-  // a refusal belongs to what was asked for
-  useEffect(() => launch.reset(), [text]);
 
   return (
     <form className="launch" onSubmit={submit}>
@@ -125,14 +106,7 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
           </div>
         </Card>
         <Card title="Product">
-          <div className="segments" role="radiogroup" aria-label="Shape">
-            {SHAPES.map(({ value, label }) => (
-              <label key={value}>
-                <input type="radio" name="shape" checked={shape === value} onChange={() => setShape(value)} />
-                <span>{label}</span>
-              </label>
-            ))}
-          </div>
+          <Segments label="Shape" options={SHAPES} value={shape} onChoose={setShape} />
           {ofShape.length === 0 && <p className="muted">{SHAPES.find(({ value }) => value === shape)?.none}</p>}
           <div className="choices" role="radiogroup" aria-label="Product">
             {ofShape.map((s) => (
@@ -163,6 +137,10 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
                   );
                 })}
               </div>
+              <p className="at-once">
+                <Select label="How many at once" options={COUNTS} value={count} onChoose={setCount} />
+                {count > 1 && <small className="muted">All of them are launched, or none.</small>}
+              </p>
             </>
           )}
         </Card>
@@ -180,9 +158,9 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
           {rule("image") && <p className="field-problem">{rule("image")}</p>}
         </Card>
         <Card title="Access">
-          <Field label="Name" problem={(touched.name && nameProblem(name)) || rule("name")} hint="Unique among what you have now.">
+          <Field label="Name" problem={(touched.name && nameWrong) || rule("name")} hint={count > 1 ? `Of all of them: ${names[0]} to ${names.at(-1)}.` : "Unique among what you have now."}>
             {({ id, describedBy }) => (
-              <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={touched.name && !!nameProblem(name)} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
+              <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={touched.name && !!nameWrong} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
             )}
           </Field>
           <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, from files that end in .pub. Remembered in this browser.">
@@ -191,6 +169,16 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
             )}
           </Field>
         </Card>
+        <Place
+          where={place}
+          setWhere={setWhere}
+          count={count}
+          region={region}
+          labels={labelText}
+          setLabels={setLabelText}
+          problem={(touched.place && whereProblem(place)) || rule("placement")}
+          labelsProblem={labels ? rule("labels") : "Write each as key=value."}
+        />
         <Card title="Storage and network">
           <p className="muted">
             Nothing to choose: each GPU brings one whole disk of its own, which is wiped and proven empty before and after you, and the machine gets a private address and a
@@ -198,36 +186,16 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
           </p>
         </Card>
       </div>
-      <aside aria-label="Summary">
-        <Card title="Summary" className="summary">
-          {sku ? (
-            <>
-              <p className="big">
-                {price ?? "–"} <small>per hour</small> {sku.lab && <LabMark />}
-              </p>
-              <ul>
-                <li>
-                  {plural(gpus, "GPU")} of {sku.display_name || sku.code}
-                </li>
-                <li>
-                  {gpus * (sku.profile?.vcpus_per_gpu ?? 0)} vCPU, {bytes(gpus * (sku.profile?.memory_mib_per_gpu ?? 0) * 1024 * 1024)} memory
-                </li>
-                <li>{image ? (image.display_name ?? image.slug) : "No image"}</li>
-                <li>{regions.find(({ code }) => code === region)?.display_name ?? region}</li>
-              </ul>
-              <FitNote fit={fit} explanation={explanation} />
-              <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
-            </>
-          ) : (
-            <p className="muted">Nothing can be launched as chosen: there is no product.</p>
-          )}
-          {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} />}
-          <Button type="submit" kind="primary" busy={launch.isPending} disabled={!sku || !image || !(fits || waits) || isRefused(problem)}>
-            Launch
-          </Button>
-          <small className="muted">Billed by the time from the moment you can log in. Release it to stop.</small>
-        </Card>
-      </aside>
+      <Summary
+        ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
+        fit={fit}
+        explanation={asked.placement ?? explanation}
+        problem={asked.problem}
+        busy={asked.busy}
+        ready={!!sku && !!image && (fits || waits) && !isRefused(asked.problem)}
+      >
+        <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
+      </Summary>
     </form>
   );
 }
@@ -235,18 +203,21 @@ function Form({ offer, again }: { offer: Offer; again: string }) {
 export default function Launch() {
   const [skus, regions, images, availability] = [useSkus(), useRegions(), useImages(), useAvailability()];
   const search = useSearch();
-  const again = useMemo(() => new URLSearchParams(search).get("again") ?? "", [search]);
-  const earlier = useAllocation(again);
+  const start = useMemo((): Start => {
+    const given = new URLSearchParams(search);
+    return { again: given.get("again") ?? "", region: given.get("region") ?? "", sku: given.get("sku") ?? "" };
+  }, [search]);
+  const earlier = useAllocation(start.again);
   const parts = [skus, regions, images, availability];
   const failed = parts.find(({ error }) => error);
-  const waiting = parts.some(({ data }) => !data) || (again !== "" && earlier.isPending);
+  const waiting = parts.some(({ data }) => !data) || (start.again !== "" && earlier.isPending);
   return (
     <Page title="Launch">
       {failed && <ProblemNote error={failed.error} retry={() => parts.forEach((part) => part.refetch())} />}
       {waiting
         ? !failed && <Skeleton lines={8} label="Loading what can be launched" />
         : skus.data && regions.data && images.data && availability.data && (
-            <Form again={again} offer={{ skus: skus.data, regions: regions.data, images: images.data, availability: availability.data }} />
+            <Form start={start} offer={{ skus: skus.data, regions: regions.data, images: images.data, availability: availability.data }} />
           )}
     </Page>
   );

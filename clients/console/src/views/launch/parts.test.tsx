@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { FitNote } from "./parts";
+import { FitNote, FitWord } from "./parts";
 
 const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
 const fragmented = [{ reason: "FRAGMENTED", gpus: 12, nodes: 9, message }];
@@ -17,4 +17,9 @@ it("h_33_free_gpus_that_no_node_can_sell_together_are_explained", () => {
 it("without an explanation the reasons of the availability are told, and none where it fits", () => {
   expect(renderToStaticMarkup(<FitNote fit={{ fits: 0, reasons: fragmented }} explanation={undefined} />)).toContain(message);
   expect(renderToStaticMarkup(<FitNote fit={{ fits: 2, reasons: fragmented }} explanation={undefined} />)).not.toContain(message);
+});
+
+it("of several it is told how many of them would fit", () => {
+  expect(renderToStaticMarkup(<FitWord fit={{ fits: 1 }} count={2} />)).toContain("1 of 2 would fit now");
+  expect(renderToStaticMarkup(<FitWord fit={{ fits: 2 }} count={2} />)).toContain("2 available");
 });

@@ -1,49 +1,28 @@
 /** The pieces of the launch form. */
-import { type ReactNode, useId } from "react";
 import type { Availability, PlacementExplanation, Sku, UnavailableReason } from "../../api/types";
 import { amountOf, exact, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/words";
 import { WAITS } from "./choice";
-
-export function Choice({ name, value, checked, disabled = false, onChoose, children }: { name: string; value: string; checked: boolean; disabled?: boolean; onChoose: () => void; children: ReactNode }) {
-  return (
-    <label className="choice">
-      <input type="radio" name={name} value={value} checked={checked} disabled={disabled} onChange={onChoose} />
-      <span className="choice-body">{children}</span>
-    </label>
-  );
-}
-
-export function Field({ label, problem, hint, children }: { label: string; problem?: string | undefined; hint?: ReactNode; children: (ids: { id: string; describedBy: string }) => ReactNode }) {
-  const id = useId();
-  return (
-    <div className="field">
-      <label htmlFor={id}>{label}</label>
-      {children({ id, describedBy: `${id}-note` })}
-      <p id={`${id}-note`} className={problem ? "field-problem" : "field-hint"}>
-        {problem ?? hint}
-      </p>
-    </div>
-  );
-}
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
   return sku?.price_per_gpu_hour && exact(times(amountOf(sku.price_per_gpu_hour), gpus));
 }
 
 /** In a word or two: the reasons stand in the summary. */
-export function FitWord({ fit }: { fit: Availability | undefined }) {
+export function FitWord({ fit, count = 1 }: { fit: Availability | undefined; count?: number }) {
   if (!fit) return <small className="muted">Availability unknown</small>;
-  return (fit.fits ?? 0) > 0 ? <small className="fits">{fit.fits} available</small> : <small className="fits-not">None fits now</small>;
+  const { fits = 0 } = fit;
+  if (fits > 0 && fits < count) return <small className="fits-not">{fits} of {count} would fit now</small>;
+  return fits > 0 ? <small className="fits">{fits} available</small> : <small className="fits-not">None fits now</small>;
 }
 
 /** How many fit, and if none does, why. */
-export function FitNote({ fit, explanation }: { fit: Availability | undefined; explanation: PlacementExplanation | undefined }) {
+export function FitNote({ fit, count = 1, explanation }: { fit: Availability | undefined; count?: number; explanation: PlacementExplanation | undefined }) {
   const reasons = (fit?.fits ?? 0) > 0 ? [] : (fit?.reasons ?? []);
   return (
     <>
       <p className="summary-fit" role="status">
-        <FitWord fit={fit} />
+        <FitWord fit={fit} count={count} />
       </p>
       {explanation ? <Explanation explanation={explanation} /> : <Reasons reasons={reasons} />}
     </>
@@ -54,8 +33,8 @@ export function FitNote({ fit, explanation }: { fit: Availability | undefined; e
 export function WaitChoice({ waits, setWaits, hours, setHours }: { waits: boolean; setWaits: (waits: boolean) => void; hours: number; setHours: (hours: number) => void }) {
   return (
     <div className="field">
-      <label>
-        <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.target.checked)} /> Wait in line when it does not fit now
+      <label className="check">
+        <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.target.checked)} /> <span>Wait in line when it does not fit now</span>
       </label>
       {waits && (
         <label>

@@ -1,16 +1,15 @@
 /** What would have to stop for this host to be empty, and where it would fit. Nothing is done by looking. */
 import { useEvacuationPlan } from "../../api/queries";
 import type { EvacuatedAllocation } from "../../api/types";
+import { placeText } from "../../lib/plans";
 import { plural } from "../../lib/words";
 import { Empty, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
+import { ProjectName } from "../../ui/project";
 
 /** Where an allocation would be, or why it cannot be anywhere else. */
 export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
-  if (place) {
-    const slots = place.slot_indexes ?? [];
-    return slots.length === 0 ? `${place.hostname}, the whole node` : `${place.hostname}, slots ${slots.join(", ")}`;
-  }
+  if (place) return placeText(place);
   if (allocation?.state === "releasing") return "Ends by itself";
   return ["Nowhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
 }
@@ -53,7 +52,7 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
                   <strong title={one.allocation?.id}>{one.allocation?.name}</strong>
                 </td>
                 <td>
-                  <code title={one.allocation?.project_id}>{one.allocation?.project_id?.slice(0, 8)}</code>
+                  <ProjectName id={one.allocation?.project_id} />
                 </td>
                 <td>{one.allocation?.sku}</td>
                 <td className="number">{one.allocation?.gpu_count}</td>
@@ -67,6 +66,9 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
           </tbody>
         </table>
       </div>
+      {allocations.some(({ constraints_known }) => !constraints_known) && (
+        <p className="muted">Placement constraints are kept of launches that waited; of the others none are known.</p>
+      )}
       <p className="muted">{notice}</p>
     </>
   );

@@ -8,6 +8,7 @@ import { duration, fullTime, shortTime, zone } from "../../lib/time";
 import { type BucketSize, buckets } from "../../lib/usage";
 import { plural, shortId } from "../../lib/words";
 import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
+import { Segments } from "../../ui/form";
 import { ReceiptText } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
@@ -58,14 +59,7 @@ function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: 
     <Card
       title={`Cost by ${size}`}
       aside={
-        <div className="segments" role="radiogroup" aria-label="Range">
-          {RANGES.map(([text], index) => (
-            <label key={text}>
-              <input type="radio" name="range" checked={index === range} onChange={() => setRange(index)} />
-              <span>{text}</span>
-            </label>
-          ))}
-        </div>
+        <Segments label="Range" options={RANGES.map(([text], value) => ({ value, label: text }))} value={range} onChoose={setRange} />
       }
     >
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>

@@ -1,0 +1,115 @@
+/** What the views read of reserved capacity and of operators' reports, and what they change. */
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useSession } from "../session/session";
+import { client, unwrap } from "./client";
+import type { Reservation, ReservationConfig } from "./types";
+
+const CALM_MS = 2000;
+const SLOW_MS = 5000;
+const MINUTE_MS = 60_000;
+const PAGE = 100;
+
+/** Whose hand it is: a member's of the project that is looked at, or an operator's, who sees all projects. */
+export type Side = "project" | "operator";
+
+const PATHS = { project: "/api/v1/capacity-reservations", operator: "/api/v1/admin/capacity-reservations" } as const;
+
+/** Newest first, page by page. */
+export function useReservations(side: Side, include_ended: boolean) {
+  const own = useSession()?.project ?? "";
+  const project_id = side === "project" ? own : "";
+  return useInfiniteQuery({
+    queryKey: ["reservations", side, project_id, include_ended],
+    queryFn: ({ pageParam }) => unwrap(client.GET(PATHS[side], { params: { query: { project_id, include_ended, page_size: PAGE, page_token: pageParam } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_page_token || undefined,
+    refetchInterval: SLOW_MS,
+  });
+}
+
+/** One, with the launches that fit on what is unused. */
+export function useReservation(side: Side, reservation_id: string) {
+  return useQuery({
+    queryKey: ["reservation", side, reservation_id],
+    queryFn: () => unwrap(client.GET(`${PATHS[side]}/{reservation_id}`, { params: { path: { reservation_id } } })),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Shows what a change has answered, and lets the lists be asked anew. */
+function useLearn(side: Side): (reservation: Reservation) => void {
+  const queries = useQueryClient();
+  return (reservation) => {
+    queries.setQueryData(["reservation", side, reservation.id], reservation);
+    void queries.invalidateQueries({ queryKey: ["reservations"] });
+  };
+}
+
+export function useReserve(side: Side) {
+  return useMutation({
+    mutationFn: ({ key, ...body }: { key: string; config: ReservationConfig; gather: boolean }) =>
+      unwrap(client.POST(PATHS[side], { params: { header: { "X-Idempotency-Key": key } }, body })),
+    onSuccess: useLearn(side),
+  });
+}
+
+export function useCancelReservation(side: Side, reservation_id: string) {
+  return useMutation({
+    mutationFn: (reason: string) => unwrap(client.POST(`${PATHS[side]}/{reservation_id}:cancel`, { params: { path: { reservation_id } }, body: { reason } })),
+    onSuccess: useLearn(side),
+  });
+}
+
+export function putReservationLimit(project_id: string, max_gpus: number) {
+  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/reservation-limit", { params: { path: { project_id } }, body: { max_gpus } }));
+}
+
+/** The fleet's capacity over the last so many milliseconds, for each region and SKU. */
+export function useCapacityHistory(length: number) {
+  return useQuery({
+    queryKey: ["capacity-history", length],
+    queryFn: async () => {
+      const now = Date.now();
+      const query = { start_time: new Date(now - length).toISOString(), end_time: new Date(now).toISOString() };
+      const { buckets = [], bucket_seconds } = await unwrap(client.GET("/api/v1/admin/capacity:history", { params: { query } }));
+      return { buckets, step: Number(bucket_seconds ?? 60) * 1000, from: now - length, to: now };
+    },
+    refetchInterval: MINUTE_MS,
+  });
+}
+
+export interface RoomWanted {
+  region_code: string;
+  sku: string;
+  gpu_count: number;
+  max_moves: number;
+}
+
+/** Which few allocations would have to be elsewhere for more launches to fit; asked when somebody asks. */
+export function useDefragmentation(wanted: RoomWanted | undefined) {
+  return useQuery({
+    queryKey: ["defragmentation", wanted],
+    enabled: wanted !== undefined,
+    queryFn: () => unwrap(client.GET("/api/v1/admin/capacity:defragmentation", { params: { query: wanted ?? { region_code: "", sku: "", gpu_count: 0 } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** How many nodes could be sold whole, and which could be again. */
+export function usePreservation() {
+  return useQuery({
+    queryKey: ["preservation"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/capacity:preservation", {})),
+    staleTime: MINUTE_MS,
+  });
+}
+
+/** Who waits for capacity in a region, each line in its order. */
+export function useLine(region_code: string) {
+  return useQuery({
+    queryKey: ["line", region_code],
+    enabled: region_code !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/admin/queue", { params: { query: { region_code } } })).then((answer) => answer.requests ?? []),
+    refetchInterval: SLOW_MS,
+  });
+}

@@ -1,0 +1,84 @@
+/** The fleet's capacity over time, as a chart and a table have it: pure. */
+import type { CapacityBucket } from "../../api/types";
+
+export interface Series {
+  region: string;
+  sku: string;
+  buckets: CapacityBucket[];
+}
+
+const HOUR = 3_600_000;
+
+/** How far back one looks, in milliseconds. */
+export const RANGES: { value: number; label: string }[] = [
+  { value: HOUR, label: "1 hour" },
+  { value: 24 * HOUR, label: "24 hours" },
+  { value: 7 * 24 * HOUR, label: "7 days" },
+  { value: 30 * 24 * HOUR, label: "30 days" },
+];
+
+/** One series for each region and SKU, in the order of their names. */
+export function seriesOf(buckets: CapacityBucket[]): Series[] {
+  const found = new Map<string, Series>();
+  for (const bucket of buckets) {
+    const { region_code: region = "", sku = "" } = bucket;
+    const key = `${region} ${sku}`;
+    const series = found.get(key) ?? { region, sku, buckets: [] };
+    series.buckets.push(bucket);
+    found.set(key, series);
+  }
+  return [...found.values()].sort((a, b) => a.region.localeCompare(b.region) || a.sku.localeCompare(b.sku));
+}
+
+export interface Columns {
+  /** Seconds since the epoch. */
+  times: number[];
+  gpus: (number | null)[];
+  held: (number | null)[];
+  free: (number | null)[];
+}
+
+/** What a chart draws; where no scheduler ran for a while there is a gap, not a line. */
+export function columnsOf(buckets: CapacityBucket[], step: number): Columns {
+  const columns: Columns = { times: [], gpus: [], held: [], free: [] };
+  const put = (time: number, bucket?: CapacityBucket) => {
+    columns.times.push(time / 1000);
+    columns.gpus.push(bucket ? (bucket.gpus ?? 0) : null);
+    columns.held.push(bucket ? (bucket.gpus_held ?? 0) : null);
+    columns.free.push(bucket ? (bucket.gpus_free ?? 0) : null);
+  };
+  let last: number | undefined;
+  for (const bucket of buckets) {
+    const time = Date.parse(bucket.start_time ?? "");
+    if (last !== undefined && time - last > step) put(last + step);
+    put(time, bucket);
+    last = time;
+  }
+  return columns;
+}
+
+export interface Summary {
+  gpus: number;
+  held: number;
+  free: number;
+  mostHeld: number;
+  leastFree: number;
+  /** Of the GPUs that there were, those in use, over the whole time; in per cent. */
+  used: number | undefined;
+}
+
+/** The latest figures, the extremes, and the mean use. */
+export function summaryOf(buckets: CapacityBucket[]): Summary {
+  const latest = buckets.at(-1);
+  const of = (figure: "gpus" | "gpus_held" | "gpus_free") => buckets.map((bucket) => bucket[figure] ?? 0);
+  const total = (figures: number[]) => figures.reduce((sum, figure) => sum + figure, 0);
+  const all = total(of("gpus"));
+  return {
+    gpus: latest?.gpus ?? 0,
+    held: latest?.gpus_held ?? 0,
+    free: latest?.gpus_free ?? 0,
+    mostHeld: Math.max(0, ...of("gpus_held")),
+    leastFree: buckets.length > 0 ? Math.min(...of("gpus_free")) : 0,
+    used: all > 0 ? (total(of("gpus_held")) / all) * 100 : undefined,
+  };
+}

@@ -1,0 +1,90 @@
+/** Who waits for capacity, in the order in which they are served. */
+import { useState } from "react";
+import { useLine } from "../../api/capacity";
+import { useRegions } from "../../api/queries";
+import type { WaitingRequest } from "../../api/types";
+import { nodesOf, useFleetWatch } from "../../api/watches";
+import { plural, sentence, shortId } from "../../lib/words";
+import { Badge, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
+import { Select } from "../../ui/form";
+import { Hourglass } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { ProjectName } from "../../ui/project";
+import { firstRegion, optionsOf } from "../launch/choice";
+
+const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
+
+function Row({ request, hosts }: { request: WaitingRequest; hosts: Map<string, string> }) {
+  const { position, slot_class, project_id, priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", kept_node_ids = [] } = request;
+  return (
+    <tr>
+      <td className="tight">
+        <strong>{position}</strong> <span className="muted">{slot_class}</span>
+      </td>
+      <td>
+        <ProjectName id={project_id} />
+      </td>
+      <td>
+        <Badge tone={TONES[priority] ?? "idle"}>{sentence(priority)}</Badge>
+      </td>
+      <td title={allocation_ids.map(shortId).join(", ")}>
+        {plural(gpus, "GPU")} <span className="muted">in {plural(allocation_ids.length, "allocation")}</span>
+      </td>
+      <td>{sentence(reason.toLowerCase()) || "–"}</td>
+      <td>{kept_node_ids.map((id) => hosts.get(id) ?? shortId(id)).join(", ") || "–"}</td>
+      <td className="number">
+        <Time value={since} />
+      </td>
+      <td className="number">
+        <Time value={deadline} />
+      </td>
+    </tr>
+  );
+}
+
+export function Line() {
+  const regions = useRegions();
+  const [wanted, setWanted] = useState("");
+  const region = wanted || firstRegion(regions.data ?? []);
+  const line = useLine(region);
+  const fleet = useFleetWatch().view;
+  const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
+  const failed = regions.error ? regions : line;
+  if (failed.error) return <ProblemNote error={failed.error} retry={() => failed.refetch()} />;
+  if (!regions.data || !line.data) return <Skeleton lines={4} label="Loading who waits" />;
+  return (
+    <>
+      <p className="lead">
+        <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
+        <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions.data)} />
+      </p>
+      {line.data.length === 0 ? (
+        <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
+          A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
+        </Empty>
+      ) : (
+        <div className="table-card">
+          <table className="rows still" aria-label="Who waits">
+            <thead>
+              <tr>
+                <th>Place</th>
+                <th>Project</th>
+                <th>Class</th>
+                <th>Wants</th>
+                <th>Waits because</th>
+                <th>Nodes kept</th>
+                <th className="number">Since</th>
+                <th className="number">Gives up</th>
+              </tr>
+            </thead>
+            <tbody>
+              {line.data.map((request) => (
+                <Row key={`${request.slot_class} ${request.position}`} request={request} hosts={hosts} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,27 @@
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, it } from "vitest";
+import { placeText } from "../../lib/plans";
+import { Moves, movesText } from "./moves";
+import { nodeParts, recoveryText } from "./whole-nodes";
+
+const moves = [
+  { allocation: { id: "1", name: "train", project_id: "0198aaaa-1", sku: "s", gpu_count: 2 }, place: { hostname: "h2", slot_indexes: [4, 5] } },
+  { allocation: { id: "2", name: "dev", project_id: "0198bbbb-2", sku: "s", gpu_count: 1 }, place: { hostname: "h3", slot_indexes: [0] } },
+];
+
+it("moves say what would go where", () => {
+  expect(movesText(moves)).toBe("2 allocations with 3 GPUs");
+  expect(placeText(moves[1]!.place)).toBe("h3, slot 0");
+  const shown = renderToStaticMarkup(<Moves moves={moves} label="Moves off h1" />);
+  expect(shown).toContain("h2, slots 4, 5");
+  // a project that one does not belong to is told by the begin of its id
+  expect(shown).toContain('<code title="0198aaaa-1">0198aaaa</code>');
+});
+
+it("b_47_whole_nodes_are_counted_once_each_and_what_could_be_whole_is_said", () => {
+  const nodes = { nodes: 9, whole_free: 2, whole_held: 1, clean: 2, sliced: 4, recoverable: 1, moves: 2, gpus_moved: 3 };
+  expect(nodeParts(nodes).reduce((sum, { value }) => sum + value, 0)).toBe(9);
+  expect(recoveryText(nodes)).toBe("1 of the sliced could be whole after 2 moves with 3 GPUs.");
+  expect(recoveryText({ sliced: 2 })).toContain("None of the sliced nodes");
+  expect(recoveryText({})).toBe("No node is sliced.");
+});

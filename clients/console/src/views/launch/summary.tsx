@@ -1,0 +1,62 @@
+/** What would be launched, what it costs, whether it fits, and the button. */
+import type { ReactNode } from "react";
+import { isOfCapacity } from "../../api/problem";
+import type { Availability, Image, PlacementExplanation, Sku } from "../../api/types";
+import { bytes, plural } from "../../lib/words";
+import { Button, Card, LabMark } from "../../ui/basics";
+import { ProblemNote } from "../../ui/problem";
+import { FitNote, priceOf } from "./parts";
+
+const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys", "labels", "placement"];
+
+interface Ordered {
+  sku: Sku | undefined;
+  gpus: number;
+  names: string[];
+  image: Image | undefined;
+  region: string;
+}
+
+export function Summary({ ordered, fit, explanation, problem, busy, ready, children }: { ordered: Ordered; fit: Availability | undefined; explanation: PlacementExplanation | undefined; problem: Error | null; busy: boolean; ready: boolean; children: ReactNode }) {
+  const { sku, gpus, names, image, region } = ordered;
+  const count = names.length;
+  const all = gpus * count;
+  return (
+    <aside aria-label="Summary">
+      <Card title="Summary" className="summary">
+        {sku ? (
+          <>
+            <p className="big">
+              {priceOf(sku, all) ?? "–"} <small>per hour</small> {sku.lab && <LabMark />}
+            </p>
+            <ul>
+              <li>
+                {count > 1 && `${count} × `}
+                {plural(gpus, "GPU")} of {sku.display_name || sku.code}
+              </li>
+              {count > 1 && (
+                <li>
+                  {names[0]} to {names.at(-1)}: all of them or none
+                </li>
+              )}
+              <li>
+                {all * (sku.profile?.vcpus_per_gpu ?? 0)} vCPU, {bytes(all * (sku.profile?.memory_mib_per_gpu ?? 0) * 1024 * 1024)} memory
+              </li>
+              <li>{image ? (image.display_name ?? image.slug) : "No image"}</li>
+              <li>{region}</li>
+            </ul>
+            {!isOfCapacity(problem) && <FitNote fit={fit} count={count} explanation={explanation} />}
+            {children}
+          </>
+        ) : (
+          <p className="muted">Nothing can be launched as chosen: there is no product.</p>
+        )}
+        {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} />}
+        <Button type="submit" kind="primary" busy={busy} disabled={!ready}>
+          Launch{count > 1 && ` ${count}`}
+        </Button>
+        <small className="muted">Billed by the time from the moment you can log in. Release it to stop.</small>
+      </Card>
+    </aside>
+  );
+}

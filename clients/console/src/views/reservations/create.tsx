@@ -1,0 +1,198 @@
+/** The form that reserves GPUs. */
+import { type FormEvent, useEffect, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { type Side, useReserve } from "../../api/capacity";
+import { Problem, isOfCapacity } from "../../api/problem";
+import { useRegions, useSkus } from "../../api/queries";
+import type { Region, Sku } from "../../api/types";
+import { fromField, plannedTime, span, toField, zone } from "../../lib/time";
+import { suggestName } from "../../lib/words";
+import { currentSession } from "../../session/session";
+import { Button, Card, LabMark, Skeleton } from "../../ui/basics";
+import { Choice, Field, Segments } from "../../ui/form";
+import { ArrowLeft } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { useAttempt } from "../../ui/use-attempt";
+import { useNow } from "../../ui/use-now";
+import { firstRegion, regionProblem } from "../launch/choice";
+import { HOME, TITLE, WHO } from "./parts";
+import { ProjectField } from "./project-field";
+import { type Draft, UNUSED, problemsOf, requestOf } from "./rules";
+
+const HOUR_MS = 3_600_000;
+const LENGTHS: [string, number][] = [
+  ["8 hours", 8],
+  ["1 day", 24],
+  ["1 week", 168],
+  ["30 days", 720],
+];
+/** The fields of the API whose rules stand beside a field of the form. */
+const FIELDS: Partial<Record<keyof Draft, string>> = { project: "project_id", name: "name", gpus: "gpu_count", start: "start_time", end: "end_time" };
+
+const when = (time: number | undefined) => (time === undefined ? "–" : plannedTime(new Date(time).toISOString()));
+
+function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Region[] }) {
+  const [, navigate] = useLocation();
+  const now = useNow(30_000);
+  const session = currentSession();
+  const [draft, setDraft] = useState<Draft>(() => ({
+    project: session?.project || session?.projects[0]?.id || "",
+    name: suggestName(),
+    region: firstRegion(regions),
+    sku: skus[0]?.code ?? "",
+    gpus: String(Math.min(...(skus[0]?.allowed_gpu_counts ?? [1]))),
+    later: false,
+    start: toField(Date.now() + HOUR_MS),
+    end: toField(Date.now() + 8 * HOUR_MS),
+    unused: 0,
+    gather: false,
+  }));
+  const [shown, setShown] = useState(false);
+  const set = <K extends keyof Draft>(field: K, value: Draft[K]) => setDraft((before) => ({ ...before, [field]: value }));
+  const sku = skus.find(({ code }) => code === draft.sku);
+  const least = Math.min(...(sku?.allowed_gpu_counts ?? [1]));
+  const wrong = problemsOf(draft, side, least, now);
+  const reserve = useReserve(side);
+  const text = JSON.stringify(draft);
+  const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? ""));
+  const begin = draft.later ? fromField(draft.start) : now;
+  const end = fromField(draft.end);
+  // a refusal belongs to what was asked for
+  useEffect(() => reserve.reset(), [text]);
+  const submit = (event?: FormEvent) => {
+    event?.preventDefault();
+    setShown(true);
+    if (Object.keys(wrong).length > 0 || reserve.isPending || !sku) return;
+    reserve.mutate(attempt(), { onSuccess: (made) => navigate(`${HOME[side]}/${made.id}`) });
+  };
+  const problem = (field: keyof Draft) => (shown ? wrong[field] : undefined) ?? (reserve.error instanceof Problem && FIELDS[field] ? reserve.error.rule(FIELDS[field]) : undefined);
+  const input = (field: "name" | "gpus" | "start" | "end", label: string, hint: string, more: React.ComponentProps<"input">) => (
+    <Field label={label} problem={problem(field)} hint={hint}>
+      {({ id, describedBy }) => (
+        <input id={id} aria-describedby={describedBy} aria-invalid={!!problem(field)} value={draft[field]} autoComplete="off" onChange={(event) => set(field, event.target.value)} {...more} />
+      )}
+    </Field>
+  );
+
+  return (
+    <form className="launch" onSubmit={submit} noValidate>
+      <div>
+        <Card title="What">
+          {side === "operator" && <ProjectField value={draft.project} onChange={(project) => set("project", project)} problem={problem("project")} />}
+          <h3>Region</h3>
+          <div className="choices" role="radiogroup" aria-label="Region">
+            {regions.map((region) => (
+              <Choice key={region.code} name="region" value={region.code} checked={region.code === draft.region} disabled={!!regionProblem(region)} onChoose={() => set("region", region.code)}>
+                <strong>{region.display_name || region.code}</strong>
+                <small className="muted">{regionProblem(region) ?? region.code}</small>
+              </Choice>
+            ))}
+          </div>
+          <h3>Product</h3>
+          <div className="choices" role="radiogroup" aria-label="Product">
+            {skus.map((one) => (
+              <Choice key={one.code} name="sku" value={one.code} checked={one.code === draft.sku} onChoose={() => set("sku", one.code)}>
+                <span className="choice-title">
+                  <strong>{one.display_name || one.code}</strong> {one.lab && <LabMark />}
+                </span>
+                <small className="muted">sold {one.allowed_gpu_counts.join(", ")} GPUs at a time</small>
+              </Choice>
+            ))}
+          </div>
+          <div className="pair">
+            {input("gpus", "GPUs", least > 1 ? `A multiple of ${least}.` : "Any of them can be launched on, in the sizes that are sold.", { inputMode: "numeric" })}
+            {input("name", "Name", "To tell it from the project’s others.", { spellCheck: false, maxLength: 80 })}
+          </div>
+        </Card>
+        <Card title="When" aside={<small className="muted">Times in {zone}</small>}>
+          <Segments
+            label="Begin"
+            value={draft.later ? "later" : "now"}
+            onChoose={(value) => set("later", value === "later")}
+            options={[
+              { value: "now", label: "Begin now" },
+              { value: "later", label: "Begin later" },
+            ]}
+          />
+          <div className="pair">
+            {draft.later && input("start", "From", "At most 90 days from now.", { type: "datetime-local" })}
+            {input("end", draft.later ? "To" : "Until", "At most 90 days after the begin.", { type: "datetime-local" })}
+          </div>
+          <p className="lengths">
+            <span className="muted">Or for</span>
+            {LENGTHS.map(([label, hours]) => (
+              <Button key={label} small onClick={() => set("end", toField((begin ?? now) + hours * HOUR_MS))}>
+                {label}
+              </Button>
+            ))}
+          </p>
+          {draft.later ? (
+            <p className="muted">It holds nothing before it begins, and keeps nobody away: from then on it holds what is free, and more as it becomes free.</p>
+          ) : (
+            <label className="check">
+              <input type="checkbox" checked={draft.gather} onChange={(event) => set("gather", event.target.checked)} />
+              <span>
+                Begin with what is free, and hold more as it becomes free
+                <small className="muted">Otherwise all of it must be free now, or nothing is reserved.</small>
+              </span>
+            </label>
+          )}
+        </Card>
+        <Card title="What nobody uses">
+          <Field label="Give a GPU back when it was unused for" hint="Each GPU for itself; the reservation becomes smaller and says so.">
+            {({ id, describedBy }) => (
+              <select id={id} aria-describedby={describedBy} value={draft.unused} onChange={(event) => set("unused", Number(event.target.value))}>
+                {UNUSED.map(({ value, label }) => (
+                  <option key={value} value={value}>
+                    {label}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
+        </Card>
+      </div>
+      <aside aria-label="Summary">
+        <Card title="Summary" className="summary">
+          <p className="big">
+            {Number(draft.gpus) || 0} <small>{Number(draft.gpus) === 1 ? "GPU" : "GPUs"}</small>
+          </p>
+          <ul>
+            <li>{sku?.display_name || sku?.code || "No product"}</li>
+            <li>{regions.find(({ code }) => code === draft.region)?.display_name ?? draft.region}</li>
+            <li>
+              From {draft.later ? when(begin) : "now"} to {when(end)}
+            </li>
+            {begin !== undefined && end !== undefined && end > begin && <li>{span(end - begin)}</li>}
+          </ul>
+          <p className="muted">{WHO[side]}</p>
+          {reserve.error && <ProblemNote error={reserve.error} knownFields={Object.values(FIELDS)} />}
+          {isOfCapacity(reserve.error) && !draft.gather && !draft.later && (
+            <Button onClick={() => set("gather", true)}>Begin with what is free</Button>
+          )}
+          {shown && Object.keys(wrong).length > 0 && <p className="field-problem">Some fields are not right yet.</p>}
+          <Button type="submit" kind="primary" busy={reserve.isPending} disabled={!sku}>
+            Reserve
+          </Button>
+        </Card>
+      </aside>
+    </form>
+  );
+}
+
+export default function Reserve({ side }: { side: Side }) {
+  const [skus, regions] = [useSkus(), useRegions()];
+  const failed = [skus, regions].find(({ error }) => error);
+  const crumb = (
+    <Link href={HOME[side]}>
+      <ArrowLeft size={15} aria-hidden="true" /> {TITLE[side]}
+    </Link>
+  );
+  return (
+    <Page title="Reserve GPUs" crumb={crumb}>
+      {failed && <ProblemNote error={failed.error} retry={() => [skus, regions].forEach((part) => part.refetch())} />}
+      {skus.data && regions.data ? <Form side={side} skus={skus.data} regions={regions.data} /> : !failed && <Skeleton lines={6} label="Loading what can be reserved" />}
+    </Page>
+  );
+}

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import type { Reservation } from "../../api/types";
+import { fromField, toField } from "../../lib/time";
+import { partsText } from "../../ui/meter";
+import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, usageText } from "./rules";
+
+const NOW = new Date(2026, 0, 31, 12, 0).getTime();
+const HOUR = 3_600_000;
+
+function reservation(status: Reservation["status"], gpu_count = 8): Reservation {
+  return { id: "r", config: { name: "training", region_code: "a", sku: "s", gpu_count, start_time: new Date(NOW).toISOString(), end_time: new Date(NOW + 4 * HOUR).toISOString() }, status };
+}
+
+describe("what a reservation is", () => {
+  it("its GPUs are in use, unused, unavailable or missing; what was given back is none of them", () => {
+    const some = reservation({ state: "gathering", held_gpus: 5, used_gpus: 2, unused_gpus: 2, unavailable_gpus: 1, released_gpus: 1 });
+    expect(sizeOf(some)).toBe(7);
+    expect(partsText(partsOf(some))).toBe("2 in use, 2 unused, 1 unavailable, 2 missing");
+    expect(usageText(some)).toBe("7 GPUs: 2 in use, 2 unused, 1 unavailable, 2 missing");
+  });
+
+  it("one that has not begun, or is over, misses nothing", () => {
+    expect(usageText(reservation({ state: "scheduled" }))).toBe("8 GPUs, none held yet");
+    expect(usageText(reservation({ state: "ended" }))).toBe("8 GPUs");
+    const all = [reservation({ state: "scheduled" }), reservation({ state: "active", held_gpus: 8, used_gpus: 6, unused_gpus: 2 }), reservation({ state: "canceled" })];
+    expect(partsText(totalsOf(all))).toBe("6 in use, 2 unused");
+  });
+
+  it("its window passes", () => {
+    expect([0, 1, 4, 9].map((hours) => passedPercent(reservation({}), NOW + hours * HOUR))).toEqual([0, 25, 100, 100]);
+    expect(passedPercent({}, NOW)).toBe(0);
+  });
+
+  it("a project ends its own, an operator every one, and nobody what is over", () => {
+    const made = (made_by_project: boolean, state: "active" | "ended"): Reservation => ({ ...reservation({ state }), metadata: { made_by_project } });
+    expect(mayEnd("project", made(true, "active"))).toBe(true);
+    expect(mayEnd("project", made(false, "active"))).toBe(false);
+    expect(mayEnd("operator", made(false, "active"))).toBe(true);
+    expect(mayEnd("operator", made(false, "ended"))).toBe(false);
+  });
+});
+
+describe("what may be reserved", () => {
+  const draft: Draft = { project: "", name: "training", region: "a", sku: "s", gpus: "8", later: false, start: "", end: toField(NOW + HOUR), unused: 0, gather: true };
+  const wrong = (change: Partial<Draft>, least = 1) => Object.keys(problemsOf({ ...draft, ...change }, "project", least, NOW));
+
+  it("a right one is right", () => {
+    expect(wrong({})).toEqual([]);
+    expect(wrong({ later: true, start: toField(NOW + HOUR), end: toField(NOW + 2 * HOUR) })).toEqual([]);
+  });
+
+  it.each([
+    ["name", { name: "No" }],
+    ["gpus", { gpus: "" }],
+    ["gpus", { gpus: "1.5" }],
+    ["gpus", { gpus: "1025" }],
+    ["start", { later: true, start: "" }],
+    ["start", { later: true, start: toField(NOW - HOUR) }],
+    ["start", { later: true, start: toField(NOW + 91 * 24 * HOUR), end: toField(NOW + 92 * 24 * HOUR) }],
+    ["end", { end: "" }],
+    ["end", { end: toField(NOW) }],
+    ["end", { end: toField(NOW + 91 * 24 * HOUR) }],
+  ])("%s is judged: %j", (field, change) => {
+    expect(wrong(change)).toEqual([field]);
+  });
+
+  it("the count is what the product can sell, and an operator names the project", () => {
+    expect(wrong({ gpus: "6" }, 4)).toEqual(["gpus"]);
+    expect(wrong({ gpus: "12" }, 4)).toEqual([]);
+    expect(Object.keys(problemsOf(draft, "operator", 1, NOW))).toEqual(["project"]);
+  });
+
+  it("is asked for with the times that the fields say, and one that begins later gathers by itself", () => {
+    const now = requestOf(draft, "project", "");
+    expect(now).toEqual({ config: { name: "training", region_code: "a", sku: "s", gpu_count: 8, end_time: new Date(NOW + HOUR).toISOString(), release_unused_after_seconds: 0 }, gather: true });
+    const start = toField(NOW + HOUR);
+    const later = requestOf({ ...draft, later: true, start, project: " p " }, "operator", "own");
+    expect(later.config.start_time).toBe(new Date(fromField(start) ?? 0).toISOString());
+    expect(later.config.project_id).toBe("p");
+    expect(later.gather).toBe(false);
+  });
+});
