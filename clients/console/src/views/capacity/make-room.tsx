@@ -14,7 +14,7 @@ import { Moves, movesText } from "./moves";
 
 const MOST_MOVES = [1, 2, 4, 8, 16, 32, 64].map((value) => ({ value, label: String(value) }));
 
-function Suggestion({ found, max_moves }: { found: Defragmentation; max_moves: number }) {
+export function Suggestion({ found, max_moves }: { found: Defragmentation; max_moves: number }) {
   const { steps = [], fits_before = 0, fits_after = 0, gpu_count = 0, cut } = found;
   const size = `of ${plural(gpu_count, "GPU")}`;
   const all = steps.flatMap(({ moves = [] }) => moves);

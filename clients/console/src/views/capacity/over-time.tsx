@@ -101,7 +101,7 @@ export function OverTime() {
         <footer className="table-foot">
           <span className="muted">
             Over {label}; times in {zone}. Free GPUs are counted each alone, and products of one class of slots share them. What is reserved or not fit for sale is neither in use nor
-            free.
+            free. The mean is of the most in use of each stretch.
           </span>
         </footer>
       </div>

@@ -1,7 +1,9 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
+import { Router } from "wouter";
 import { placeText } from "../../lib/plans";
 import { Moves, movesText } from "./moves";
+import { Suggestion } from "./make-room";
 import { nodeParts, recoveryText } from "./whole-nodes";
 
 const moves = [
@@ -21,7 +23,23 @@ it("moves say what would go where", () => {
 it("b_47_whole_nodes_are_counted_once_each_and_what_could_be_whole_is_said", () => {
   const nodes = { nodes: 9, whole_free: 2, whole_held: 1, clean: 2, sliced: 4, recoverable: 1, moves: 2, gpus_moved: 3 };
   expect(nodeParts(nodes).reduce((sum, { value }) => sum + value, 0)).toBe(9);
-  expect(recoveryText(nodes)).toBe("1 of the sliced could be whole after 2 moves with 3 GPUs.");
+  expect(recoveryText(nodes)).toBe("1 of the sliced nodes could be whole after 2 moves with 3 GPUs.");
   expect(recoveryText({ sliced: 2 })).toContain("None of the sliced nodes");
   expect(recoveryText({})).toBe("No node is sliced.");
+});
+
+it("moves that make room are told step by step, with what each brings", () => {
+  const steps = [{ node_id: "a", hostname: "h1", gained: 1, moves: moves.slice(0, 1) }, { node_id: "b", hostname: "h4", gained: 2, moves: moves.slice(1) }];
+  const show = (found: Parameters<typeof Suggestion>[0]["found"]) =>
+    renderToStaticMarkup(
+      <Router ssrPath="/">
+        <Suggestion found={found} max_moves={8} />
+      </Router>,
+    );
+  const shown = show({ gpu_count: 8, fits_before: 1, fits_after: 4, steps, cut: true, notice: "This is a plan." });
+  expect(shown.indexOf("h1</a>")).toBeLessThan(shown.indexOf("h4</a>"));
+  for (const text of ["3 more", "2 allocations with 3 GPUs", "2 more would fit", "given up at its bound", "This is a plan."]) expect(shown).toContain(text);
+  const none = show({ gpu_count: 8, fits_before: 1, fits_after: 1 });
+  expect(none).toContain("Moving at most 8 allocations would not make room for one more");
+  expect(none).not.toContain("given up");
 });

@@ -23,7 +23,7 @@ export function nodeParts({ whole_free = 0, whole_held = 0, clean = 0, sliced = 
 export function recoveryText({ recoverable = 0, moves = 0, gpus_moved = 0, sliced = 0 }: NodePreservation): string {
   if (sliced === 0) return "No node is sliced.";
   if (recoverable === 0) return "None of the sliced nodes could be whole: the others have no room for what is on them.";
-  return `${recoverable} of the sliced ${recoverable === 1 ? "could be whole" : "could all be whole"} after ${plural(moves, "move")} with ${plural(gpus_moved, "GPU")}.`;
+  return `${recoverable} of the sliced nodes could be whole after ${plural(moves, "move")} with ${plural(gpus_moved, "GPU")}.`;
 }
 
 function Class({ nodes }: { nodes: NodePreservation }) {

@@ -44,13 +44,15 @@ export function Gpus({ reservation }: { reservation: Reservation }) {
 }
 
 export function Window({ reservation }: { reservation: Reservation }) {
-  const { config, metadata } = reservation;
+  const { config, status, metadata } = reservation;
+  const waits = status?.state === "scheduled";
+  const [word, time] = isOver(reservation) ? ["ended", metadata?.end_time] : waits ? ["begins", config?.start_time] : ["ends", config?.end_time];
   return (
     <>
       <Planned value={config?.start_time} short /> to <Planned value={config?.end_time} short />
       <br />
       <small className="muted">
-        {isOver(reservation) ? "ended" : "ends"} <Time value={isOver(reservation) ? metadata?.end_time : config?.end_time} />
+        {word} <Time value={time} />
       </small>
     </>
   );
