@@ -46,7 +46,7 @@ export async function launch() {
     await page.getByText(/\d available/).first().waitFor();
     await page.getByRole("status").getByText(/\d available/).waitFor();
     await page.getByText("Fits on 1 of 1 node here").waitFor();
-    await page.setViewportSize({ width: 1280, height: 1320 });
+    await page.setViewportSize({ width: 1280, height: 1640 });
     await page.evaluate(() => window.scrollTo(0, 0));
     await shot("launch");
     await accessible(page, "the launch form");
