@@ -7,6 +7,7 @@ mod explain;
 mod history;
 mod operators;
 mod policy;
+mod prewarmed;
 mod reports;
 mod reservations;
 mod sweep;
