@@ -6,7 +6,7 @@ use gpuaas_billing::domain::money::{Currency, line_amount, money_of};
 use gpuaas_gateway::contract::route::Lookup;
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_gateway::transcode::write::{Defaults, write_message};
-use gpuaas_load_tests::{create_body, fleet, page_of_allocations};
+use gpuaas_load_tests::{create_body, fleet, image, page_of_allocations};
 use gpuaas_placement::decision::{Fleet, Request, Rules};
 use gpuaas_placement::model::SlotClass;
 use http::Method;
@@ -24,6 +24,8 @@ fn placement(c: &mut Criterion) {
                 gpu_count,
                 slot_class: SlotClass::H200Sxm,
                 hugepages_1g: 180,
+                image: image(),
+                prewarmed: false,
             };
             assert!(
                 fleet.rank(&rules, &request).fits() > 0,

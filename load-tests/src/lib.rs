@@ -8,7 +8,7 @@ pub mod socket;
 pub mod stand_in;
 pub mod system;
 
-use gpuaas_placement::decision::{CandidateNode, CandidateSlot};
+use gpuaas_placement::decision::{CandidateNode, CandidateSlot, ImageKey};
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use gpuaas_proto::gpuaas::allocation::v1::ListAllocationsResponse;
 use gpuaas_proto::gpuaas::allocation::v1::{
@@ -41,12 +41,18 @@ fn node(number: u32) -> CandidateNode {
         max_vms: 0,
         live_vms: held.count_ones(),
         exclusively_held: false,
-        has_image: number.is_multiple_of(3),
+        images: Vec::from_iter(image().filter(|_| number.is_multiple_of(3))),
         legal_groups: groups(),
         slots: (0..GPUS)
             .map(|index| slot(number, index, held & (1 << index) != 0))
             .collect(),
     }
+}
+
+/// The image that a third of the nodes have.
+#[must_use]
+pub fn image() -> Option<ImageKey> {
+    ImageKey::of("sha256:6c617363617578206973206120636176652077697468207061696e74696e6773")
 }
 
 fn slot(node: u32, index: u32, held: bool) -> CandidateSlot {

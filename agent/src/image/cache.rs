@@ -96,6 +96,16 @@ impl ImageCache {
         Ok(file)
     }
 
+    /// The digests, in order, whose files are as they were when this host verified them. Nothing is read but what the
+    /// files are: one that was changed since is hashed by whoever uses it next, and not told of until then.
+    pub fn verified(&self) -> HostResult<Vec<Digest>> {
+        let known = self.journal.images()?.into_iter();
+        let as_it_was = known.filter(|(digest, verified)| {
+            fingerprint(&self.file(digest)).as_ref() == Some(verified)
+        });
+        Ok(as_it_was.map(|(digest, _)| digest).collect())
+    }
+
     /// The lock of one digest. Those that nobody has any more are forgotten here, and not where they are given back:
     /// a pull may be dropped half-way.
     async fn turn(&self, digest: &Digest) -> Arc<Mutex<()>> {
@@ -245,6 +255,34 @@ mod tests {
             "it was not used, a pull was tried: {error:?}"
         );
         assert!(!file.exists());
+    }
+
+    #[tokio::test]
+    async fn e_05_e_06_only_files_that_are_as_they_were_verified_are_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let put = |content: &[u8]| {
+            let digest = Digest::of_bytes(&Sha256::digest(content));
+            std::fs::write(cache.file(&digest), content).unwrap();
+            digest
+        };
+        let [one, two] = [put(b"one"), put(b"two")];
+        assert!(cache.verified().unwrap().is_empty(), "nobody has read them");
+        for digest in [&one, &two] {
+            let source = ImageSource {
+                digest: digest.clone(),
+                source_uri: String::new(),
+                size_bytes: 3,
+            };
+            cache.ensure(&source, |_| {}).await.unwrap();
+        }
+        let mut both = vec![one.clone(), two.clone()];
+        both.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        assert_eq!(cache.verified().unwrap(), both);
+        std::fs::write(cache.file(&one), b"another").unwrap();
+        assert_eq!(cache.verified().unwrap(), [two.clone()]);
+        std::fs::remove_file(cache.file(&two)).unwrap();
+        assert!(cache.verified().unwrap().is_empty());
     }
 
     #[tokio::test]

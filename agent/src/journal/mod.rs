@@ -89,6 +89,23 @@ impl Journal {
         Ok(found)
     }
 
+    /// The digests that were computed, in order, each with the fingerprint of its file.
+    pub fn images(&self) -> HostResult<Vec<(Digest, String)>> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare("SELECT digest, fingerprint FROM images ORDER BY digest")?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })?;
+        let mut found = Vec::new();
+        for row in rows {
+            let (digest, fingerprint) = row?;
+            let digest = digest.parse().map_err(|_| corrupt("digest"))?;
+            found.push((digest, fingerprint));
+        }
+        Ok(found)
+    }
+
     /// Records that a file with this fingerprint has this digest.
     pub fn record_image(&self, digest: &Digest, fingerprint: &str) -> HostResult<()> {
         self.lock().execute(

@@ -201,6 +201,9 @@ impl Failure {
                 "CAPACITY_RESERVED" => {
                     "Wait for open capacity: gpuaas launch … --wait-for-capacity 2h; or have some reserved for you."
                 }
+                "IMAGE_NOT_CACHED" => {
+                    "Launch without --require-prewarmed: the image is pulled first, and stays in the cache."
+                }
                 "WAITING_AHEAD" => "Wait in line, too: gpuaas launch … --wait-for-capacity 2h",
                 "QUOTA" => "Release something, or ask an administrator for more.",
                 "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",

@@ -250,6 +250,9 @@ fn several_are_launched_in_one_call_and_kept_apart() {
     assert!(ran.out.contains("would fit on 1 of 9 nodes"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body["placement"], json!({ "same_node_as": FIRST }));
+    launch(&["--validate-only", "--require-prewarmed"]).ok();
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body["placement"], json!({ "require_prewarmed": true }));
     assert_eq!(launch(&["--count", "17"]).code, 2);
     let ruled_out = error(409, "AFFINITY", "Ruled out.", &[]);
     world.on("POST", "/api/v1/allocations", [(409, ruled_out)]);

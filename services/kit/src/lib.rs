@@ -10,6 +10,7 @@ pub mod client;
 pub mod config;
 mod context;
 pub mod db;
+pub mod digest;
 pub mod error;
 pub mod id;
 pub mod idempotency;

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Fleet, Rules, sentence, telling};
+use crate::decision::{self, Fleet, ImageKey, Rules, sentence, telling};
 use crate::model::Shape;
-use crate::{Reason, Result};
+use crate::{Reason, Result, reserve};
 
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,5 +120,16 @@ pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
         } else {
             0
         },
+        image: None,
+        prewarmed: false,
+    }
+}
+
+/// A launch, as the decision needs it.
+pub(crate) fn launch_request(sku: &Sku, launch: &reserve::Request) -> decision::Request {
+    decision::Request {
+        image: ImageKey::of(&launch.image.digest),
+        prewarmed: launch.constraints.require_prewarmed,
+        ..decision_request(sku, launch.gpu_count)
     }
 }

@@ -6,7 +6,7 @@ use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::decision::{CandidateNode, CandidateSlot, ReservedFor, WholeNode};
+use crate::decision::{CandidateNode, CandidateSlot, ImageKey, ReservedFor, WholeNode};
 use crate::model::{Bindings, Health, SlotClass, SlotStatus};
 use crate::slots::missing;
 
@@ -20,6 +20,7 @@ struct NodeRow {
     hugepages_1g_free: i32,
     max_vms: i32,
     legal_groups: Json<Vec<Vec<u32>>>,
+    image_keys: Vec<ImageKey>,
     live_vms: i64,
     exclusively_held: bool,
 }
@@ -43,6 +44,7 @@ struct SlotRow {
 macro_rules! node_columns {
     () => {
         "n.id AS node, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
+         n.image_keys,
          (SELECT count(DISTINCT c.allocation_id) FROM claims c
            WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms"
     };
@@ -192,8 +194,7 @@ impl NodeRow {
             max_vms: self.max_vms.unsigned_abs(),
             live_vms: u32::try_from(self.live_vms).unwrap_or(u32::MAX),
             exclusively_held: self.exclusively_held,
-            // the catalog's cache states are not in the ledger; provisioning pulls and verifies (CON-10)
-            has_image: false,
+            images: self.image_keys,
             legal_groups: self.legal_groups.0,
         }
     }

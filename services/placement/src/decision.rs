@@ -10,6 +10,7 @@ mod causes;
 mod defragmentation;
 mod evacuation;
 mod fleet;
+mod image;
 mod preservation;
 mod reserved;
 mod rooms;
@@ -28,6 +29,7 @@ pub use causes::{Found, sentence};
 pub use defragmentation::{Defragmentation, Step, defragment};
 pub use evacuation::{Evacuee, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
+pub use image::ImageKey;
 pub use preservation::{ClassReport, Emptied, preserve};
 pub use trial::{Move, Site, Tenant};
 pub use whole::{WholeNode, judge_whole};
@@ -41,6 +43,17 @@ pub struct Request {
     pub slot_class: SlotClass,
     /// Free hugepages of 1 GiB the VM needs; 0: the profile needs none (B-11).
     pub hugepages_1g: u32,
+    /// The image it boots: a node that has it is better. None: none is named, and all nodes are alike.
+    pub image: Option<ImageKey>,
+    /// Only nodes that have the image (CON-10).
+    pub prewarmed: bool,
+}
+
+impl Request {
+    /// A node with these images is one on which it can start without a pull.
+    fn finds_its_image(&self, images: &[ImageKey]) -> bool {
+        self.image.is_some_and(|image| images.contains(&image))
+    }
 }
 
 /// A slot as the decision sees it.
@@ -98,8 +111,8 @@ pub struct CandidateNode {
     pub live_vms: u32,
     /// It is held as a whole.
     pub exclusively_held: bool,
-    /// The image is verified in its cache.
-    pub has_image: bool,
+    /// Images that are verified in its cache.
+    pub images: Vec<ImageKey>,
     /// Sets of module ids that may be sold together; empty: only one and all.
     pub legal_groups: Vec<Vec<u32>>,
     /// All its slots but retired ones.

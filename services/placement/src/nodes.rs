@@ -33,6 +33,8 @@ pub struct NodeSpec {
     pub legal_groups: Vec<Vec<u32>>,
     /// Emulated.
     pub lab: bool,
+    /// Images verified in the host's cache: digests, "sha256:…", in order.
+    pub image_digests: Vec<String>,
     /// Health of the host; every slot of it is at most this healthy.
     pub host_health: Health,
     /// The host was installed anew since the last call.
@@ -72,6 +74,8 @@ pub struct Node {
     pub legal_groups: Json<Vec<Vec<u32>>>,
     /// Emulated.
     pub lab: bool,
+    /// Images verified in the host's cache: digests, "sha256:…".
+    pub image_digests: Vec<String>,
     /// Health of the host.
     pub host_health: Health,
 }
@@ -89,7 +93,7 @@ pub async fn get(conn: &mut PgConnection, id: Uuid) -> Result<Node> {
 async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
     let row = sqlx::query_as(
         "SELECT id, hostname, region_code, mode, coalesce(intended_mode, mode) AS intended_mode, admin_state, generation, agent_address, instance_id, schedulable,
-                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, host_health
+                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, host_health
            FROM nodes WHERE id = $1",
     )
     .bind(id)
@@ -156,6 +160,7 @@ fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
         && node.max_vms == spec.max_vms
         && node.legal_groups.0 == spec.legal_groups
         && node.lab == spec.lab
+        && node.image_digests == spec.image_digests
         && node.host_health == spec.host_health;
     same_place && same_instance && same_gate && same_facts
 }
@@ -164,8 +169,8 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     let done = sqlx::query(
         "UPDATE nodes SET hostname = $2, region_code = $3, mode = $4, agent_address = $5, instance_id = $6,
                 schedulable = $7, not_schedulable_reason = $8, hugepages_1g_free = $9, max_vms = $10,
-                legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, generation = generation + 1,
-                updated_at = greatest(clock_timestamp(), updated_at)
+                legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, image_digests = $15,
+                generation = generation + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
     .bind(spec.id)
@@ -187,6 +192,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(spec.lab)
     .bind(spec.host_health)
     .bind(&spec.mode)
+    .bind(&spec.image_digests)
     .execute(conn)
     .await;
     match done {

@@ -15,6 +15,9 @@ use crate::disk::DiskIdentity;
 use crate::disk::identity::Resolution;
 use crate::node::{Node, now_ms};
 
+/// Most cached images that are told of.
+const MAX_IMAGES: usize = 1000;
+
 /// Runs all checks.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
     let profile = &node.settings.profile;
@@ -49,7 +52,18 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
         lab: profile.lab,
         observed_time: Some(now),
         drifted_disks: drifted(node).await,
+        cached_image_digests: cached(node),
     }
+}
+
+/// Images that a VM could start from without a pull. One that cannot be looked up is none.
+fn cached(node: &Node) -> Vec<String> {
+    let verified = node.images.verified().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which images are cached");
+        Vec::new()
+    });
+    let told = verified.iter().take(MAX_IMAGES);
+    told.map(|digest| digest.as_str().to_owned()).collect()
 }
 
 /// A finding on the wire.

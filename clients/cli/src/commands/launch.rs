@@ -56,6 +56,9 @@ pub struct Flags {
     /// Not on a node with an allocation of the project that has this label.
     #[arg(long, value_name = "KEY=VALUE")]
     spread_from_label: Option<String>,
+    /// Only on a node that has the image in its cache, so that nothing is pulled before the start.
+    #[arg(long)]
+    require_prewarmed: bool,
     /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 2026-01-31T12:00:00Z; at most 168h.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
@@ -107,6 +110,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         flags.same_node_as,
         flags.spread_from,
         flags.spread_from_label,
+        flags.require_prewarmed,
     )
     .await?;
     let mut body = json!({
@@ -281,6 +285,7 @@ async fn placement(
     same_node_as: Option<String>,
     spread_from: Vec<String>,
     spread_from_label: Option<String>,
+    require_prewarmed: bool,
 ) -> Result<Option<Value>, Failure> {
     let mut said = serde_json::Map::new();
     if let Some(given) = same_node_as {
@@ -296,6 +301,9 @@ async fn placement(
     }
     if let Some(label) = spread_from_label {
         said.insert("spread_from_label".to_owned(), json!(label));
+    }
+    if require_prewarmed {
+        said.insert("require_prewarmed".to_owned(), json!(true));
     }
     Ok((!said.is_empty()).then_some(Value::Object(said)))
 }

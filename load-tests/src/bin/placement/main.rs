@@ -13,9 +13,9 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use gpuaas_dev::stack::{DATABASE, Stack};
-use gpuaas_load_tests::fleet;
 use gpuaas_load_tests::measure::{circumstances, median, memory_kib, percentile};
 use gpuaas_load_tests::system::{self, Hosts};
+use gpuaas_load_tests::{fleet, image};
 use gpuaas_placement::decision::{Fleet, Request as Asked, Rules};
 use gpuaas_placement::model::SlotClass;
 
@@ -146,6 +146,8 @@ fn decision() -> f64 {
         gpu_count: 4,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 180,
+        image: image(),
+        prewarmed: false,
     };
     let times = (0..10).map(|_| {
         let began = Instant::now();

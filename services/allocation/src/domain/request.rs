@@ -125,6 +125,10 @@ impl CreateRequest {
             part(&placement.spread_from.len().to_string());
             placement.spread_from.iter().for_each(|id| part(id));
             part(&placement.spread_from_label);
+            // said only when it is, so that earlier requests keep their hashes
+            if placement.require_prewarmed {
+                part("require_prewarmed");
+            }
         }
         if let Some(until) = &self.wait_until {
             part("wait");

@@ -56,6 +56,7 @@ impl World {
             max_vms: 0,
             legal_groups: Vec::new(),
             lab: true,
+            image_digests: Vec::new(),
             host_health: Health::Healthy,
             new_instance: false,
         };

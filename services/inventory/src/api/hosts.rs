@@ -1,8 +1,8 @@
 //! What hosts say: enrolment and heartbeats.
-use gpuaas_kit::audit;
 use gpuaas_kit::error::{Error, Result};
 use gpuaas_kit::identity::Peer;
 use gpuaas_kit::time::{from_proto_time, proto_duration};
+use gpuaas_kit::{audit, digest};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{
@@ -193,6 +193,8 @@ impl Hosts {
         text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
         let readiness = request.readiness.as_ref();
+        let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
+        digest::check_images("readiness.cached_image_digests", images)?;
         let beat = Beat {
             node_id: *node_id,
             instance_id: *instance_id,

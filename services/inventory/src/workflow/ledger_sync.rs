@@ -63,7 +63,7 @@ pub(crate) async fn want_node(
         instance_id: instance_id.to_string(),
         schedulable: readiness.schedulable(),
         not_schedulable_reason: readiness.blockers.join(", "),
-        hugepages_1g_free: report.map_or(0, |report| report.hugepages_1g_free),
+        hugepages_1g_free: report.as_ref().map_or(0, |report| report.hugepages_1g_free),
         max_vms_per_node: u32::try_from(node.max_vms_per_node).unwrap_or_default(),
         legal_groups: topology
             .unwrap_or_default()
@@ -75,6 +75,7 @@ pub(crate) async fn want_node(
             .collect(),
         lab: node.lab.unwrap_or_default(),
         host_health: health.into(),
+        image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // said at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,
     };
@@ -87,6 +88,13 @@ pub(crate) async fn want_node(
         reimaged,
     )
     .await
+}
+
+/// Each once, so that the same cache is the same message.
+fn in_order(mut digests: Vec<String>) -> Vec<String> {
+    digests.sort_unstable();
+    digests.dedup();
+    digests
 }
 
 /// Wants the ledger to know a region.

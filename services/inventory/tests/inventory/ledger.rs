@@ -20,6 +20,7 @@ pub(crate) struct Told {
     pub(crate) not_schedulable_reason: String,
     pub(crate) host_health: String,
     pub(crate) lab: bool,
+    pub(crate) image_digests: Vec<String>,
 }
 
 pub(crate) struct Ledger {
@@ -71,7 +72,8 @@ impl Ledger {
 
     pub(crate) async fn node(&self, id: &str) -> Option<Told> {
         sqlx::query_as(
-            "SELECT agent_address, instance_id, schedulable, not_schedulable_reason, host_health::text, lab
+            "SELECT agent_address, instance_id, schedulable, not_schedulable_reason, host_health::text, lab,
+                    image_digests
              FROM placement.nodes WHERE id = $1::uuid",
         )
         .bind(id)

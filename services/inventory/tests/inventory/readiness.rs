@@ -198,3 +198,48 @@ async fn a_heartbeat_without_an_address_is_refused() {
         "agent_address"
     );
 }
+
+#[tokio::test]
+async fn e_05_con_10_the_ledger_knows_which_images_the_current_host_has_verified() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let digest = |start: &str| format!("sha256:{start:0<64}");
+    let with = |images: &[&str]| ReadinessReport {
+        cached_image_digests: images.iter().map(|start| digest(start)).collect(),
+        ..good()
+    };
+    let knows = async |images: &[&str]| {
+        let images: Vec<String> = images.iter().map(|start| digest(start)).collect();
+        until("it knows the images", || async {
+            let told = world.ledger.node(&node.id).await;
+            told.is_some_and(|told| told.image_digests == images)
+        })
+        .await;
+    };
+    // told in any order, and twice
+    host.heartbeat(with(&["b", "a", "b"])).await.expect("taken");
+    knows(&["a", "b"]).await;
+    host.heartbeat(with(&["b"])).await.expect("taken");
+    knows(&["b"]).await;
+    for bad in [
+        "sha256:b",
+        "",
+        &digest("B"),
+        &digest("b").replace("256", "512"),
+    ] {
+        let report = ReadinessReport {
+            cached_image_digests: vec![digest("a"), bad.to_owned()],
+            ..good()
+        };
+        assert_eq!(
+            refused(host.heartbeat(report).await).fields()[0].0,
+            "readiness.cached_image_digests",
+            "{bad}"
+        );
+    }
+    knows(&["b"]).await;
+    // what an earlier image of the machine had is nothing
+    Host::enrol(&world, &node.id).await;
+    knows(&[]).await;
+}

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
-use super::{CandidateNode, CandidateSlot, Filling, Request, Rules, Score, fabric_key};
+use super::{CandidateNode, CandidateSlot, Filling, ImageKey, Request, Rules, Score, fabric_key};
 use crate::model::{Health, SlotClass, SlotStatus};
 
 /// Slots of one class and node that have a bit; what a node has beyond them is not sold.
@@ -25,7 +25,7 @@ pub(super) struct Board {
     schedulable: bool,
     exclusively_held: bool,
     clean: bool,
-    image_missing: bool,
+    images: Arc<[ImageKey]>,
     hugepages_1g_free: u32,
     max_vms: u32,
     live_vms: u32,
@@ -78,6 +78,7 @@ struct Group {
 /// Layouts that are in use, each once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared {
+    images: HashSet<Arc<[ImageKey]>>,
     layouts: HashSet<Arc<Layout>>,
     found: HashSet<Arc<Found>>,
 }
@@ -125,6 +126,15 @@ fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
 }
 
 impl Shared {
+    fn images(&mut self, images: &[ImageKey]) -> Arc<[ImageKey]> {
+        if let Some(known) = self.images.get(images) {
+            return Arc::clone(known);
+        }
+        let images: Arc<[ImageKey]> = images.into();
+        self.images.insert(Arc::clone(&images));
+        images
+    }
+
     fn layout(&mut self, layout: Layout) -> Arc<Layout> {
         if let Some(known) = self.layouts.get(&layout) {
             return Arc::clone(known);
@@ -169,7 +179,7 @@ impl Board {
                 .slots
                 .iter()
                 .any(|slot| slot.held || slot.reserved.is_some()),
-            image_missing: !node.has_image,
+            images: shared.images(&node.images),
             hugepages_1g_free: node.hugepages_1g_free,
             max_vms: node.max_vms,
             live_vms: node.live_vms,
@@ -225,6 +235,8 @@ impl Board {
             || request.hugepages_1g > self.hugepages_1g_free.saturating_sub(hugepages)
         {
             Some(ErrorReason::CapacityReserved)
+        } else if request.prewarmed && !request.finds_its_image(&self.images) {
+            Some(ErrorReason::ImageNotCached)
         } else {
             None
         }
@@ -304,7 +316,7 @@ impl Board {
 
     /// The order among nodes, but for their ids: less is better, and it has 31 bits. What is reserved for the project
     /// comes before all else.
-    pub(super) fn rank(&self, filling: Filling, pick: &Pick) -> u32 {
+    pub(super) fn rank(&self, filling: Filling, request: &Request, pick: &Pick) -> u32 {
         let numa = (pick.numa_nodes - 1).min(63);
         let broken = pick.broken_groups.min(0xffff);
         let (clean, left_over) = match filling {
@@ -316,7 +328,12 @@ impl Board {
             | u32::from(clean) << 23
             | broken << 7
             | left_over << 1
-            | u32::from(self.image_missing)
+            | u32::from(self.lacks_image_of(request))
+    }
+
+    /// The image that the request names is to be pulled first.
+    fn lacks_image_of(&self, request: &Request) -> bool {
+        request.image.is_some() && !request.finds_its_image(&self.images)
     }
 
     /// A pick with everything about it.
@@ -330,7 +347,7 @@ impl Board {
             clean_node: self.clean,
             broken_groups: pick.broken_groups,
             left_over: pick.left_over,
-            image_missing: self.image_missing,
+            image_missing: self.lacks_image_of(request),
             node_id: self.id,
             indexes,
         };

@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use crate::Reason;
 
 /// Every cause the decision can find, in the order in which they are told.
-const CAUSES: [ErrorReason; 12] = [
+const CAUSES: [ErrorReason; 13] = [
     ErrorReason::Fragmented,
     ErrorReason::FabricHeld,
     ErrorReason::IncompleteSlot,
@@ -15,6 +15,7 @@ const CAUSES: [ErrorReason; 12] = [
     ErrorReason::SlotsInUse,
     ErrorReason::CapacityReserved,
     ErrorReason::Affinity,
+    ErrorReason::ImageNotCached,
     ErrorReason::WaitingAhead,
     ErrorReason::HostNotReady,
 ];
@@ -86,6 +87,9 @@ fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> Stri
             format!("{held} on {on} that an operator keeps new allocations off.")
         }
         ErrorReason::Affinity => format!("{held} on {on} that the placement constraints rule out."),
+        ErrorReason::ImageNotCached => {
+            format!("{held} free on {on} without the image in the cache.")
+        }
         ErrorReason::CapacityReserved => format!("{held} on {on} {be} reserved for others."),
         ErrorReason::WaitingAhead => {
             let be = if gpus == 1 { "goes" } else { "go" };
@@ -121,6 +125,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         ErrorReason::SlotsInUse => "The GPUs are in use by others; try again later.",
         ErrorReason::HostNotReady => "The hosts are not ready at the moment.",
         ErrorReason::Affinity => "The placement constraints rule the nodes out.",
+        ErrorReason::ImageNotCached => "No node with room has the image in its cache.",
         ErrorReason::WaitingAhead => "Other requests wait in line for what is free.",
         ErrorReason::CapacityReserved => "What is free is reserved for other projects.",
         ErrorReason::RegionDisabled => "The region is closed for new allocations.",

@@ -141,7 +141,7 @@ impl Fleet {
         for (place, board) in self.boards.iter().enumerate() {
             match board.best(rules, request, &mut work) {
                 Some(pick) => {
-                    let rank = u64::from(board.rank(rules.filling, &pick));
+                    let rank = u64::from(board.rank(rules.filling, request, &pick));
                     order.push(rank << 32 | place as u64);
                 }
                 None => removed.add(&board.found(rules, request)),

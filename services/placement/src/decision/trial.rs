@@ -286,7 +286,7 @@ impl Trial {
         }
         let board = &self.fleet.boards[place];
         let pick = board.best(&Rules::default(), request, work)?;
-        Some(u64::from(board.rank(self.filling, &pick)) << 32 | place as u64)
+        Some(u64::from(board.rank(self.filling, request, &pick)) << 32 | place as u64)
     }
 
     fn reorder(&mut self, place: usize) {

@@ -37,6 +37,13 @@ pub(crate) async fn check(
             "is sold as whole nodes, which cannot be launched yet".to_owned(),
         ));
     }
+    if sku.capacity_shape == Shape::Baremetal && request.constraints.require_prewarmed {
+        return Err(invalid(
+            ErrorReason::FieldInvalid,
+            "placement.require_prewarmed",
+            "is for slices: a whole node boots no image from a cache".to_owned(),
+        ));
+    }
     let allowed = |count: &i32| u32::try_from(*count).is_ok_and(|count| count == request.gpu_count);
     if !sku.allowed_gpu_counts.iter().any(allowed) {
         let counts: Vec<String> = sku

@@ -1,4 +1,4 @@
-//! Where an allocation may be placed: beside, or away from, other allocations of its project.
+//! Where an allocation may be placed: beside, or away from, other allocations of its project, and with its image.
 use std::collections::BTreeSet;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -20,6 +20,8 @@ pub struct Constraints {
     pub spread_from: Vec<Uuid>,
     /// No node with an allocation that has this label.
     pub spread_from_label: Option<(String, String)>,
+    /// Only nodes that have the image verified in their cache (CON-10).
+    pub require_prewarmed: bool,
 }
 
 /// The rules that the constraints come to on the ledger as it is now. Asked again under a node's lock, the answer

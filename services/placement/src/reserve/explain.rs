@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::admit::check;
 use super::{Explanation, Policy, Request, constraints, count, whole};
-use crate::availability::decision_request;
+use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Choice, Fleet, Ranking, Rules, Verdict};
@@ -57,7 +57,7 @@ async fn rank(
     let mut nodes = capacity.now(conn).await?;
     let fleet = nodes.remove(&request.region_code).unwrap_or_default();
     let rules = ahead.keep_in(rules, &fleet);
-    let ranking = fleet.rank(&rules, &decision_request(sku, request.gpu_count));
+    let ranking = fleet.rank(&rules, &launch_request(sku, request));
     Ok((fleet, ranking))
 }
 

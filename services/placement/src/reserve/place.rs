@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::admit::refusal;
 use super::{Policy, Request, constraints};
-use crate::availability::decision_request;
+use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, CandidateNode, Fleet, decide_by, telling};
@@ -59,7 +59,7 @@ pub(crate) async fn take(
         policy,
         until,
     } = search;
-    let asked = decision_request(sku, request.gpu_count);
+    let asked = launch_request(sku, request);
     let mut first = true;
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;

@@ -9,7 +9,7 @@ use super::order::Ticket;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, CandidateNode, Fleet, Rules, WholeNode, judge_whole};
+use crate::decision::{self, CandidateNode, Fleet, ImageKey, Rules, WholeNode, judge_whole};
 use crate::model::{Shape, SlotClass};
 use crate::reserve::{Policy, Request, constraint_rules, still_meant};
 use crate::{Error, Result};
@@ -254,8 +254,15 @@ pub(super) async fn ask(
         other => other?,
     };
     let sku = &skus[&member.sku];
+    let prewarmed = member.constraints.require_prewarmed;
+    // where it fits depends on the image only then, and each ask is looked at once
+    let image = ImageKey::of(&member.image_digest).filter(|_| prewarmed);
     Ok(Some(Ask {
-        request: decision_request(sku, member.gpu_count),
+        request: decision::Request {
+            image,
+            prewarmed,
+            ..decision_request(sku, member.gpu_count)
+        },
         rules,
         whole: sku.capacity_shape == Shape::Baremetal,
     }))

@@ -44,6 +44,8 @@ pub struct Member {
     pub gpu_count: u32,
     /// Where it may be placed.
     pub constraints: Constraints,
+    /// Digest of its image.
+    pub image_digest: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -56,6 +58,7 @@ struct Row {
     created_at: Timestamp,
     deadline_at: Timestamp,
     constraints: Json<Constraints>,
+    image_digest: String,
     reason: String,
     priority: Priority,
     turn: i64,
@@ -86,8 +89,8 @@ pub async fn load(
 ) -> Result<(Vec<Waiting>, jiff::Timestamp)> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
-                w.constraints, w.reason, coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn,
-                statement_timestamp() AS now
+                w.constraints, a.image ->> 'digest' AS image_digest, w.reason,
+                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now
            FROM allocations a
            JOIN waits w ON w.allocation_id = a.id
            LEFT JOIN project_priorities p ON p.project_id = a.project_id
@@ -133,6 +136,7 @@ fn gathered(rows: Vec<Row>) -> Vec<Waiting> {
             sku: row.sku,
             gpu_count: row.gpu_count.unsigned_abs(),
             constraints: row.constraints.0,
+            image_digest: row.image_digest,
         });
     }
     all

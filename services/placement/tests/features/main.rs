@@ -9,6 +9,7 @@ mod history;
 mod operators;
 mod plans;
 mod policy;
+mod prewarmed;
 mod reports;
 mod reservations;
 mod sweep;

@@ -61,7 +61,7 @@ fn node(id: u128, board: usize, held: u8) -> CandidateNode {
         max_vms: 0,
         live_vms: held.count_ones(),
         exclusively_held: false,
-        has_image: false,
+        images: Vec::new(),
         legal_groups: BOARDS[board].iter().map(|group| group.to_vec()).collect(),
         slots: (0..8).map(slot).collect(),
     }
@@ -88,6 +88,8 @@ fn asked(gpu_count: usize) -> Request {
         gpu_count,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
+        image: None,
+        prewarmed: false,
     }
 }
 

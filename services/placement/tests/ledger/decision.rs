@@ -1,6 +1,6 @@
 //! The placement decision as a pure function: policy by table, invariants by property.
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Request, count_fits, decide, fabric_key,
+    CandidateNode, CandidateSlot, ImageKey, Request, count_fits, decide, fabric_key,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -46,7 +46,7 @@ pub fn node(id: u128, slots: i32) -> CandidateNode {
         max_vms: 0,
         live_vms: 0,
         exclusively_held: false,
-        has_image: false,
+        images: Vec::new(),
         legal_groups: board(),
         slots: (0..slots).map(|index| slot(id, index)).collect(),
     }
@@ -69,7 +69,14 @@ pub fn request(gpu_count: usize) -> Request {
         gpu_count,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
+        image: Some(image("aa")),
+        prewarmed: false,
     }
+}
+
+/// An image whose digest begins so.
+pub fn image(start: &str) -> ImageKey {
+    ImageKey::of(&format!("sha256:{start:0<64}")).expect("a digest")
 }
 
 fn chosen(request: &Request, nodes: &[CandidateNode]) -> Option<(u128, Vec<i32>)> {
@@ -274,11 +281,11 @@ fn any_node(id: u128) -> impl Strategy<Value = CandidateNode> {
         flags,
         proptest::collection::vec((0u8..8, any::<bool>()), 1..=8),
     )
-        .prop_map(move |((enabled, ready, image, grouped), slots)| {
+        .prop_map(move |((enabled, ready, has_image, grouped), slots)| {
             let mut node = node(id, i32::try_from(slots.len()).expect("few"));
             node.enabled = enabled > 0;
             node.schedulable = ready > 0;
-            node.has_image = image;
+            node.images.extend(has_image.then(|| image("aa")));
             if !grouped {
                 node.legal_groups.clear();
             }

@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::decision::{hold, node, request};
+use crate::decision::{hold, image, node, request};
 
 /// Nodes and what is on them.
 #[derive(Debug, Clone, Default)]
@@ -134,7 +134,7 @@ fn some_node(id: u128) -> impl Strategy<Value = CandidateNode> {
             let mut one = CandidateNode {
                 max_vms,
                 hugepages_1g_free,
-                has_image,
+                images: Vec::from_iter(has_image.then(|| image("aa"))),
                 ..node(id, 8)
             };
             if plain {

@@ -411,6 +411,7 @@ pub fn lab_spec() -> NodeSpec {
         max_vms: 0,
         legal_groups: Vec::new(),
         lab: true,
+        image_digests: Vec::new(),
         host_health: Health::Healthy,
         new_instance: false,
     }

@@ -2,7 +2,7 @@
 use std::collections::HashSet;
 
 use gpuaas_kit::time::from_proto_time;
-use gpuaas_kit::{Error, Result, id};
+use gpuaas_kit::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
@@ -140,6 +140,7 @@ fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> 
         same_node_as,
         spread_from,
         spread_from_label,
+        require_prewarmed: placement.require_prewarmed,
     })
 }
 
@@ -213,6 +214,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
         ));
     }
     let host_health = request.host_health().into();
+    digest::check_images("image_digests", &request.image_digests)?;
     Ok(NodeSpec {
         id: id::parse("node_id", &request.node_id)?,
         hostname: request.hostname,
@@ -230,6 +232,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             .map(|group| group.module_ids)
             .collect(),
         lab: request.lab,
+        image_digests: request.image_digests,
         host_health,
         new_instance: request.new_instance,
     })

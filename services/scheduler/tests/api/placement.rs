@@ -350,6 +350,13 @@ async fn a_node_is_known_before_its_first_instance() {
             },
             "node_id",
         ),
+        (
+            PutNodeRequest {
+                image_digests: vec!["sha256:ab".into()],
+                ..bare.clone()
+            },
+            "image_digests",
+        ),
     ] {
         assert_eq!(
             refused(world.api.put_node(Request::new(bad)).await).fields()[0].0,

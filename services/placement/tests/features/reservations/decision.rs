@@ -39,7 +39,7 @@ fn node(id: u128, reserved: u8, project_id: Uuid) -> CandidateNode {
         max_vms: 0,
         live_vms: 0,
         exclusively_held: false,
-        has_image: false,
+        images: Vec::new(),
         legal_groups: vec![vec![0, 1], vec![2, 3], vec![0, 1, 2, 3]],
         slots: (0..4).map(slot).collect(),
     }
@@ -50,6 +50,8 @@ fn ask(gpu_count: usize) -> Request {
         gpu_count,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"),
+        image: None,
+        prewarmed: false,
     }
 }
 
