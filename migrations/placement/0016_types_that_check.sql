@@ -135,3 +135,13 @@ CREATE TRIGGER slots_bindings AFTER UPDATE OF slot_index, class, gpu_pci_address
     storage_identity_kind, nvme_bytes, management_mac, private_ip, fabric_device, fabric_vf_pci_address, fabric_claim_mode,
     destructive_wipe_policy ON slots
     FOR EACH ROW EXECUTE FUNCTION mark_bindings();
+
+-- Nodes whose last change a snapshot could not see. Planned once for all snapshots, and always by index: few change.
+CREATE FUNCTION nodes_changed_since(since pg_snapshot) RETURNS uuid[] LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+BEGIN
+    RETURN ARRAY (SELECT id FROM nodes WHERE changed_by >= pg_snapshot_xmin(since) AND NOT pg_visible_in_snapshot(changed_by, since)
+                  UNION
+                  SELECT node_id FROM node_room
+                   WHERE changed_by >= pg_snapshot_xmin(since) AND NOT pg_visible_in_snapshot(changed_by, since));
+END $$;

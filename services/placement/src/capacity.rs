@@ -143,11 +143,7 @@ impl Known {
         if let Some((epoch, snapshot)) = &self.since {
             let look: Look = sqlx::query_as(
                 "SELECT epoch, pg_current_snapshot()::text AS snapshot, pg_current_xact_id_if_assigned() IS NOT NULL AS writes,
-                        ARRAY (SELECT id FROM nodes WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
-                                  AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)
-                               UNION
-                               SELECT node_id FROM node_room WHERE changed_by >= pg_snapshot_xmin($1::text::pg_snapshot)
-                                  AND NOT pg_visible_in_snapshot(changed_by, $1::text::pg_snapshot)) AS changed
+                        nodes_changed_since($1::text::pg_snapshot) AS changed
                    FROM cell",
             )
             .bind(snapshot)

@@ -95,7 +95,7 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
         max_vms: 0,
         live_vms: 0,
         exclusively_held: false,
-        has_image: false,
+        images: Vec::new(),
         legal_groups: Vec::new(),
         slots: vec![slot(id, 0, SlotClass::H200Sxm), slot(id, 1, SlotClass::Lab)],
     };
@@ -103,6 +103,8 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
         gpu_count: 1,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
+        image: None,
+        prewarmed: false,
     };
     let fleet = Fleet::of(&[node]);
     assert_eq!(fleet.count_fits(&request), 1, "a launch fits");
