@@ -280,7 +280,7 @@ mod tests {
         both.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         assert_eq!(cache.verified().unwrap(), both);
         std::fs::write(cache.file(&one), b"another").unwrap();
-        assert_eq!(cache.verified().unwrap(), [two.clone()]);
+        assert_eq!(cache.verified().unwrap(), std::slice::from_ref(&two));
         std::fs::remove_file(cache.file(&two)).unwrap();
         assert!(cache.verified().unwrap().is_empty());
     }

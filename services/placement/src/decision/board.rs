@@ -102,9 +102,11 @@ const KNOWN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Work {
     open: Vec<u64>,
-    /// By layout, which is known by its address, usable slots and count.
-    known: [Option<((usize, u64, u32), Option<Pick>)>; KNOWN],
+    known: [Option<(Asked, Option<Pick>)>; KNOWN],
 }
+
+/// What was searched for: layout, which is known by its address, usable slots and count.
+type Asked = (usize, u64, u32);
 
 impl Default for Work {
     fn default() -> Self {

@@ -110,11 +110,11 @@ fn nodes_for(
     Some(kept)
 }
 
-fn freest_first<'a, T>(
-    nodes: &'a [T],
+fn freest_first<T>(
+    nodes: &[T],
     free: fn(&T) -> usize,
     id: fn(&T) -> Uuid,
-) -> impl Iterator<Item = &'a T> {
+) -> impl Iterator<Item = &T> {
     let mut order: Vec<&T> = nodes.iter().collect();
     order.sort_by_key(|node| (Reverse(free(node)), id(node)));
     order.into_iter()

@@ -135,9 +135,9 @@ fn any_items() -> impl Strategy<Value = Vec<Item>> {
     });
     prop_oneof![
         12 => any_slice().prop_map(|item| vec![item]),
-        4 => whole.clone().prop_map(|item| vec![item]),
+        4 => whole.prop_map(|item| vec![item]),
         4 => prop::collection::vec(small.clone(), 2..=3),
-        1 => prop::collection::vec(whole.clone(), 2),
+        1 => prop::collection::vec(whole, 2),
         1 => (small, whole).prop_map(|(slice, whole)| vec![slice, whole]),
     ]
 }
