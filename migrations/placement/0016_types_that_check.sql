@@ -1,6 +1,9 @@
 -- PostgreSQL reads the text of every CHECK of a table anew for each statement that writes a row of it, and runs it whether
 -- or not its column changed; what a type allows it keeps for a connection, and asks only of values that are written.
 -- So what is about one column is said by its type.
+--
+-- The scheduler and the allocation service are stopped while this script runs, and started from this release:
+-- it writes whole tables anew under their locks, and statements that connections have prepared end with its types.
 CREATE DOMAIN non_negative_integer AS integer CHECK (VALUE >= 0);
 CREATE DOMAIN non_negative_bigint AS bigint CHECK (VALUE >= 0);
 CREATE DOMAIN positive_integer AS integer CHECK (VALUE > 0);
@@ -82,17 +85,16 @@ ALTER TABLE timeline
     DROP CONSTRAINT timeline_state_check, ALTER state TYPE step_state,
     DROP CONSTRAINT timeline_percent_check, ALTER percent TYPE percent;
 
--- Processes know where there is room from their copy of the fleet, which asks what changed. How much is free stays noted for
--- processes of the release before.
+-- Processes know where there is room from their copy of the fleet, which asks what changed. The audit compares the counts.
 DROP INDEX node_room_fit;
 
 -- The same as before, but that a function keeps for a connection what a WHEN reads anew for each statement, and calls no
 -- function for what is an expression.
 CREATE OR REPLACE FUNCTION keep_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
-    held     boolean := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM held_slots WHERE slot_id = NEW.id);
-    now_free integer := (NEW.status = 'available' AND NOT held)::integer;
-    now_used integer := (NEW.status NOT IN ('available', 'disabled', 'retired') OR NEW.status = 'available' AND held)::integer;
+    held     boolean;
+    now_free integer;
+    now_used integer;
 BEGIN
     -- all who have a slot are alike
     IF TG_OP = 'UPDATE' AND OLD.health_state = NEW.health_state
@@ -100,6 +102,9 @@ BEGIN
                                        AND NEW.status NOT IN ('available', 'cleanup_blocked', 'disabled', 'retired')) THEN
         RETURN NULL;
     END IF;
+    held := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM held_slots WHERE slot_id = NEW.id);
+    now_free := (NEW.status = 'available' AND NOT held)::integer;
+    now_used := (NEW.status NOT IN ('available', 'disabled', 'retired') OR NEW.status = 'available' AND held)::integer;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO node_room (node_id, slot_class, region_code, free, used)
         SELECT n.id, NEW.class, n.region_code, now_free, now_used FROM nodes n WHERE n.id = NEW.node_id

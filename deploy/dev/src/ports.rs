@@ -1,10 +1,11 @@
 //! Ports and instance numbers that do not collide.
 //!
 //! A stack's ports follow from its instance number, so that several stacks live beside each other and a second
-//! start finds the same ports. Tests that need a single port ask the kernel.
+//! start finds the same ports. Tests that need a single port take one of a range of their own.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::paths;
@@ -18,14 +19,38 @@ pub const REPLICAS: u16 = 3;
 /// Ports per instance.
 const BLOCK_SIZE: u16 = 100;
 
-/// A loopback port that nobody listened on a moment ago.
+/// First of the ports that single tests take: behind all blocks, and below those that the kernel gives away.
+const SINGLE_BASE: u16 = BLOCK_BASE + INSTANCES * BLOCK_SIZE;
+/// How many there are of them.
+const SINGLES: u16 = 3_000;
+
+/// A loopback port on which nobody listens, and which no other caller on this machine is given before this process ends.
 pub fn free() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .map_err(|error| Error::other(format!("no free loopback port: {error}")))?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| Error::other(format!("no local address: {error}")))?;
-    Ok(address.port())
+    /// Locked as long as the process lives.
+    static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("gpuaas-ports");
+    std::fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    // tests that start together begin at different ones
+    let first = u16::try_from(std::process::id() % u32::from(SINGLES)).unwrap_or_default();
+    let ports = (0..SINGLES).map(|next| (first + next) % SINGLES + SINGLE_BASE);
+    for port in ports {
+        let file = folder.join(port.to_string());
+        let file = File::options().create(true).append(true).open(file);
+        if let Ok(file) = file
+            && file.try_lock().is_ok()
+            && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+        {
+            TAKEN
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(file);
+            return Ok(port);
+        }
+    }
+    Err(Error::other(format!(
+        "none of the loopback ports {SINGLE_BASE} to {} is free",
+        SINGLE_BASE + SINGLES - 1
+    )))
 }
 
 /// The number of a stack; 0 is the one of `make up`.
@@ -200,6 +225,17 @@ mod tests {
             }
         }
         assert!(Instance::new(INSTANCES).is_err());
+    }
+
+    #[test]
+    fn a_single_port_is_given_once() {
+        let (first, second) = (free().unwrap(), free().unwrap());
+        assert_ne!(first, second);
+        // another process finds it locked
+        let file = std::env::temp_dir().join(format!("gpuaas-ports/{first}"));
+        let other = File::options().append(true).open(file).unwrap();
+        assert!(other.try_lock().is_err());
+        TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
     }
 
     #[test]

@@ -83,13 +83,13 @@ struct Look {
 
 impl Capacity {
     /// All slice nodes as they are now, for this connection: inside a transaction that has written, its own changes are
-    /// among them, and stay out of the copy.
+    /// among them, and stay out of the copy. Nobody else shares the reading: the connection may see an older state than
+    /// those who ask now.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn now(&self, conn: &mut PgConnection) -> Result<Regions> {
         let mut known = self.known.lock().await;
-        let reading = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let look = known.look(conn).await?;
         if look.writes {
             let mut own = known.clone();
@@ -98,7 +98,6 @@ impl Capacity {
             return Ok(own.regions);
         }
         known.read(conn, look).await?;
-        known.reading = reading;
         Ok(known.regions.clone())
     }
 

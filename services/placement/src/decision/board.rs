@@ -4,6 +4,7 @@ mod whole;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -127,33 +128,17 @@ fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-impl Shared {
-    fn images(&mut self, images: &[ImageKey]) -> Arc<[ImageKey]> {
-        if let Some(known) = self.images.get(images) {
-            return Arc::clone(known);
-        }
-        let images: Arc<[ImageKey]> = images.into();
-        self.images.insert(Arc::clone(&images));
-        images
+/// The one of equal values that is known already, or this one from now on.
+fn known<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc<T> {
+    if let Some(known) = all.get(&*value) {
+        return Arc::clone(known);
     }
-
-    fn layout(&mut self, layout: Layout) -> Arc<Layout> {
-        if let Some(known) = self.layouts.get(&layout) {
-            return Arc::clone(known);
-        }
-        let layout = Arc::new(layout);
-        self.layouts.insert(Arc::clone(&layout));
-        layout
+    // before the set grows, what no node has any more goes
+    if all.len() == all.capacity() {
+        all.retain(|one| Arc::strong_count(one) > 1);
     }
-
-    fn found(&mut self, found: Found) -> Arc<Found> {
-        if let Some(known) = self.found.get(&found) {
-            return Arc::clone(known);
-        }
-        let found = Arc::new(found);
-        self.found.insert(Arc::clone(&found));
-        found
-    }
+    all.insert(Arc::clone(&value));
+    value
 }
 
 impl Board {
@@ -181,7 +166,7 @@ impl Board {
                 .slots
                 .iter()
                 .any(|slot| slot.held || slot.reserved.is_some()),
-            images: shared.images(&node.images),
+            images: known(&mut shared.images, node.images.as_slice().into()),
             hugepages_1g_free: node.hugepages_1g_free,
             max_vms: node.max_vms,
             live_vms: node.live_vms,
@@ -201,8 +186,8 @@ impl Board {
         })
     }
 
-    /// The projects for which it has free slots of a class.
-    pub(super) fn reserved_rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass)> {
+    /// The projects for which it has free slots of a class, and how many.
+    pub(super) fn reserved_rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
         self.reserved.rooms()
     }
 
@@ -381,8 +366,8 @@ impl Side {
             usable,
             taken,
             sound,
-            found: shared.found(found),
-            layout: shared.layout(Layout::of(node, slots)),
+            found: known(&mut shared.found, Arc::new(found)),
+            layout: known(&mut shared.layouts, Arc::new(Layout::of(node, slots))),
             slots: slots.iter().map(|slot| (slot.id, slot.index)).collect(),
         }
     }

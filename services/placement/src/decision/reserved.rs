@@ -81,12 +81,13 @@ impl Reserved {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The projects for which slots of a class are reserved.
-    pub(super) fn rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass)> {
+    /// The projects for which slots of a class are reserved, and how many.
+    pub(super) fn rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
         self.shares().iter().flat_map(|share| {
             let some = |class: &&SlotClass| share.slots[**class as usize] != 0;
             let classes = SlotClass::ALL.iter().filter(some);
-            classes.map(|class| (share.project_id, *class))
+            let slots = |class: SlotClass| share.slots[class as usize].count_ones();
+            classes.map(move |class| (share.project_id, *class, slots(*class)))
         })
     }
 

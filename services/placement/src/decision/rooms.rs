@@ -8,7 +8,7 @@ use crate::model::SlotClass;
 
 /// Nodes of one kind that are looked at.
 const OF_A_KIND: usize = 4;
-/// Nodes with slots that are reserved for who asks that are looked at.
+/// Nodes with so many slots that are reserved for who asks that are looked at.
 const RESERVED: usize = 8;
 
 /// Nodes by what they have to offer. Those of one kind lie in an order that has nothing to do with age or name, so that
@@ -16,11 +16,13 @@ const RESERVED: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rooms {
     open: BTreeMap<Kind, Ring>,
-    reserved: BTreeMap<(Uuid, SlotClass), Ring>,
+    reserved: BTreeMap<Own, Ring>,
 }
 
 /// Class, whether nobody has anything of the node, and how many slots are free for everybody.
 type Kind = (SlotClass, bool, u32);
+/// Project, class, and how many free slots only this project may have.
+type Own = (Uuid, SlotClass, u32);
 type Ring = BTreeSet<(u32, Uuid)>;
 
 /// Where a node lies in its ring.
@@ -85,12 +87,12 @@ impl Rooms {
                 found.extend(from(ring, at, OF_A_KIND));
             }
         }
-        let reserved = project_id.and_then(|id| self.reserved.get(&(id, class)));
-        found.extend(
-            reserved
-                .into_iter()
-                .flat_map(|ring| from(ring, at, RESERVED)),
-        );
+        if let Some(id) = project_id {
+            let own = (id, class, count.max(1))..=(id, class, u32::MAX);
+            for (_, ring) in self.reserved.range(own) {
+                found.extend(from(ring, at, RESERVED));
+            }
+        }
         found
     }
 }

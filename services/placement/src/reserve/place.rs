@@ -60,7 +60,6 @@ pub(crate) async fn take(
         until,
     } = search;
     let asked = launch_request(sku, request);
-    let mut first = true;
     loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
         let ahead = if waits {
@@ -99,13 +98,7 @@ pub(crate) async fn take(
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
         let mut busy = Vec::new();
         loop {
-            // one that is lost stays locked until the end, for the two round trips a savepoint would cost everybody
-            let tried = if std::mem::take(&mut first) {
-                attempt(conn, policy, &sought, &left, None).await?
-            } else {
-                try_nodes(conn, policy, &sought, &left, None).await?
-            };
-            match tried {
+            match try_nodes(conn, policy, &sought, &left, None).await? {
                 Attempt::Taken(taken) => return Ok(*taken),
                 Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
                 Attempt::SlotsBusy(node_id) => {
