@@ -217,7 +217,13 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     // what changed since the oldest transaction of the server began, which other tests keep open, is passed by index
     let passed = ["nodes", "node_room"];
     let rows = |read: &[(String, i64, i64)]| -> i64 {
-        let by_index = |name: &String, rows| if passed.contains(&name.as_str()) { 0 } else { rows };
+        let by_index = |name: &String, rows| {
+            if passed.contains(&name.as_str()) {
+                0
+            } else {
+                rows
+            }
+        };
         let counted = read.iter();
         counted.map(|(name, a, b)| a + by_index(name, *b)).sum()
     };

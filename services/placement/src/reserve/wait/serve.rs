@@ -85,8 +85,15 @@ async fn serve_line(
             serve(ledger, ids, policy, &waiting).await
         };
         match served {
-            Ok(Served::Placed(made)) => pass.served.extend(made),
-            Ok(Served::Ended(ended)) => pass.ended.extend(ended),
+            // what was kept for one before may be for others now: it has left, or its project's quota is used up
+            Ok(Served::Placed(made)) => {
+                refused.clear();
+                pass.served.extend(made);
+            }
+            Ok(Served::Ended(ended)) => {
+                refused.clear();
+                pass.ended.extend(ended);
+            }
             Ok(Served::Waits(reason)) => {
                 if let Some(ask) = alike.filter(|_| reason != ErrorReason::Quota) {
                     refused.insert(ask, reason);
