@@ -1,6 +1,7 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
 mod change;
 mod whole;
+mod work;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
+
+pub(super) use self::work::Work;
 
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
@@ -93,29 +96,6 @@ pub(super) struct Pick {
     numa_nodes: u32,
     broken_groups: u32,
     left_over: u32,
-}
-
-/// Choices that are kept at a time.
-const KNOWN: usize = 64;
-
-/// Room to work in while fleets do not change: what was chosen of the same free slots before is not searched for again,
-/// for most nodes of a fleet are alike.
-#[derive(Debug)]
-pub(super) struct Work {
-    open: Vec<u64>,
-    known: [Option<(Asked, Option<Pick>)>; KNOWN],
-}
-
-/// What was searched for: layout, which is known by its address, usable slots and count.
-type Asked = (usize, u64, u32);
-
-impl Default for Work {
-    fn default() -> Self {
-        Self {
-            open: Vec::new(),
-            known: [None; KNOWN],
-        }
-    }
 }
 
 fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
@@ -420,17 +400,10 @@ impl Layout {
         if usable.count_ones() < count {
             return None;
         }
-        let asked = (std::ptr::from_ref(self).addr(), usable, count);
-        let known = (asked.0 >> 7) as u64 ^ usable ^ usable >> 6;
-        let known = known as usize % KNOWN;
-        if let Some((of, pick)) = work.known[known]
-            && of == asked
-        {
-            return pick;
-        }
-        let pick = self.search(usable, count, &mut work.open);
-        work.known[known] = Some((asked, pick));
-        pick
+        let layout = std::ptr::from_ref(self).addr();
+        work.once((layout, usable, count), |open| {
+            self.search(usable, count, open)
+        })
     }
 
     fn search(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
