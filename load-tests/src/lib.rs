@@ -43,6 +43,7 @@ fn node(number: u32) -> CandidateNode {
         exclusively_held: false,
         images: Vec::from_iter(image().filter(|_| number.is_multiple_of(3))),
         legal_groups: groups(),
+        version: "".into(),
         slots: (0..GPUS)
             .map(|index| slot(number, index, held & (1 << index) != 0))
             .collect(),

@@ -1,8 +1,8 @@
 //! The database pool, connected as the service's own role.
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgPool};
 
 use crate::config::{ConfigError, DatabaseSettings, read_secret};
 
@@ -35,8 +35,27 @@ pub fn pool_with(
     if let Some(file) = &settings.password_file {
         options = options.password(&read_secret("database.password_file", file)?);
     }
-    Ok(PgPoolOptions::new()
-        .max_connections(settings.max_connections)
+    Ok(sized(settings.max_connections)
         .acquire_timeout(Duration::from_secs(5))
         .connect_lazy_with(options))
 }
+
+/// Settings of a pool of at most so many connections. One that nobody has used for a while may be dead, and is asked
+/// before it is given out; one that was just used is not, for that is a round trip for every request.
+#[must_use]
+pub fn sized(max_connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(max_connections)
+        .test_before_acquire(false)
+        .before_acquire(|conn, meta| {
+            Box::pin(async move {
+                if meta.idle_for > ASK_AFTER {
+                    conn.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+}
+
+/// Rest of a connection after which it is asked whether it lives.
+const ASK_AFTER: Duration = Duration::from_secs(1);

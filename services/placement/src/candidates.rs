@@ -20,6 +20,7 @@ struct NodeRow {
     hugepages_1g_free: i32,
     max_vms: i32,
     legal_groups: Json<Vec<Vec<u32>>>,
+    version: String,
     image_keys: Vec<ImageKey>,
     live_vms: i64,
     exclusively_held: bool,
@@ -40,13 +41,26 @@ struct SlotRow {
     bindings: Bindings,
 }
 
+/// Which transactions last changed what placement sees of a node `n` (migration `0008`): while this is the same, so is
+/// all of that. Each part is compared by itself, for a part may be changed last by a transaction that began first.
+macro_rules! version {
+    () => {
+        "(ARRAY[n.changed_by] || ARRAY(SELECT r.changed_by FROM node_room r WHERE r.node_id = n.id ORDER BY r.slot_class))::text"
+    };
+}
+pub(crate) use version;
+
 /// Columns of a node `n` but whether it is held.
 macro_rules! node_columns {
     () => {
-        "n.id AS node, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
-         n.image_keys,
+        concat!(
+            "n.id AS node, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
+         n.image_keys, ",
+            version!(),
+            " AS version,
          (SELECT count(DISTINCT c.allocation_id) FROM claims c
            WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state NOT IN ('released', 'cleanup_blocked')) AS live_vms"
+        )
     };
 }
 
@@ -196,6 +210,7 @@ impl NodeRow {
             exclusively_held: self.exclusively_held,
             images: self.image_keys,
             legal_groups: self.legal_groups.0,
+            version: self.version.into(),
         }
     }
 }

@@ -101,19 +101,14 @@ impl Capacity {
         Ok(known.regions.clone())
     }
 
-    /// Looks at a region as it is now. Those who ask at the same time share one reading, which begins after all of them
+    /// Looks at the regions as they are now. Those who ask at the same time share one reading, which begins after all of them
     /// have asked. The connection's transaction must not have written.
     pub(crate) async fn look<T>(
         &self,
         conn: &mut PgConnection,
-        region_code: &str,
-        look: impl FnOnce(&Fleet) -> T,
+        look: impl FnOnce(&Regions) -> T,
     ) -> Result<T> {
-        let known = self.current(conn).await?;
-        Ok(match known.regions.get(region_code) {
-            Some(fleet) => look(fleet),
-            None => look(&Fleet::default()),
-        })
+        Ok(look(&self.current(conn).await?.regions))
     }
 
     /// Brings the copy up to date, so that transactions that write have little to read for themselves. The connection's

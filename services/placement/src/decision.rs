@@ -18,6 +18,7 @@ mod trial;
 mod whole;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -115,6 +116,8 @@ pub struct CandidateNode {
     pub images: Vec<ImageKey>,
     /// Sets of module ids that may be sold together; empty: only one and all.
     pub legal_groups: Vec<Vec<u32>>,
+    /// Changes whenever anything of this does; opaque.
+    pub version: Arc<str>,
     /// All its slots but retired ones.
     pub slots: Vec<CandidateSlot>,
 }
@@ -196,6 +199,8 @@ pub struct Choice {
     pub node_id: Uuid,
     /// Slots by index.
     pub slot_ids: Vec<Uuid>,
+    /// Those of them that hold their fabric device alone.
+    pub alone: Vec<Uuid>,
     /// How good it is.
     pub score: Score,
 }

@@ -73,6 +73,9 @@ pub enum Error {
         /// Nodes that would have fitted.
         nodes: usize,
     },
+    /// What was to be had was lost to others; the transaction is rolled back and run again.
+    #[error("lost to others")]
+    Lost,
     /// One request of a batch was refused, and so all of them were.
     #[error("request {index}: {source}")]
     InBatch {
@@ -111,13 +114,11 @@ impl Error {
         }
     }
 
-    /// Whether the database gave up on the transaction for what others were doing: serialization failure, deadlock,
+    /// Whether the transaction came to nothing for what others were doing: a lost node, serialization failure, deadlock,
     /// lock timeout, or a key that another call recorded first.
     pub(crate) fn lost_to_others(&self) -> bool {
-        matches!(
-            self.sqlstate().as_deref(),
-            Some("40001" | "40P01" | "55P03")
-        )
+        let state = self.sqlstate();
+        matches!(self, Self::Lost) || matches!(state.as_deref(), Some("40001" | "40P01" | "55P03"))
     }
 
     /// SQLSTATE of a database error.
@@ -184,6 +185,7 @@ impl From<Error> for gpuaas_kit::Error {
                 format!("An allocation named {name:?} exists in this project; choose another name or release it."),
             )
             .field("name", "must be unique among the project's allocations that have not ended"),
+            Error::Lost => Self::from(Error::Busy { nodes: 1 }),
             Error::Busy { nodes } => Self::new(
                 Code::Unavailable,
                 ErrorReason::Overloaded,

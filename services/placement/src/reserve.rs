@@ -25,7 +25,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::availability::decision_request;
-use crate::capacity::{Capacity, Ledger};
+use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
 use crate::decision::{Filling, Fleet, telling};
 use crate::model::{Image, Shape};
@@ -280,10 +280,11 @@ async fn run(
     keep: Keep,
 ) -> Result<(Vec<Uuid>, bool)> {
     let until = Instant::now() + policy.patience;
-    let search = Search {
+    let mut search = Search {
         capacity: &ledger.capacity,
         policy,
         until,
+        savepoints: false,
     };
     loop {
         let mut conn = ledger.acquire().await?;
@@ -297,6 +298,7 @@ async fn run(
             Err(error) => try_again(error, until)?,
             done => return done,
         }
+        search.savepoints = true;
     }
 }
 
@@ -310,25 +312,35 @@ async fn scout(
     call: &Call<'_>,
     made: &[Uuid],
 ) -> Result<Vec<Scouted>> {
-    let mut all = Vec::with_capacity(made.len());
-    for (request, id) in call.requests.iter().zip(made) {
-        let sku = check(conn, search.policy, request).await?;
-        let asked = decision_request(&sku, request.gpu_count);
+    let mut skus = Vec::with_capacity(made.len());
+    for request in call.requests {
+        skus.push(check(conn, search.policy, request).await?);
+    }
+    let anywhere = |(request, sku): &(&Request, &Sku)| {
+        sku.capacity_shape == Shape::GpuSlice && request.constraints.same_node_as.is_none()
+    };
+    if !call.requests.iter().zip(&skus).any(|one| anywhere(&one)) {
+        return Ok(skus.into_iter().map(|sku| (sku, None)).collect());
+    }
+    let likely = |regions: &Regions, request: &Request, sku: &Sku, id: &Uuid| {
+        let Some(fleet) = regions.get(&request.region_code) else {
+            return Fleet::default();
+        };
         // the last bytes of an id are random
         let [.., a, b, c, d] = *id.as_bytes();
+        let asked = decision_request(sku, request.gpu_count);
         let at = u32::from_be_bytes([a, b, c, d]);
-        let project = Some(request.project_id);
-        let likely = match sku.capacity_shape {
-            Shape::Baremetal => None,
-            Shape::GpuSlice => {
-                let look = |fleet: &Fleet| fleet.likely(&asked, project, at);
-                let region = &request.region_code;
-                Some(search.capacity.look(conn, region, look).await?)
-            }
-        };
-        all.push((sku, likely));
-    }
-    Ok(all)
+        fleet.likely(&asked, Some(request.project_id), at)
+    };
+    let look = |regions: &Regions| {
+        let all = call.requests.iter().zip(skus).zip(made);
+        let scouted = all.map(|((request, sku), id)| {
+            let likely = anywhere(&(request, &sku)).then(|| likely(regions, request, &sku, id));
+            (sku, likely)
+        });
+        scouted.collect()
+    };
+    search.capacity.look(conn, look).await
 }
 
 async fn in_transaction(

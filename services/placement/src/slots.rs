@@ -4,6 +4,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::candidates::version;
 use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
@@ -173,6 +174,24 @@ pub(crate) struct Reserved {
     pub bindings: Bindings,
 }
 
+macro_rules! reserve {
+    ($lock:literal, $more:expr) => {
+        concat!(
+            "WITH mine AS (SELECT id FROM slots WHERE id = ANY ($1) AND status = 'available' ORDER BY id
+                              FOR NO KEY UPDATE ",
+            $lock,
+            ")
+             UPDATE slots s SET status = 'reserved', generation = generation + 1, revision = revision + 1,
+                    updated_at = greatest(clock_timestamp(), updated_at)
+               FROM mine WHERE s.id = mine.id AND (SELECT count(*) FROM mine) = cardinality($1)",
+            $more,
+            " RETURNING s.id, s.slot_index, s.class, s.generation, s.gpu_pci_address, s.gpu_module_id, s.numa_node,
+                       s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
+                       s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"
+        )
+    };
+}
+
 /// Reserves exactly these slots of a locked node, generation raised (B-22, B-39, B-40), and returns them by index; none
 /// when one of them is not available or others have it locked, which with `wait` is waited for: then none is reserved.
 pub(crate) async fn reserve(
@@ -180,28 +199,38 @@ pub(crate) async fn reserve(
     ids: &[Uuid],
     wait: bool,
 ) -> Result<Option<Vec<Reserved>>> {
-    macro_rules! reserve {
-        ($lock:literal) => {
-            concat!(
-                "WITH mine AS (SELECT id FROM slots WHERE id = ANY ($1) AND status = 'available' ORDER BY id
-                                  FOR NO KEY UPDATE ",
-                $lock,
-                ")
-                 UPDATE slots s SET status = 'reserved', generation = generation + 1, revision = revision + 1,
-                        updated_at = greatest(clock_timestamp(), updated_at)
-                   FROM mine WHERE s.id = mine.id AND (SELECT count(*) FROM mine) = cardinality($1)
-                 RETURNING s.id, s.slot_index, s.class, s.generation, s.gpu_pci_address, s.gpu_module_id, s.numa_node,
-                           s.nvme_device, s.storage_identity_kind, s.nvme_bytes, s.management_mac, s.private_ip,
-                           s.fabric_device, s.fabric_vf_pci_address, s.fabric_claim_mode, s.destructive_wipe_policy"
-            )
-        };
-    }
     let statement = if wait {
-        reserve!("")
+        reserve!("", "")
     } else {
-        reserve!("SKIP LOCKED")
+        reserve!("SKIP LOCKED", "")
     };
-    exactly(conn, statement, ids).await
+    exactly(
+        ids,
+        sqlx::query_as(statement).bind(ids).fetch_all(conn).await,
+    )
+}
+
+/// The same, without waiting, if the locked node still is as it was in this version of it.
+pub(crate) async fn reserve_unchanged(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    (node_id, version): (Uuid, &str),
+) -> Result<Option<Vec<Reserved>>> {
+    let statement = reserve!(
+        "SKIP LOCKED",
+        concat!(
+            " AND (SELECT ",
+            version!(),
+            " FROM nodes n WHERE n.id = $2) = $3"
+        )
+    );
+    let reserved = sqlx::query_as(statement)
+        .bind(ids)
+        .bind(node_id)
+        .bind(version)
+        .fetch_all(conn)
+        .await;
+    exactly(ids, reserved)
 }
 
 /// Locks exactly these slots of a locked node, which are free; none as of [`reserve`].
@@ -226,17 +255,14 @@ pub(crate) async fn lock_free(
     } else {
         free!("SKIP LOCKED")
     };
-    exactly(conn, statement, ids).await
+    exactly(
+        ids,
+        sqlx::query_as(statement).bind(ids).fetch_all(conn).await,
+    )
 }
 
 /// The rows of a statement about slots, when it found all of them.
-async fn exactly(
-    conn: &mut PgConnection,
-    statement: &'static str,
-    ids: &[Uuid],
-) -> Result<Option<Vec<Reserved>>> {
-    let found: sqlx::Result<Vec<Reserved>> =
-        sqlx::query_as(statement).bind(ids).fetch_all(conn).await;
+fn exactly(ids: &[Uuid], found: sqlx::Result<Vec<Reserved>>) -> Result<Option<Vec<Reserved>>> {
     match found.map_err(Error::from) {
         Ok(mut slots) if slots.len() == ids.len() => {
             slots.sort_by_key(|slot| slot.slot_index);

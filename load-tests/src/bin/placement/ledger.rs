@@ -12,7 +12,6 @@ use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
 use gpuaas_placement::reports::{self, Asked as Defragment};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -59,8 +58,7 @@ impl Ledger {
             )))
             .await?;
         let pool = async |role: &str| {
-            PgPoolOptions::new()
-                .max_connections(40)
+            gpuaas_kit::db::sized(40)
                 .connect_with(server.options(role, database).options(CONNECTION))
                 .await
         };

@@ -1,5 +1,5 @@
-//! Reservations: how many a second, by the library and through the scheduler's gRPC, next to the minimal transaction of
-//! the same shape; how long one takes as the fleet grows; what the decision and availability cost at ten thousand
+//! Reservations: how many a second, by the library and through the scheduler's gRPC, next to minimal transactions of the
+//! same shape, in the ledger's own tables and in plain ones; how long one takes as the fleet grows; what the decision and availability cost at ten thousand
 //! nodes, and what memory the scheduler takes there. All in one run on one PostgreSQL that flushes to disk as in
 //! production. Prints Markdown.
 //!
@@ -77,18 +77,23 @@ async fn measure(stack: &Stack, seconds: u64) -> anyhow::Result<()> {
     println!("| availability by gRPC, the next one | {second:.1} |");
     let knowing = memory_kib(&served.process) / 1024.0;
 
+    let root = &stack.options().root;
+    let plain = peer::plain(&server, DATABASE, root).await?;
+    let own = peer::own_tables(&server, DATABASE, root).await?;
     println!(
-        "\n| at once | by the library, a second | by gRPC, a second | peer transactions a second | library / peer | gRPC / peer |\n|---|---|---|---|---|---|"
+        "\n| at once | by the library, a second | by gRPC, a second | the same rows in the ledger's tables, a second | in plain tables, a second | library / ledger's tables | gRPC / ledger's tables | library / plain | gRPC / plain |\n|---|---|---|---|---|---|---|---|---|"
     );
-    let script = peer::prepare(&server, DATABASE, &stack.options().root).await?;
     for clients in CONCURRENCY {
         let library = throughput(clients, seconds, async || many.reserve().await.map(drop)).await?;
         let grpc = throughput(clients, seconds, async || served.reserve().await.map(drop)).await?;
-        let peer = peer::run(&server, DATABASE, &script, clients, seconds)?;
+        peer::give_back(&server, DATABASE).await?;
+        let own = peer::run(&server, DATABASE, &own, clients, seconds)?;
+        peer::give_back(&server, DATABASE).await?;
+        let plain = peer::run(&server, DATABASE, &plain, clients, seconds)?;
+        let of = |peer: f64| [library / peer, grpc / peer];
+        let [[a, b], [c, d]] = [of(own), of(plain)];
         println!(
-            "| {clients} | {library:.0} | {grpc:.0} | {peer:.0} | {:.2} | {:.2} |",
-            library / peer,
-            grpc / peer
+            "| {clients} | {library:.0} | {grpc:.0} | {own:.0} | {plain:.0} | {a:.2} | {b:.2} | {c:.2} | {d:.2} |"
         );
     }
     println!(

@@ -1,4 +1,4 @@
-//! The peer: what PostgreSQL can do at best, by pgbench.
+//! The peers: what PostgreSQL can do at best, by pgbench.
 use std::path::Path;
 use std::process::Command;
 
@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use gpuaas_dev::postgres::Server;
 use sqlx::Executor as _;
 
-/// The minimal transaction of the same shape: as many rows of the same size in plain tables, no constraint but keys,
-/// no trigger, no decision. Written as a script of pgbench.
-pub async fn prepare(server: &Server, database: &str, root: &Path) -> anyhow::Result<String> {
+/// As many rows of the same size in plain tables: no constraint but keys, no trigger, no decision. Written as a script of
+/// pgbench.
+pub async fn plain(server: &Server, database: &str, root: &Path) -> anyhow::Result<String> {
     server
         .superuser(database)
         .await?
@@ -52,7 +52,54 @@ pub async fn prepare(server: &Server, database: &str, root: &Path) -> anyhow::Re
     Ok(file.display().to_string())
 }
 
-/// Its transactions a second.
+/// The ledger's own rows in its own tables, which keep its promises: nothing is read, decided or counted, and which slot
+/// is taken was settled before. Written as a script of pgbench; [`give_back`] makes what it took free again.
+pub async fn own_tables(server: &Server, database: &str, root: &Path) -> anyhow::Result<String> {
+    server
+        .superuser(database)
+        .await?
+        .execute(
+            "CREATE TABLE peer.free AS
+               SELECT row_number() OVER (ORDER BY s.slot_index, s.id) AS number, s.id AS slot_id, s.node_id
+                 FROM placement.slots s WHERE s.status = 'available';
+             ALTER TABLE peer.free ADD PRIMARY KEY (number);
+             CREATE SEQUENCE peer.next",
+        )
+        .await?;
+    let file = root.join("own-tables.sql");
+    std::fs::write(&file, include_str!("own-tables.sql"))?;
+    Ok(file.display().to_string())
+}
+
+/// Takes back what the peer in the ledger's tables has reserved.
+pub async fn give_back(server: &Server, database: &str) -> anyhow::Result<()> {
+    server
+        .superuser(database)
+        .await?
+        .execute(
+            "SET session_replication_role = replica;
+             SET search_path = placement;
+             CREATE TEMPORARY TABLE gone AS
+               SELECT a.id, c.slot_id, c.node_id FROM allocations a JOIN claims c ON c.allocation_id = a.id
+                WHERE a.principal = 'peer';
+             UPDATE slots s SET status = 'available', generation = generation - 1 FROM gone WHERE s.id = gone.slot_id;
+             UPDATE node_room r SET free = free + g.slots, used = used - g.slots, changed_by = pg_current_xact_id()
+               FROM (SELECT node_id, count(*) AS slots FROM gone GROUP BY node_id) g WHERE r.node_id = g.node_id;
+             DELETE FROM claims c USING gone WHERE c.allocation_id = gone.id;
+             DELETE FROM workflows w USING gone WHERE w.allocation_id = gone.id;
+             DELETE FROM timeline t USING gone WHERE t.allocation_id = gone.id;
+             DELETE FROM timeline_heads t USING gone WHERE t.allocation_id = gone.id;
+             DELETE FROM allocations a USING gone WHERE a.id = gone.id;
+             SELECT setval('peer.next', 1, false);
+             DELETE FROM peer.free;
+             INSERT INTO peer.free
+               SELECT row_number() OVER (ORDER BY slot_index, id), id, node_id FROM slots WHERE status = 'available'",
+        )
+        .await?;
+    Ok(())
+}
+
+/// Transactions of a script a second.
 pub fn run(
     server: &Server,
     database: &str,
@@ -61,6 +108,10 @@ pub fn run(
     seconds: u64,
 ) -> anyhow::Result<f64> {
     let output = Command::new("pgbench")
+        .env(
+            "PGOPTIONS",
+            "--search_path=placement --plan_cache_mode=force_generic_plan --jit=off",
+        )
         .args([
             "--no-vacuum",
             "--protocol=prepared",

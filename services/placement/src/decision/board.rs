@@ -1,21 +1,25 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
 mod change;
+mod layout;
 mod whole;
 mod work;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use self::layout::Layout;
 pub(super) use self::work::Work;
 
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
-use super::{CandidateNode, CandidateSlot, Filling, ImageKey, Request, Rules, Score, fabric_key};
+use super::{
+    CandidateNode, CandidateSlot, Choice, Filling, ImageKey, Request, Rules, Score, fabric_key,
+};
 use crate::model::{Health, SlotClass, SlotStatus};
 
 /// Slots of one class and node that have a bit; what a node has beyond them is not sold.
@@ -25,6 +29,7 @@ const BITS: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Board {
     pub(super) id: Uuid,
+    pub(super) version: Arc<str>,
     enabled: bool,
     schedulable: bool,
     exclusively_held: bool,
@@ -53,30 +58,6 @@ struct Side {
     layout: Arc<Layout>,
     /// Id and index of each bit's slot.
     slots: Arc<[(Uuid, i32)]>,
-}
-
-/// What the slots of a class on a node have to do with each other; most nodes of a fleet share one.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Layout {
-    all: u64,
-    /// The host says what may be sold together.
-    reported: bool,
-    groups: Vec<Group>,
-    /// Slots of each NUMA node.
-    numa: Vec<u64>,
-    /// Slots that need the same fabric device alone, of each such device.
-    exclusive: Vec<u64>,
-    /// Per bit, the slots that a claim on it keeps away; empty when no device is shared.
-    conflicts: Vec<u64>,
-}
-
-/// A legal group.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Group {
-    /// Those of its GPUs that are slots.
-    slots: u64,
-    /// GPUs.
-    size: u32,
 }
 
 /// Layouts that are in use, each once.
@@ -139,6 +120,7 @@ impl Board {
         }
         Self {
             id: node.id,
+            version: Arc::clone(&node.version),
             enabled: node.enabled,
             schedulable: node.schedulable,
             exclusively_held: node.exclusively_held,
@@ -239,12 +221,15 @@ impl Board {
             return Cow::Borrowed(&side.found);
         }
         let mut found = (*side.found).clone();
-        for (slots, blocker) in [
-            (side.usable, self.blocker(rules, request)),
-            (own, self.blocker_of_own(rules, request)),
-        ] {
-            let reason = blocker.unwrap_or(ErrorReason::Fragmented);
-            found.note(reason, slots.count_ones());
+        if side.usable != 0 {
+            let reason = self.blocker(rules, request);
+            let reason = reason.unwrap_or(ErrorReason::Fragmented);
+            found.note(reason, side.usable.count_ones());
+        }
+        if own != 0 {
+            let reason = self.blocker_of_own(rules, request);
+            let reason = reason.unwrap_or(ErrorReason::Fragmented);
+            found.note(reason, own.count_ones());
         }
         found.note(ErrorReason::CapacityReserved, others);
         Cow::Owned(found)
@@ -304,11 +289,13 @@ impl Board {
     }
 
     /// A pick with everything about it.
-    pub(super) fn slots(&self, request: &Request, pick: &Pick) -> (Vec<Uuid>, Score) {
-        let slots = self.side(request).map_or(&[][..], |side| &side.slots);
-        let (ids, indexes) = bits(pick.slots)
-            .filter_map(|bit| slots.get(bit as usize).copied())
-            .unzip();
+    pub(super) fn choice(&self, request: &Request, pick: &Pick) -> Choice {
+        let named = |mask: u64| {
+            let slots = self.side(request).map_or(&[][..], |side| &side.slots);
+            bits(mask).filter_map(move |bit| slots.get(bit as usize).copied())
+        };
+        let alone = self.side(request).map_or(0, |side| side.layout.alone());
+        let (slot_ids, indexes) = named(pick.slots).unzip();
         let score = Score {
             numa_nodes: pick.numa_nodes as usize,
             clean_node: self.clean,
@@ -318,7 +305,12 @@ impl Board {
             node_id: self.id,
             indexes,
         };
-        (ids, score)
+        Choice {
+            node_id: self.id,
+            slot_ids,
+            alone: named(pick.slots & alone).map(|(id, _)| id).collect(),
+            score,
+        }
     }
 }
 
@@ -349,121 +341,6 @@ impl Side {
             found: known(&mut shared.found, Arc::new(found)),
             layout: known(&mut shared.layouts, Arc::new(Layout::of(node, slots))),
             slots: slots.iter().map(|slot| (slot.id, slot.index)).collect(),
-        }
-    }
-}
-
-impl Layout {
-    fn of(node: &CandidateNode, slots: &[&CandidateSlot]) -> Self {
-        let mask = |of: &dyn Fn(&CandidateSlot) -> bool| {
-            let chosen = slots.iter().enumerate().filter(|(_, slot)| of(slot));
-            chosen.fold(0u64, |mask, (bit, _)| mask | 1 << bit)
-        };
-        let group = |group: &Vec<u32>| Group {
-            slots: mask(&|slot| slot.module_id.is_some_and(|id| group.contains(&id))),
-            size: u32::try_from(group.len()).unwrap_or(u32::MAX),
-        };
-        let mut numa: BTreeMap<Option<i32>, u64> = BTreeMap::new();
-        let mut devices: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for (bit, slot) in slots.iter().enumerate() {
-            *numa.entry(slot.numa_node).or_default() |= 1 << bit;
-            if !slot.fabric_device.is_empty() {
-                let (all, alone) = devices.entry(&slot.fabric_device).or_default();
-                *all |= 1 << bit;
-                *alone |= u64::from(!fabric_key(slot, node).is_empty()) << bit;
-            }
-        }
-        let mut conflicts = Vec::new();
-        for (all, alone) in devices.values().filter(|(_, alone)| *alone != 0) {
-            conflicts.resize(slots.len(), 0);
-            for bit in bits(*all) {
-                let others = if alone >> bit & 1 == 1 { *all } else { *alone };
-                conflicts[bit as usize] |= others & !(1 << bit);
-            }
-        }
-        Self {
-            all: mask(&|_| true),
-            reported: !node.legal_groups.is_empty(),
-            groups: node.legal_groups.iter().map(group).collect(),
-            numa: numa.into_values().collect(),
-            exclusive: devices
-                .into_values()
-                .map(|(_, alone)| alone)
-                .filter(|alone| *alone != 0)
-                .collect(),
-            conflicts,
-        }
-    }
-
-    /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
-    fn best(&self, usable: u64, count: u32, work: &mut Work) -> Option<Pick> {
-        if usable.count_ones() < count {
-            return None;
-        }
-        let layout = std::ptr::from_ref(self).addr();
-        work.once((layout, usable, count), |open| {
-            self.search(usable, count, open)
-        })
-    }
-
-    fn search(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
-        // groups that could be sold now and are larger than what is asked for: taking a part of one breaks it
-        open.clear();
-        open.extend(
-            self.groups
-                .iter()
-                .filter(|group| {
-                    group.size > count
-                        && group.slots & !usable == 0
-                        && group.slots.count_ones() == group.size
-                })
-                .map(|group| group.slots),
-        );
-        let mut best: Option<Pick> = None;
-        let mut consider = |slots: u64| {
-            let shares = |alone: &u64| (slots & alone).count_ones() > 1;
-            if self.exclusive.iter().any(shares) {
-                return;
-            }
-            let pick = self.pick(slots, usable, open);
-            // left over is the same for all sets of one size; among equals the lowest slots come first
-            let key = |pick: &Pick| {
-                let lowest_first = !pick.slots.reverse_bits();
-                (pick.numa_nodes, pick.broken_groups, lowest_first)
-            };
-            if best.as_ref().is_none_or(|best| key(&pick) < key(best)) {
-                best = Some(pick);
-            }
-        };
-        if count == 1 {
-            bits(usable).for_each(|bit| consider(1 << bit));
-            return best;
-        }
-        for group in self.groups.iter().filter(|group| group.size == count) {
-            let slots = group.slots & usable;
-            if slots.count_ones() == count {
-                consider(slots);
-            }
-        }
-        if !self.reported && usable == self.all && usable.count_ones() == count {
-            consider(usable);
-        }
-        best
-    }
-
-    fn pick(&self, slots: u64, usable: u64, open: &[u64]) -> Pick {
-        let touched = |mask: &&u64| **mask & slots != 0;
-        let numa = self.numa.iter().filter(touched).count();
-        Pick {
-            slots,
-            own: false,
-            numa_nodes: u32::try_from(numa).unwrap_or(u32::MAX),
-            broken_groups: open
-                .iter()
-                .filter(touched)
-                .map(|mask| mask.count_ones())
-                .sum(),
-            left_over: usable.count_ones() - slots.count_ones(),
         }
     }
 }

@@ -24,12 +24,18 @@ const CAUSES: [ErrorReason; 13] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Found([u32; CAUSES.len()]);
 
-/// Causes summed over nodes: GPUs and nodes.
+/// Causes summed over nodes.
 #[derive(Debug, Default)]
-pub(super) struct Causes([(u32, u32); CAUSES.len()]);
+pub(super) struct Causes {
+    gpus: [u32; CAUSES.len()],
+    nodes: [u32; CAUSES.len()],
+}
 
 impl Found {
     pub(super) fn note(&mut self, cause: ErrorReason, gpus: u32) {
+        if gpus == 0 {
+            return;
+        }
         if let Some(place) = CAUSES.iter().position(|known| *known == cause) {
             self.0[place] += gpus;
         }
@@ -42,18 +48,21 @@ impl Found {
 
 impl Causes {
     pub(super) fn add(&mut self, found: &Found) {
-        for (sum, gpus) in self.0.iter_mut().zip(found.0) {
-            sum.0 += gpus;
-            sum.1 += u32::from(gpus > 0);
+        // one loop for each sum: they become a few vector instructions
+        for (sum, gpus) in self.gpus.iter_mut().zip(found.0) {
+            *sum += gpus;
+        }
+        for (sum, gpus) in self.nodes.iter_mut().zip(found.0) {
+            *sum += u32::from(gpus > 0);
         }
     }
 
     pub(super) fn reasons(&self, gpu_count: usize) -> Vec<Reason> {
         CAUSES
             .into_iter()
-            .zip(self.0)
-            .filter(|(_, (gpus, _))| *gpus > 0)
-            .map(|(reason, (gpus, nodes))| Reason {
+            .zip(self.gpus.iter().zip(self.nodes))
+            .filter(|(_, (gpus, _))| **gpus > 0)
+            .map(|(reason, (&gpus, nodes))| Reason {
                 reason,
                 gpus,
                 nodes,

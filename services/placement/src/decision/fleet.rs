@@ -1,7 +1,7 @@
 //! Nodes compiled for decisions, in the order of their ids.
 use uuid::Uuid;
 
-use super::board::{Board, Pick, Shared, Work};
+use super::board::{Board, Shared, Work};
 use super::causes::Causes;
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
@@ -172,8 +172,16 @@ impl Fleet {
         ranking.order.iter().filter_map(move |key| {
             let board = self.boards.get((key & u64::from(u32::MAX)) as usize)?;
             let pick = board.best(&ranking.rules, &ranking.request, &mut work)?;
-            Some(choice(board, &ranking.request, &pick))
+            Some(board.choice(&ranking.request, &pick))
         })
+    }
+
+    /// The choice of a ranking of this fleet on a node, and the version of the node it was made on.
+    #[must_use]
+    pub fn choice_on(&self, ranking: &Ranking, node_id: Uuid) -> Option<(Choice, &str)> {
+        let board = self.board(node_id)?;
+        let pick = board.best(&ranking.rules, &ranking.request, &mut Work::default())?;
+        Some((board.choice(&ranking.request, &pick), &*board.version))
     }
 
     /// The nodes that could be sold as a whole with exactly so many GPUs of the class.
@@ -229,14 +237,5 @@ impl Fleet {
             .iter()
             .map(|board| board.count_fits(rules, request, &mut work))
             .sum()
-    }
-}
-
-pub(super) fn choice(board: &Board, request: &Request, pick: &Pick) -> Choice {
-    let (slot_ids, score) = board.slots(request, pick);
-    Choice {
-        node_id: board.id,
-        slot_ids,
-        score,
     }
 }

@@ -8,7 +8,6 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::board::{Board, Work};
-use super::fleet::choice;
 use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
 use crate::Reason;
 
@@ -185,7 +184,7 @@ impl Trial {
         };
         let board = &self.fleet.boards[place];
         let pick = board.best(&Rules::default(), request, &mut Work::default())?;
-        let taken = choice(board, request, &pick);
+        let taken = board.choice(request, &pick);
         self.log_of(place);
         self.fleet.boards[place].take(request, &pick);
         self.reorder(place);

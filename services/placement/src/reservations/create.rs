@@ -85,6 +85,7 @@ pub async fn create(
         capacity: &ledger.capacity,
         policy,
         until,
+        savepoints: true,
     };
     loop {
         let body = async |conn: &mut PgConnection| in_transaction(conn, ids, search, asked).await;

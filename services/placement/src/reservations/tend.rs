@@ -85,6 +85,7 @@ pub(super) async fn attend(
             capacity: &ledger.capacity,
             policy,
             until: Instant::now(),
+            savepoints: true,
         };
         let mut step = Tended::default();
         let mut conn = ledger.acquire().await?;

@@ -24,6 +24,15 @@ pub struct Constraints {
     pub require_prewarmed: bool,
 }
 
+impl Constraints {
+    /// Where it may be placed depends on where other allocations are.
+    pub(crate) fn name_others(&self) -> bool {
+        self.same_node_as.is_some()
+            || !self.spread_from.is_empty()
+            || self.spread_from_label.is_some()
+    }
+}
+
 /// The rules that the constraints come to on the ledger as it is now. Asked again under a node's lock, the answer
 /// holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(

@@ -9,17 +9,17 @@ use super::{Policy, Request, constraints};
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::decision::{self, CandidateNode, Fleet, decide_by, telling};
+use crate::decision::{self, Choice, Fleet, Ranking, decide_by, telling};
 use crate::waiting::Ahead;
 use crate::{Error, Result, candidates, slots};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
 pub(crate) struct Taken {
-    /// As it was when the decision was made.
-    pub(crate) node: CandidateNode,
     pub(crate) host: Host,
     /// By index.
     pub(crate) slots: Vec<slots::Reserved>,
+    /// Those of them that hold their fabric device alone.
+    pub(crate) alone: Vec<Uuid>,
 }
 
 /// Where the agent of a locked node is.
@@ -39,6 +39,9 @@ pub(crate) struct Search<'a> {
     pub(crate) policy: Policy,
     /// Until when candidates that are lost or busy are looked for again.
     pub(crate) until: Instant,
+    /// Each try of a node is in a savepoint, so that the lock of one that is lost is given back at once. Without,
+    /// a node that is lost ends the transaction: cheaper where most tries succeed.
+    pub(crate) savepoints: bool,
 }
 
 /// Takes slots on the best node that can be had: first of the likely ones, then of all. `waits`: somebody waits in its
@@ -58,6 +61,7 @@ pub(crate) async fn take(
         capacity,
         policy,
         until,
+        savepoints,
     } = search;
     let asked = launch_request(sku, request);
     loop {
@@ -67,6 +71,8 @@ pub(crate) async fn take(
         } else {
             Ahead::default()
         };
+        // whom the answer is about may end meanwhile, or others come before it
+        let for_itself = !waits && !request.constraints.name_others();
         // what was known is old after a round
         waits = true;
         let region = &request.region_code;
@@ -76,10 +82,14 @@ pub(crate) async fn take(
             )),
             None => likely.take(),
         };
-        let mut left = few.map_or_else(Vec::new, |few| {
-            let ranking = few.rank(&ahead.keep_in(&rules, &few), &asked);
-            few.nodes(&ranking).collect()
+        let mut seen = few.map(|fleet| Seen {
+            ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &asked),
+            fleet,
         });
+        let mut left = seen
+            .as_ref()
+            .map_or_else(Vec::new, |seen| seen.fleet.nodes(&seen.ranking).collect());
+        seen = seen.filter(|_| for_itself);
         if left.is_empty() {
             // none of the likely ones fits: all, which also say why not
             let nodes = capacity.now(conn).await?.remove(region).unwrap_or_default();
@@ -94,12 +104,19 @@ pub(crate) async fn take(
             request,
             asked: &asked,
             ahead,
+            seen,
         };
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
         let mut busy = Vec::new();
         loop {
-            match try_nodes(conn, policy, &sought, &left, None).await? {
+            let tried = if savepoints {
+                try_nodes(conn, policy, &sought, &left, None).await?
+            } else {
+                attempt(conn, policy, &sought, &left, None).await?
+            };
+            match tried {
                 Attempt::Taken(taken) => return Ok(*taken),
+                Attempt::Lost(_) | Attempt::SlotsBusy(_) if !savepoints => return Err(Error::Lost),
                 Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
                 Attempt::SlotsBusy(node_id) => {
                     left.retain(|id| *id != node_id);
@@ -141,6 +158,14 @@ struct Sought<'a> {
     asked: &'a decision::Request,
     /// As it was before any node was locked.
     ahead: Ahead,
+    /// What holds for a node that has not changed since.
+    seen: Option<Seen>,
+}
+
+/// Nodes as they were seen, and the choice that was made on each.
+struct Seen {
+    fleet: Fleet,
+    ranking: Ranking,
 }
 
 /// How trying nodes went.
@@ -188,23 +213,35 @@ async fn attempt(
     };
     let node_id = host.id;
     // Statements after the lock: what they see cannot change before the commit.
+    let seen = sought.seen.as_ref();
+    if let Some((choice, version)) = seen.and_then(|it| it.fleet.choice_on(&it.ranking, node_id))
+        && let Some(slots) =
+            slots::reserve_unchanged(conn, &choice.slot_ids, (node_id, version)).await?
+    {
+        let alone = choice.alone;
+        return Ok(Attempt::Taken(Box::new(Taken { host, slots, alone })));
+    }
     let rules = constraints::rules(conn, policy.filling, request).await?;
     let found = candidates::load(conn, &request.region_code, Some(node_id)).await?;
     let class = asked.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;
     let rules = ahead.keep(&rules, &found);
     let choice = decide_by(&rules, asked, &found).choices.into_iter().next();
-    let (Some(choice), Some(node)) = (choice, found.into_iter().next()) else {
+    let Some(Choice {
+        slot_ids: ids,
+        alone,
+        ..
+    }) = choice
+    else {
         return Ok(Attempt::Lost(node_id));
     };
-    let ids = &choice.slot_ids;
     let slots = if request.before_line {
-        slots::lock_free(conn, ids, wait.is_some()).await?
+        slots::lock_free(conn, &ids, wait.is_some()).await?
     } else {
-        slots::reserve(conn, ids, wait.is_some()).await?
+        slots::reserve(conn, &ids, wait.is_some()).await?
     };
     Ok(match slots {
-        Some(slots) => Attempt::Taken(Box::new(Taken { node, host, slots })),
+        Some(slots) => Attempt::Taken(Box::new(Taken { host, slots, alone })),
         None => Attempt::SlotsBusy(node_id),
     })
 }

@@ -12,7 +12,7 @@ use super::place::Taken;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
 use crate::outbox::Held;
-use crate::{Error, Result, allocations, decision, outbox, slots, workflows};
+use crate::{Error, Result, allocations, outbox, slots, workflows};
 
 /// How an allocation begins.
 #[derive(Debug, Clone, Copy)]
@@ -91,21 +91,21 @@ pub(super) struct NewClaim {
 
 /// One claim for each slot that was taken (B-22).
 pub(super) fn claims(ids: IdGen, sku: &Sku, taken: Taken) -> Vec<NewClaim> {
-    let Taken { node, host, slots } = taken;
+    let Taken { host, slots, alone } = taken;
     let of_slot = |slot: slots::Reserved| {
-        let candidate = node.slots.iter().find(|candidate| candidate.id == slot.id);
+        let device = slot.bindings.fabric_device.clone();
         NewClaim {
             held: Held {
                 id: ids.next(),
                 kind: "slot",
-                node_id: node.id,
+                node_id: host.id,
                 slot_id: Some(slot.id),
                 slot_generation: slot.generation,
             },
             class: Some(slot.class),
-            fabric_key: candidate
-                .map_or("", |slot| decision::fabric_key(slot, &node))
-                .to_owned(),
+            fabric_key: Some(device)
+                .filter(|_| alone.contains(&slot.id))
+                .unwrap_or_default(),
             snapshot: Snapshot {
                 profile: sku.profile.clone(),
                 price: sku.price.clone(),

@@ -2,7 +2,8 @@
 use std::time::Duration;
 
 use gpuaas_placement::Error;
-use gpuaas_placement::reserve::{self, Policy};
+use gpuaas_placement::model::SlotStatus;
+use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
@@ -43,6 +44,52 @@ async fn b_42_a_node_that_stays_busy_leads_to_the_next() {
     let id = outcome.expect("the other node was taken").allocation_id;
     assert_eq!(world.get(id).await.node_id, Some(nodes[1]));
     stays.commit().await.expect("commit");
+}
+
+/// Runs a reservation that has looked at the nodes and chosen one of them when `meanwhile` happens. The project has an
+/// allocation already.
+async fn reserve_while(world: &World, meanwhile: impl Future<Output = ()>) -> Uuid {
+    let mut quota = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM quotas WHERE sku = $1 FOR NO KEY UPDATE")
+        .bind(LAB)
+        .execute(&mut *quota)
+        .await
+        .expect("lock");
+    let request = world.request(1);
+    let changing = async {
+        world.someone_waits().await;
+        meanwhile.await;
+        quota.commit().await.expect("commit");
+    };
+    let (outcome, ()) = tokio::join!(world.reserve(&request), changing);
+    outcome.expect("reserved").allocation_id
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b_42_a_node_that_was_cordoned_since_it_was_looked_at_is_not_taken() {
+    let world = World::new().await;
+    let nodes = [world.lab_node(2).await, world.lab_node(2).await];
+    // begun nodes are filled first, so this one is what the next request chooses
+    let first = world.reserved(1).await;
+    let begun = world.get(first).await.node_id.expect("placed");
+    let cordon = format!("UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{begun}'");
+    let id = reserve_while(&world, world.run(&cordon)).await;
+    let other = nodes.into_iter().find(|node| *node != begun);
+    assert_eq!(world.get(id).await.node_id, other);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b_42_a_slot_that_others_took_since_it_was_looked_at_leads_to_the_next_of_the_node() {
+    let (world, node) = World::with_lab_slots(3).await;
+    world.reserved(1).await;
+    let theirs = Request {
+        project_id: Uuid::now_v7(),
+        ..world.request(1)
+    };
+    let taking = async { drop(world.reserve(&theirs).await.expect("reserved")) };
+    let id = reserve_while(&world, taking).await;
+    assert_eq!(world.get(id).await.node_id, Some(node));
+    assert_eq!(world.count(node, SlotStatus::Reserved).await, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

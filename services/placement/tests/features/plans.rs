@@ -97,6 +97,7 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
         exclusively_held: false,
         images: Vec::new(),
         legal_groups: Vec::new(),
+        version: "".into(),
         slots: vec![slot(id, 0, SlotClass::H200Sxm), slot(id, 1, SlotClass::Lab)],
     };
     let request = Request {

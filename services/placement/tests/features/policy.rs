@@ -63,6 +63,7 @@ fn node(id: u128, board: usize, held: u8) -> CandidateNode {
         exclusively_held: false,
         images: Vec::new(),
         legal_groups: BOARDS[board].iter().map(|group| group.to_vec()).collect(),
+        version: "".into(),
         slots: (0..8).map(slot).collect(),
     }
 }

@@ -48,6 +48,7 @@ pub fn node(id: u128, slots: i32) -> CandidateNode {
         exclusively_held: false,
         images: Vec::new(),
         legal_groups: board(),
+        version: "".into(),
         slots: (0..slots).map(|index| slot(id, index)).collect(),
     }
 }

@@ -1,8 +1,8 @@
 //! Room to work in while many nodes are looked at.
 use super::Pick;
 
-/// Choices that are kept at a time.
-const KNOWN: usize = 64;
+/// Choices that are kept at a time: as many as eight slots can be free or not.
+const KNOWN: usize = 256;
 
 /// Room to work in while fleets do not change: what was chosen of the same free slots before is not searched for again,
 /// for most nodes of a fleet are alike.
@@ -32,7 +32,7 @@ impl Work {
         search: impl FnOnce(&mut Vec<u64>) -> Option<Pick>,
     ) -> Option<Pick> {
         let (layout, usable, _) = asked;
-        let place = (layout >> 7) as u64 ^ usable ^ usable >> 6;
+        let place = (layout >> 7) as u64 ^ usable ^ usable >> 8;
         let place = place as usize % KNOWN;
         if let Some((of, pick)) = self.known[place]
             && of == asked

@@ -144,6 +144,7 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
         capacity: &ledger.capacity,
         policy,
         until: Instant::now() + policy.patience,
+        savepoints: true,
     };
     let mut conn = ledger.acquire().await?;
     ledger.capacity.refresh(&mut conn).await?;

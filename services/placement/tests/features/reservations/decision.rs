@@ -41,6 +41,7 @@ fn node(id: u128, reserved: u8, project_id: Uuid) -> CandidateNode {
         exclusively_held: false,
         images: Vec::new(),
         legal_groups: vec![vec![0, 1], vec![2, 3], vec![0, 1, 2, 3]],
+        version: "".into(),
         slots: (0..4).map(slot).collect(),
     }
 }
