@@ -1,7 +1,7 @@
 // Reserved capacity, launching several, waiting in line, and the operators' reports; while one GPU of two is in use.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { WIDE, name, newPublicKey, page, shot, signIn, signOut, test } from "./world.mjs";
+import { WIDE, name, newPublicKey, page, prewarmed, shot, signIn, signOut, test } from "./world.mjs";
 
 const TALL = { width: 1280, height: 1500 };
 const PHONE = { width: 390, height: 844 };
@@ -114,6 +114,14 @@ export async function several() {
     await page.waitForFunction(() => !document.querySelector(".summary .problem"));
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
     await seen("launch-beside", "a launch beside another", TALL);
+  });
+
+  await test("con_10_a_launch_may_insist_on_a_cached_image_once_a_node_has_it", async () => {
+    const judged = page.waitForResponse((response) => /"require_prewarmed":true/.test(response.request().postData() ?? "") && response.ok());
+    await prewarmed.check();
+    await judged;
+    assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
+    await prewarmed.uncheck();
   });
 
   await test("several wait in line together, with place and reason", async () => {

@@ -16,7 +16,7 @@ import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefus
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitWord, WaitChoice, priceOf } from "./parts";
 import { Place } from "./place";
-import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, whereProblem } from "./request";
+import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -66,8 +66,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
   const keys = keysOf(keyText);
   const keysProblem = keys.length === 0 ? "Add a key, or you could not log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
-  // what makes sense for several only is no choice for one
-  const place = where.kind === "apart" && count === 1 ? ANYWHERE : where;
+  const place = sensible(where, count, shape);
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
   const fits = (fit?.fits ?? 0) >= count;
@@ -173,6 +172,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
           where={place}
           setWhere={setWhere}
           count={count}
+          shape={shape}
           region={region}
           labels={labelText}
           setLabels={setLabelText}
