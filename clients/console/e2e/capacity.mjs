@@ -161,6 +161,29 @@ export async function reports() {
     await seen("capacity-line", "who waits");
   });
 
+  await test("an operator sets the class of a project, from its request and by its id", async () => {
+    const row = table("Who waits").getByRole("row").nth(1);
+    const set = dialog.getByRole("button", { name: "Set the class" });
+    await row.getByRole("button", { name: "Change the class of project" }).click();
+    assert.ok(await set.isDisabled(), "a class is asked for");
+    await dialog.getByRole("radio", { name: "High" }).check({ force: true });
+    await shot("capacity-priority");
+    await accessible(page, "the question which class a project is in");
+    await set.click();
+    await page.getByText("wait in class high now").waitFor();
+    await row.getByText("High", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Set a priority" }).click();
+    const project = dialog.getByLabel("Project", { exact: true });
+    await dialog.getByRole("radio", { name: "Normal" }).check({ force: true });
+    await project.fill("nobody");
+    await set.click();
+    await dialog.getByRole("alert").getByText("project_id").first().waitFor();
+    await project.fill(await project.evaluate((input) => input.list.options[0].value));
+    await set.click();
+    await page.getByText("wait in class normal now").waitFor();
+    await row.getByText("Normal", { exact: true }).waitFor();
+  });
+
   await test("b_48 moves that would make room, and nodes that could be whole", async () => {
     await tab("Make room");
     await page.getByRole("combobox", { name: "Product" }).selectOption({ label: "Lab slice (emulated, no GPU)" });
