@@ -5,14 +5,16 @@ import { useRegions } from "../../api/queries";
 import type { WaitingRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence, shortId } from "../../lib/words";
-import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
+import { Badge, Button, Empty, Time, type Tone } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Hourglass, ListOrdered } from "../../ui/icons";
-import { ProblemNote } from "../../ui/problem";
+import { Loaded } from "../../ui/loaded";
 import { ProjectName } from "../../ui/project";
+import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
 import { SetPriority, projectText } from "./priority";
 
+const COLUMNS: Column[] = ["Place", "Project", "Class", "Wants", "Waits because", "Nodes kept", ["Since", "number"], ["Gives up", "number"]];
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
 export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: Map<string, string>; told: (text: string) => void }) {
@@ -60,56 +62,41 @@ export function Line() {
   const line = useLine(region);
   const fleet = useFleetWatch().view;
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
-  const failed = regions.error ? regions : line;
-  if (failed.error) return <ProblemNote error={failed.error} retry={() => failed.refetch()} />;
-  if (!regions.data || !line.data) return <Skeleton lines={4} label="Loading who waits" />;
   return (
-    <>
-      <p className="lead">
-        <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
-        <span className="page-actions">
-          <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions.data)} />
-          <SetPriority
-            told={setTold}
-            trigger={
-              <Button>
-                <ListOrdered size={15} aria-hidden="true" /> Set a priority
-              </Button>
-            }
-          />
-        </span>
-      </p>
-      <p className="told" role="status">
-        {told}
-      </p>
-      {line.data.length === 0 ? (
-        <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
-          A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
-        </Empty>
-      ) : (
-        <div className="table-card">
-          <table className="rows still" aria-label="Who waits">
-            <thead>
-              <tr>
-                <th>Place</th>
-                <th>Project</th>
-                <th>Class</th>
-                <th>Wants</th>
-                <th>Waits because</th>
-                <th>Nodes kept</th>
-                <th className="number">Since</th>
-                <th className="number">Gives up</th>
-              </tr>
-            </thead>
-            <tbody>
-              {line.data.map((request) => (
+    <Loaded of={[regions, line]} lines={4} label="Loading who waits">
+      {(regions, requests) => (
+        <>
+          <p className="lead">
+            <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
+            <span className="page-actions">
+              <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions)} />
+              <SetPriority
+                told={setTold}
+                trigger={
+                  <Button>
+                    <ListOrdered size={15} aria-hidden="true" /> Set a priority
+                  </Button>
+                }
+              />
+            </span>
+          </p>
+          <p className="told" role="status">
+            {told}
+          </p>
+          {requests.length === 0 ? (
+            <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
+              A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
+            </Empty>
+          ) : (
+            <TableCard label="Who waits" columns={COLUMNS}>
+              {requests.map((request) => (
                 // by what it is, not by its place: a question that is open stays with it
                 <Row key={request.allocation_ids?.[0]} request={request} hosts={hosts} told={setTold} />
               ))}
-            </tbody>
-          </table>
-        </div>
+            </TableCard>
+          )}
+        </>
       )}
-    </>
+    </Loaded>
   );
 }
