@@ -1,7 +1,7 @@
 // An allocation from the launch form to its bill, followed by its watch.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { BASE, LAUNCH_MS, WIDE, live, name, newPublicKey, page, shot, state, tabTo, test } from "./world.mjs";
+import { BASE, LAUNCH_MS, WIDE, live, name, newPublicKey, page, prewarmed, shot, state, tabTo, test } from "./world.mjs";
 
 const KEY = newPublicKey();
 const NEVER = "01900000-0000-7000-8000-000000000000";
@@ -46,12 +46,23 @@ export async function launch() {
     await page.getByText(/\d available/).first().waitFor();
     await page.getByRole("status").getByText(/\d available/).waitFor();
     await page.getByText("Fits on 1 of 1 node here").waitFor();
-    await page.setViewportSize({ width: 1280, height: 1640 });
+    await page.setViewportSize({ width: 1280, height: 1710 });
     await page.evaluate(() => window.scrollTo(0, 0));
     await shot("launch");
     await accessible(page, "the launch form");
     await page.setViewportSize(WIDE);
-    await page.getByRole("button", { name: "Launch", exact: true }).click();
+  });
+
+  await test("con_10_before_its_first_launch_no_node_has_the_image_and_insisting_on_it_is_refused", async () => {
+    const start = page.getByRole("button", { name: "Launch", exact: true });
+    await prewarmed.check();
+    await page.getByRole("alert").getByText(/free on 1 node without the image in the cache/).waitFor();
+    await page.getByText("Let it run on nodes without the image in their cache, too").waitFor();
+    assert.ok(await start.isDisabled());
+    await shot("launch-not-cached");
+    await prewarmed.uncheck();
+    await page.waitForFunction(() => !document.querySelector(".summary .problem"));
+    await start.click();
     await page.getByRole("heading", { name }).waitFor();
   });
 

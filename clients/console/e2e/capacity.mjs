@@ -1,7 +1,7 @@
 // Reserved capacity, launching several, waiting in line, and the operators' reports; while one GPU of two is in use.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { WIDE, name, newPublicKey, page, shot, signIn, signOut, test } from "./world.mjs";
+import { WIDE, name, newPublicKey, page, prewarmed, shot, signIn, signOut, test } from "./world.mjs";
 
 const TALL = { width: 1280, height: 1500 };
 const PHONE = { width: 390, height: 844 };
@@ -116,6 +116,14 @@ export async function several() {
     await seen("launch-beside", "a launch beside another", TALL);
   });
 
+  await test("con_10_a_launch_may_insist_on_a_cached_image_once_a_node_has_it", async () => {
+    const judged = page.waitForResponse((response) => /"require_prewarmed":true/.test(response.request().postData() ?? "") && response.ok());
+    await prewarmed.check();
+    await judged;
+    assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
+    await prewarmed.uncheck();
+  });
+
   await test("several wait in line together, with place and reason", async () => {
     await page.getByRole("radio", { name: "Anywhere" }).check({ force: true });
     await page.getByRole("radiogroup", { name: "GPUs" }).getByRole("radio").nth(1).check({ force: true });
@@ -151,6 +159,29 @@ export async function reports() {
     const row = table("Who waits").getByRole("row").nth(1);
     await row.getByText("4 GPUs in 2 allocations").waitFor();
     await seen("capacity-line", "who waits");
+  });
+
+  await test("an operator sets the class of a project, from its request and by its id", async () => {
+    const row = table("Who waits").getByRole("row").nth(1);
+    const set = dialog.getByRole("button", { name: "Set the class" });
+    await row.getByRole("button", { name: "Change the class of project" }).click();
+    assert.ok(await set.isDisabled(), "a class is asked for");
+    await dialog.getByRole("radio", { name: "High" }).check({ force: true });
+    await shot("capacity-priority");
+    await accessible(page, "the question which class a project is in");
+    await set.click();
+    await page.getByText("wait in class high now").waitFor();
+    await row.getByText("High", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Set a priority" }).click();
+    const project = dialog.getByLabel("Project", { exact: true });
+    await dialog.getByRole("radio", { name: "Normal" }).check({ force: true });
+    await project.fill("nobody");
+    await set.click();
+    await dialog.getByRole("alert").getByText("project_id").first().waitFor();
+    await project.fill(await project.evaluate((input) => input.list.options[0].value));
+    await set.click();
+    await page.getByText("wait in class normal now").waitFor();
+    await row.getByText("Normal", { exact: true }).waitFor();
   });
 
   await test("b_48 moves that would make room, and nodes that could be whole", async () => {

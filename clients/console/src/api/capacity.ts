@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import type { Reservation, ReservationConfig } from "./types";
+import type { Priority, Reservation, ReservationConfig } from "./types";
 
 const CALM_MS = 2000;
 const SLOW_MS = 5000;
@@ -112,4 +112,9 @@ export function useLine(region_code: string) {
     queryFn: () => unwrap(client.GET("/api/v1/admin/queue", { params: { query: { region_code } } })).then((answer) => answer.requests ?? []),
     refetchInterval: SLOW_MS,
   });
+}
+
+/** Puts a project's requests into a class, those that wait already included. */
+export function putProjectPriority(project_id: string, priority: Priority) {
+  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id } }, body: { priority } }));
 }

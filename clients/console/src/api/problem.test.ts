@@ -1,18 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, problemFrom } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, problemFrom } from "./problem";
 
 const fragmented = "12 GPUs free on 2 nodes, none has 4 in one legal group.";
-const refusal = (message: string) =>
-  problemFrom(
-    409,
-    {
-      error: {
-        message,
-        details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "FRAGMENTED", metadata: { index: "2", "FRAGMENTED.gpus": "12", "FRAGMENTED.nodes": "2", "FRAGMENTED.message": fragmented } }],
-      },
-    },
-    null,
-  );
+const refused = (message: string, reason: string, metadata: Record<string, string>) =>
+  problemFrom(409, { error: { message, details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason, metadata }] } }, null);
+const refusal = (message: string) => refused(message, "FRAGMENTED", { index: "2", "FRAGMENTED.gpus": "12", "FRAGMENTED.nodes": "2", "FRAGMENTED.message": fragmented });
 
 describe("what went wrong", () => {
   it("a field of a batch or of a reservation is that of its form", () => {
@@ -35,5 +27,14 @@ describe("what went wrong", () => {
     expect(causesOf(refusal("Allocation 3 of 4 does not fit."))).toEqual([fragmented]);
     expect(causesOf(refusal(`0 of 4 GPU can be reserved now. ${fragmented}`))).toEqual([]);
     expect(adviceFor(refusal("no"))).toContain("Ask for fewer GPUs");
+  });
+
+  it("con_10_h_33_a_refusal_for_want_of_a_cached_image_tells_how_many_lack_it_and_what_to_do", () => {
+    const lack = "2 GPUs free on 1 node without the image in the cache.";
+    const problem = refused("The request does not fit.", "IMAGE_NOT_CACHED", { "IMAGE_NOT_CACHED.gpus": "2", "IMAGE_NOT_CACHED.nodes": "1", "IMAGE_NOT_CACHED.message": lack });
+    expect(causesOf(problem)).toEqual([lack]);
+    expect(adviceFor(problem)).toContain("nodes without the image in their cache, too");
+    // there is room: asking for less of it would not help
+    expect(isOfCapacity(problem)).toBe(false);
   });
 });

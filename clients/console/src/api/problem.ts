@@ -118,6 +118,8 @@ export function adviceFor(problem: Problem): string | undefined {
       return "Sign in again.";
     case "AFFINITY":
       return "Choose another place or another allocation to be near to, or let it run anywhere.";
+    case "IMAGE_NOT_CACHED":
+      return "Let it run on nodes without the image in their cache, too: it is pulled there first, and stays.";
     case "DEPENDENCY_UNAVAILABLE":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":

@@ -13,6 +13,7 @@ export {
   HardDrive,
   Hourglass,
   KeyRound,
+  ListOrdered,
   LogOut,
   Monitor,
   Moon,

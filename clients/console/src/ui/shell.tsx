@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { chooseProject, endSession, useSession } from "../session/session";
-import { Activity, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
+import { Activity, ArrowLeft, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
 function NavLink({ to, icon, children }: { to: string; icon: ReactNode; children: ReactNode }) {
@@ -134,6 +134,15 @@ export function Shell({ children }: { children: ReactNode }) {
         {children}
       </main>
     </div>
+  );
+}
+
+/** Above a title: where one came from. */
+export function Back({ to, children }: { to: string; children: ReactNode }) {
+  return (
+    <Link href={to}>
+      <ArrowLeft size={15} aria-hidden="true" /> {children}
+    </Link>
   );
 }
 

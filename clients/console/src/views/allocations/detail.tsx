@@ -9,9 +9,9 @@ import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
 import { sentence } from "../../lib/words";
 import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
-import { ArrowLeft, SquareTerminal, TriangleAlert } from "../../ui/icons";
+import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
-import { Page } from "../../ui/shell";
+import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
@@ -175,11 +175,7 @@ function Details({ allocation }: { allocation: Allocation }) {
 export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
   const [terminal, setTerminal] = useState(false);
-  const crumb = (
-    <Link href="/allocations">
-      <ArrowLeft size={15} aria-hidden="true" /> Allocations
-    </Link>
-  );
+  const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
   if (!watched.view || !allocation) {
     return (

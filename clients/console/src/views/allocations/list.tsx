@@ -1,6 +1,6 @@
 /** The project's allocations, as they are this second. */
 import { useRef, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { useAllocationsWatch } from "../../api/watches";
@@ -11,24 +11,18 @@ import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../
 import { Cpu, Plus } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
+import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { rowsOf } from "./rows";
 import { StateBadge, overallPercent } from "./state";
 
+const COLUMNS: Column[] = ["Name", "State", "Product", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
+
 function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | undefined }) {
-  const [, navigate] = useLocation();
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
-  const to = `/allocations/${allocation.id}`;
   return (
-    // the link is in the name; a click anywhere else in the row is a shortcut to it
-    <tr onClick={() => navigate(to)}>
-      <td className="tight">
-        <Link href={to} className="row-name" onClick={(event) => event.stopPropagation()}>
-          {config?.name}
-        </Link>
-        {status?.lab && <LabMark />}
-      </td>
+    <LinkRow to={`/allocations/${allocation.id}`} name={config?.name} mark={status?.lab && <LabMark />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (
@@ -53,7 +47,7 @@ function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | unde
       <td className="number">
         <Time value={metadata?.create_time} />
       </td>
-    </tr>
+    </LinkRow>
   );
 }
 
@@ -102,37 +96,28 @@ export function AllocationList() {
         </Empty>
       )}
       {rows.length > 0 && (
-        <div className="table-card">
-          <table className="rows" aria-label="Allocations">
-            <thead>
-              <tr>
-                <th>Name</th>
-                <th>State</th>
-                <th>Product</th>
-                <th className="optional">Image</th>
-                <th className="optional">Region</th>
-                <th className="number">Cost so far</th>
-                <th className="number">Created</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((allocation) => (
-                <Row key={allocation.id} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
-              ))}
-            </tbody>
-          </table>
-          <footer className="table-foot">
-            <span className="muted" role="status">
-              {plural(rows.length, "allocation")}
-              {ended && history.hasNextPage ? ", and more" : ""}
-            </span>
-            {ended && history.hasNextPage && (
-              <Button small busy={history.isFetchingNextPage} onClick={() => history.fetchNextPage()}>
-                Show more
-              </Button>
-            )}
-          </footer>
-        </div>
+        <TableCard
+          label="Allocations"
+          columns={COLUMNS}
+          rowsAct
+          foot={
+            <>
+              <span className="muted" role="status">
+                {plural(rows.length, "allocation")}
+                {ended && history.hasNextPage ? ", and more" : ""}
+              </span>
+              {ended && history.hasNextPage && (
+                <Button small busy={history.isFetchingNextPage} onClick={() => history.fetchNextPage()}>
+                  Show more
+                </Button>
+              )}
+            </>
+          }
+        >
+          {rows.map((allocation) => (
+            <Row key={allocation.id} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
+          ))}
+        </TableCard>
       )}
     </Page>
   );

@@ -5,17 +5,20 @@ import { useRegions } from "../../api/queries";
 import type { WaitingRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence, shortId } from "../../lib/words";
-import { Badge, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
+import { Badge, Button, Empty, Time, type Tone } from "../../ui/basics";
 import { Select } from "../../ui/form";
-import { Hourglass } from "../../ui/icons";
-import { ProblemNote } from "../../ui/problem";
+import { Hourglass, ListOrdered } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
 import { ProjectName } from "../../ui/project";
+import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
+import { SetPriority, projectText } from "./priority";
 
+const COLUMNS: Column[] = ["Place", "Project", "Class", "Wants", "Waits because", "Nodes kept", ["Since", "number"], ["Gives up", "number"]];
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
-function Row({ request, hosts }: { request: WaitingRequest; hosts: Map<string, string> }) {
-  const { position, slot_class, project_id, priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", kept_node_ids = [] } = request;
+export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: Map<string, string>; told: (text: string) => void }) {
+  const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", kept_node_ids = [] } = request;
   return (
     <tr>
       <td className="tight">
@@ -24,8 +27,17 @@ function Row({ request, hosts }: { request: WaitingRequest; hosts: Map<string, s
       <td>
         <ProjectName id={project_id} />
       </td>
-      <td>
+      <td className="tight">
         <Badge tone={TONES[priority] ?? "idle"}>{sentence(priority)}</Badge>
+        <SetPriority
+          project={project_id}
+          told={told}
+          trigger={
+            <Button kind="quiet" small aria-label={`Change the class of project ${projectText(project_id)}`}>
+              Change
+            </Button>
+          }
+        />
       </td>
       <td title={allocation_ids.map(shortId).join(", ")}>
         {plural(gpus, "GPU")} <span className="muted">in {plural(allocation_ids.length, "allocation")}</span>
@@ -45,46 +57,46 @@ function Row({ request, hosts }: { request: WaitingRequest; hosts: Map<string, s
 export function Line() {
   const regions = useRegions();
   const [wanted, setWanted] = useState("");
+  const [told, setTold] = useState("");
   const region = wanted || firstRegion(regions.data ?? []);
   const line = useLine(region);
   const fleet = useFleetWatch().view;
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
-  const failed = regions.error ? regions : line;
-  if (failed.error) return <ProblemNote error={failed.error} retry={() => failed.refetch()} />;
-  if (!regions.data || !line.data) return <Skeleton lines={4} label="Loading who waits" />;
   return (
-    <>
-      <p className="lead">
-        <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
-        <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions.data)} />
-      </p>
-      {line.data.length === 0 ? (
-        <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
-          A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
-        </Empty>
-      ) : (
-        <div className="table-card">
-          <table className="rows still" aria-label="Who waits">
-            <thead>
-              <tr>
-                <th>Place</th>
-                <th>Project</th>
-                <th>Class</th>
-                <th>Wants</th>
-                <th>Waits because</th>
-                <th>Nodes kept</th>
-                <th className="number">Since</th>
-                <th className="number">Gives up</th>
-              </tr>
-            </thead>
-            <tbody>
-              {line.data.map((request) => (
-                <Row key={`${request.slot_class} ${request.position}`} request={request} hosts={hosts} />
+    <Loaded of={[regions, line]} lines={4} label="Loading who waits">
+      {(regions, requests) => (
+        <>
+          <p className="lead">
+            <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
+            <span className="page-actions">
+              <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions)} />
+              <SetPriority
+                told={setTold}
+                trigger={
+                  <Button>
+                    <ListOrdered size={15} aria-hidden="true" /> Set a priority
+                  </Button>
+                }
+              />
+            </span>
+          </p>
+          <p className="told" role="status">
+            {told}
+          </p>
+          {requests.length === 0 ? (
+            <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
+              A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
+            </Empty>
+          ) : (
+            <TableCard label="Who waits" columns={COLUMNS}>
+              {requests.map((request) => (
+                // by what it is, not by its place: a question that is open stays with it
+                <Row key={request.allocation_ids?.[0]} request={request} hosts={hosts} told={setTold} />
               ))}
-            </tbody>
-          </table>
-        </div>
+            </TableCard>
+          )}
+        </>
       )}
-    </>
+    </Loaded>
   );
 }

@@ -8,6 +8,7 @@ import { plural } from "../../lib/words";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Shuffle } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
 import { ProblemNote } from "../../ui/problem";
 import { firstRegion, optionsOf, skusOf } from "../launch/choice";
 import { Moves, movesText } from "./moves";
@@ -100,11 +101,13 @@ function Form({ regions, skus }: { regions: Region[]; skus: Sku[] }) {
 }
 
 export function MakeRoom() {
-  const [skus, regions] = [useSkus(), useRegions()];
-  const failed = [skus, regions].find(({ error }) => error);
-  if (failed) return <ProblemNote error={failed.error} retry={() => failed.refetch()} />;
-  if (!skus.data || !regions.data) return <Skeleton lines={4} label="Loading products and regions" />;
-  const slices = skusOf(skus.data, "gpu_slice");
-  if (slices.length === 0) return <Empty icon={<Shuffle size={28} />} title="Nothing is sold in slices">Create a SKU first; whole nodes do not break up.</Empty>;
-  return <Form regions={regions.data} skus={slices} />;
+  return (
+    <Loaded of={[useSkus(), useRegions()]} lines={4} label="Loading products and regions">
+      {(skus, regions) => {
+        const slices = skusOf(skus, "gpu_slice");
+        if (slices.length === 0) return <Empty icon={<Shuffle size={28} />} title="Nothing is sold in slices">Create a SKU first; whole nodes do not break up.</Empty>;
+        return <Form regions={regions} skus={slices} />;
+      }}
+    </Loaded>
+  );
 }

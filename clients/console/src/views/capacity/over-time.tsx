@@ -6,9 +6,11 @@ import { Card, Empty, Skeleton } from "../../ui/basics";
 import { Segments } from "../../ui/form";
 import { ChartColumn } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
+import { type Column, TableCard } from "../../ui/table";
 import { RANGES, type Series, seriesOf, summaryOf } from "./history";
 
 const HistoryChart = lazy(() => import("./history-chart"));
+const COLUMNS: Column[] = ["Product", "Region", ["GPUs", "number"], ["In use", "number"], ["Free", "number"], ["Most in use", "number"], ["Fewest free", "number"], ["Mean use", "number"]];
 const FIRST_RANGE = RANGES[1]?.value ?? 0;
 
 const nameOf = ({ region, sku }: Series) => `${sku} in ${region}`;
@@ -78,33 +80,21 @@ export function OverTime() {
           </li>
         </ul>
       </Card>
-      <div className="table-card">
-        <table className="rows" aria-label="Capacity of each product and region">
-          <thead>
-            <tr>
-              <th>Product</th>
-              <th>Region</th>
-              <th className="number">GPUs</th>
-              <th className="number">In use</th>
-              <th className="number">Free</th>
-              <th className="number">Most in use</th>
-              <th className="number">Fewest free</th>
-              <th className="number">Mean use</th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((one) => (
-              <Row key={nameOf(one)} series={one} chosen={one === series} choose={() => setWanted(nameOf(one))} />
-            ))}
-          </tbody>
-        </table>
-        <footer className="table-foot">
+      <TableCard
+        label="Capacity of each product and region"
+        columns={COLUMNS}
+        rowsAct
+        foot={
           <span className="muted">
             Over {label}; times in {zone}. Free GPUs are counted each alone, and products of one class of slots share them. What is reserved or not fit for sale is neither in use nor
             free. The mean is of the most in use of each stretch.
           </span>
-        </footer>
-      </div>
+        }
+      >
+        {all.map((one) => (
+          <Row key={nameOf(one)} series={one} chosen={one === series} choose={() => setWanted(nameOf(one))} />
+        ))}
+      </TableCard>
     </>
   );
 }

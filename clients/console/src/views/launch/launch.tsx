@@ -10,13 +10,13 @@ import { bytes, nameProblem, suggestName } from "../../lib/words";
 import { currentSession } from "../../session/session";
 import { Card, LabMark, Skeleton } from "../../ui/basics";
 import { Choice, Field, Segments, Select } from "../../ui/form";
-import { ProblemNote } from "../../ui/problem";
+import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, skusOf, worthJudging } from "./choice";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, skusOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
-import { FitWord, WaitChoice, priceOf } from "./parts";
+import { FitWord, RegionChoice, WaitChoice, priceOf } from "./parts";
 import { Place } from "./place";
-import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, whereProblem } from "./request";
+import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -66,8 +66,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
   const keys = keysOf(keyText);
   const keysProblem = keys.length === 0 ? "Add a key, or you could not log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
-  // what makes sense for several only is no choice for one
-  const place = where.kind === "apart" && count === 1 ? ANYWHERE : where;
+  const place = sensible(where, count, shape);
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
   const fits = (fit?.fits ?? 0) >= count;
@@ -96,14 +95,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
     <form className="launch" onSubmit={submit}>
       <div>
         <Card title="Region">
-          <div className="choices" role="radiogroup" aria-label="Region">
-            {regions.map((r) => (
-              <Choice key={r.code} name="region" value={r.code} checked={r.code === region} disabled={!!regionProblem(r)} onChoose={() => setRegion(r.code)}>
-                <strong>{r.display_name || r.code}</strong>
-                <small className="muted">{regionProblem(r) ?? r.code}</small>
-              </Choice>
-            ))}
-          </div>
+          <RegionChoice regions={regions} value={region} onChoose={setRegion} />
         </Card>
         <Card title="Product">
           <Segments label="Shape" options={SHAPES} value={shape} onChoose={setShape} />
@@ -173,6 +165,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
           where={place}
           setWhere={setWhere}
           count={count}
+          shape={shape}
           region={region}
           labels={labelText}
           setLabels={setLabelText}
@@ -201,24 +194,19 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
 }
 
 export default function Launch() {
-  const [skus, regions, images, availability] = [useSkus(), useRegions(), useImages(), useAvailability()];
   const search = useSearch();
   const start = useMemo((): Start => {
     const given = new URLSearchParams(search);
     return { again: given.get("again") ?? "", region: given.get("region") ?? "", sku: given.get("sku") ?? "" };
   }, [search]);
   const earlier = useAllocation(start.again);
-  const parts = [skus, regions, images, availability];
-  const failed = parts.find(({ error }) => error);
-  const waiting = parts.some(({ data }) => !data) || (start.again !== "" && earlier.isPending);
   return (
     <Page title="Launch">
-      {failed && <ProblemNote error={failed.error} retry={() => parts.forEach((part) => part.refetch())} />}
-      {waiting
-        ? !failed && <Skeleton lines={8} label="Loading what can be launched" />
-        : skus.data && regions.data && images.data && availability.data && (
-            <Form start={start} offer={{ skus: skus.data, regions: regions.data, images: images.data, availability: availability.data }} />
-          )}
+      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading what can be launched">
+        {(skus, regions, images, availability) =>
+          start.again !== "" && earlier.isPending ? <Skeleton lines={8} label="Loading the earlier launch" /> : <Form start={start} offer={{ skus, regions, images, availability }} />
+        }
+      </Loaded>
     </Page>
   );
 }

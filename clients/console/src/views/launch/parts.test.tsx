@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { FitNote, FitWord } from "./parts";
+import { FitNote, FitWord, PrewarmedChoice } from "./parts";
 
 const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
 const fragmented = [{ reason: "FRAGMENTED", gpus: 12, nodes: 9, message }];
@@ -22,4 +22,10 @@ it("without an explanation the reasons of the availability are told, and none wh
 it("of several it is told how many of them would fit", () => {
   expect(renderToStaticMarkup(<FitWord fit={{ fits: 1 }} count={2} />)).toContain("1 of 2 would fit now");
   expect(renderToStaticMarkup(<FitWord fit={{ fits: 2 }} count={2} />)).toContain("2 available");
+});
+
+it("con_10_only_where_the_image_is_cached_says_what_it_brings_and_what_it_costs", () => {
+  const show = (chosen: boolean) => renderToStaticMarkup(<PrewarmedChoice chosen={chosen} choose={() => {}} />);
+  for (const text of ["Only on nodes that have the image in their cache", "starts sooner", "fewer nodes qualify"]) expect(show(false)).toContain(text);
+  expect([show(false), show(true)].map((shown) => shown.includes("checked"))).toEqual([false, true]);
 });

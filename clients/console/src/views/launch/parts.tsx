@@ -1,11 +1,26 @@
 /** The pieces of the launch form. */
-import type { Availability, PlacementExplanation, Sku, UnavailableReason } from "../../api/types";
+import type { Availability, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
 import { amountOf, exact, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/words";
-import { WAITS } from "./choice";
+import { Choice } from "../../ui/form";
+import { WAITS, regionProblem } from "./choice";
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
   return sku?.price_per_gpu_hour && exact(times(amountOf(sku.price_per_gpu_hour), gpus));
+}
+
+/** All regions, also those that cannot be chosen, with the reason (H-28). */
+export function RegionChoice({ regions, value, onChoose }: { regions: Region[]; value: string; onChoose: (code: string) => void }) {
+  return (
+    <div className="choices" role="radiogroup" aria-label="Region">
+      {regions.map((region) => (
+        <Choice key={region.code} name="region" value={region.code} checked={region.code === value} disabled={!!regionProblem(region)} onChoose={() => onChoose(region.code)}>
+          <strong>{region.display_name || region.code}</strong>
+          <small className="muted">{regionProblem(region) ?? region.code}</small>
+        </Choice>
+      ))}
+    </div>
+  );
 }
 
 /** In a word or two: the reasons stand in the summary. */
@@ -49,6 +64,21 @@ export function WaitChoice({ waits, setWaits, hours, setHours }: { waits: boolea
         </label>
       )}
       {waits && <p className="field-hint">It costs nothing until you can log in.</p>}
+    </div>
+  );
+}
+
+/** Whether only nodes are good enough from whose cache the image starts. */
+export function PrewarmedChoice({ chosen, choose }: { chosen: boolean; choose: (chosen: boolean) => void }) {
+  return (
+    <div className="field">
+      <label className="check">
+        <input type="checkbox" checked={chosen} onChange={(event) => choose(event.target.checked)} />
+        <span>
+          Only on nodes that have the image in their cache
+          <small className="muted">It starts sooner, because nothing is pulled first; fewer nodes qualify.</small>
+        </span>
+      </label>
     </div>
   );
 }

@@ -4,6 +4,8 @@ import type { Allocation } from "../../api/types";
 import { Card } from "../../ui/basics";
 import { Field, Segments } from "../../ui/form";
 import { WatchProblem } from "../../watch/live";
+import type { Shape } from "./choice";
+import { PrewarmedChoice } from "./parts";
 import { type Where, kindsFor, neighbours } from "./request";
 
 const NOTES: Record<Where["kind"], string> = {
@@ -18,7 +20,7 @@ function nameOf({ config }: Allocation): string {
   return `${config?.name} (${config?.sku} × ${config?.gpu_count})`;
 }
 
-export function Place({ where, setWhere, count, region, labels, setLabels, problem, labelsProblem }: { where: Where; setWhere: (where: Where) => void; count: number; region: string; labels: string; setLabels: (labels: string) => void; problem: string | undefined; labelsProblem: string | undefined }) {
+export function Place({ where, setWhere, count, shape, region, labels, setLabels, problem, labelsProblem }: { where: Where; setWhere: (where: Where) => void; count: number; shape: Shape; region: string; labels: string; setLabels: (labels: string) => void; problem: string | undefined; labelsProblem: string | undefined }) {
   const watched = useAllocationsWatch();
   const others = neighbours(Object.values(watched.view ?? {}), region);
   const none = (where.kind === "same" || where.kind === "away") && watched.view && others.length === 0;
@@ -62,6 +64,7 @@ export function Place({ where, setWhere, count, region, labels, setLabels, probl
           )}
         </Field>
       )}
+      {shape === "gpu_slice" && <PrewarmedChoice chosen={where.prewarmed} choose={(prewarmed) => setWhere({ ...where, prewarmed })} />}
       <Field label="Labels, if any" problem={labelsProblem} hint="Your own, as key=value with commas between; other launches can keep away from them.">
         {({ id, describedBy }) => (
           <input id={id} aria-describedby={describedBy} className="mono" placeholder="app=db, team=ml" value={labels} spellCheck={false} autoComplete="off" aria-invalid={!!labelsProblem} onChange={(event) => setLabels(event.target.value)} />

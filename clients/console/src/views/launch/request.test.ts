@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Allocation } from "../../api/types";
-import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, whereProblem } from "./request";
+import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 
 describe("several at once", () => {
   it("one has its name, several have it with their number", () => {
@@ -21,6 +21,17 @@ describe("where it may run", () => {
     expect(placementOf({ ...ANYWHERE, kind: "same", same: "1" }, "web").placement).toEqual({ same_node_as: "1" });
     expect(placementOf({ ...ANYWHERE, kind: "away", away: ["1", "2"] }, "web").placement).toEqual({ spread_from: ["1", "2"] });
     expect(placementOf({ ...ANYWHERE, kind: "label", label: " app=db " }, "web").placement).toEqual({ spread_from_label: "app=db" });
+  });
+
+  it("con_10_only_where_the_image_is_cached_goes_with_every_place_of_a_virtual_machine", () => {
+    const cached = { ...ANYWHERE, prewarmed: true };
+    expect(placementOf(cached, "web")).toEqual({ placement: { require_prewarmed: true }, labels: {} });
+    expect(placementOf({ ...cached, kind: "apart" }, "web")).toEqual({ placement: { spread_from_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
+    expect(sensible(cached, 1, "gpu_slice")).toEqual(cached);
+    expect(placementOf(sensible(cached, 1, "baremetal"), "web")).toEqual({ labels: {} });
+    // "one per node" is dropped for one, and nothing else
+    expect(sensible({ ...cached, kind: "apart" }, 1, "gpu_slice")).toEqual(cached);
+    expect(sensible({ ...cached, kind: "apart" }, 2, "gpu_slice").kind).toBe("apart");
   });
 
   it("is said in full before anything is launched", () => {

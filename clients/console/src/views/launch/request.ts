@@ -1,5 +1,6 @@
 /** What is asked of the API: one allocation or several, and where they may run. Pure. */
 import type { Allocation, PlacementConstraints } from "../../api/types";
+import type { Shape } from "./choice";
 
 /** Most allocations that are launched at once. */
 export const MOST_AT_ONCE = 16;
@@ -20,9 +21,17 @@ export interface Where {
   away: string[];
   /** `key=value` to be away from. */
   label: string;
+  /** Only on nodes that have the image in their cache (CON-10). */
+  prewarmed: boolean;
 }
 
-export const ANYWHERE: Where = { kind: "anywhere", same: "", away: [], label: "" };
+export const ANYWHERE: Where = { kind: "anywhere", same: "", away: [], label: "", prewarmed: false };
+
+/** Without what makes no sense: "one per node" for one only, and a cached image for a whole node, which boots none. */
+export function sensible(where: Where, count: number, shape: Shape): Where {
+  const kind = where.kind === "apart" && count === 1 ? "anywhere" : where.kind;
+  return { ...where, kind, prewarmed: where.prewarmed && shape === "gpu_slice" };
+}
 
 /** "One per node" is for several only. */
 export function kindsFor(count: number): { value: WhereKind; label: string }[] {
@@ -64,7 +73,12 @@ export function whereProblem({ kind, same, away, label }: Where): string | undef
 const TOGETHER = "launch";
 
 /** The constraints, and the label that a launch needs of its own for them. */
-export function placementOf({ kind, same, away, label }: Where, name: string): { placement?: PlacementConstraints; labels: Record<string, string> } {
+export function placementOf(where: Where, name: string): { placement?: PlacementConstraints; labels: Record<string, string> } {
+  const near = nearnessOf(where, name);
+  return where.prewarmed ? { ...near, placement: { ...near.placement, require_prewarmed: true } } : near;
+}
+
+function nearnessOf({ kind, same, away, label }: Where, name: string): ReturnType<typeof placementOf> {
   switch (kind) {
     case "same":
       return { placement: { same_node_as: same }, labels: {} };

@@ -20,7 +20,8 @@ export interface Order {
 
 type How = { validate_only: true } | { wait?: { deadline: string } };
 
-async function send({ project_id, names, each }: Order, how: How, key?: string): Promise<Allocation[]> {
+/** Asks the API; `how` says whether to judge only. A key names the attempt. */
+export async function send({ project_id, names, each }: Order, how: How, key?: string): Promise<Allocation[]> {
   const params = key ? { header: { "X-Idempotency-Key": key } } : {};
   const [name = ""] = names;
   if (names.length === 1) return [await unwrap(client.POST("/api/v1/allocations", { params, body: { ...each, name, project_id, ...how } }))];

@@ -9,8 +9,10 @@ import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics
 import { Confirm } from "../../ui/dialog";
 import { Radar } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
+import { type Column, Table } from "../../ui/table";
 import { isNew } from "./drift";
 
+const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Verdict"];
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
 
 function Counts({ discovery }: { discovery: Discovery }) {
@@ -135,25 +137,11 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
         </p>
       ))}
       {candidates.length > 0 && (
-        <table className="rows still" aria-label="Candidates">
-          <thead>
-            <tr>
-              <th>
-                <span className="visually-hidden">Approve</span>
-              </th>
-              <th>Slot</th>
-              <th>GPU</th>
-              <th>Disk</th>
-              <th className="optional">Address</th>
-              <th>Verdict</th>
-            </tr>
-          </thead>
-          <tbody>
-            {candidates.map((candidate) => (
-              <CandidateRow key={candidate.slot_index} candidate={candidate} slots={slots} chosen={!left.has(candidate.slot_index ?? 0)} toggle={() => toggle(candidate.slot_index ?? 0)} />
-            ))}
-          </tbody>
-        </table>
+        <Table label="Candidates" columns={COLUMNS}>
+          {candidates.map((candidate) => (
+            <CandidateRow key={candidate.slot_index} candidate={candidate} slots={slots} chosen={!left.has(candidate.slot_index ?? 0)} toggle={() => toggle(candidate.slot_index ?? 0)} />
+          ))}
+        </Table>
       )}
       {discovery && (
         <p className="muted">

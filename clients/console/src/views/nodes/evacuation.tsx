@@ -6,6 +6,9 @@ import { plural } from "../../lib/words";
 import { Empty, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
+import { type Column, TableCard } from "../../ui/table";
+
+const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Would fit on, or why not"];
 
 /** Where an allocation would be, or why it cannot be anywhere else. */
 export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
@@ -32,40 +35,25 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
         {plural(allocations_fit, "allocation")} would fit elsewhere now, {allocations_without_place} would have to wait.
         {blocked_slots > 0 && ` ${plural(blocked_slots, "slot")} would have to be repaired.`}
       </p>
-      <div className="table-card">
-        <table className="rows still" aria-label="Plan to evacuate this host">
-          <thead>
-            <tr>
-              <th>Allocation</th>
-              <th>Project</th>
-              <th>SKU</th>
-              <th className="number">GPUs</th>
-              <th>State</th>
-              <th>Since</th>
-              <th>Would fit on, or why not</th>
-            </tr>
-          </thead>
-          <tbody>
-            {allocations.map((one) => (
-              <tr key={one.allocation?.id}>
-                <td>
-                  <strong title={one.allocation?.id}>{one.allocation?.name}</strong>
-                </td>
-                <td>
-                  <ProjectName id={one.allocation?.project_id} />
-                </td>
-                <td>{one.allocation?.sku}</td>
-                <td className="number">{one.allocation?.gpu_count}</td>
-                <td>{one.allocation?.state}</td>
-                <td>
-                  <Time value={one.allocation?.create_time} />
-                </td>
-                <td>{outcomeOf(one)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <TableCard label="Plan to evacuate this host" columns={COLUMNS}>
+        {allocations.map((one) => (
+          <tr key={one.allocation?.id}>
+            <td>
+              <strong title={one.allocation?.id}>{one.allocation?.name}</strong>
+            </td>
+            <td>
+              <ProjectName id={one.allocation?.project_id} />
+            </td>
+            <td>{one.allocation?.sku}</td>
+            <td className="number">{one.allocation?.gpu_count}</td>
+            <td>{one.allocation?.state}</td>
+            <td>
+              <Time value={one.allocation?.create_time} />
+            </td>
+            <td>{outcomeOf(one)}</td>
+          </tr>
+        ))}
+      </TableCard>
       {allocations.some(({ constraints_known }) => !constraints_known) && (
         <p className="muted">Placement constraints are kept of launches that waited; of the others none are known.</p>
       )}

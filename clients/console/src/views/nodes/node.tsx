@@ -1,13 +1,12 @@
 /** One host: readiness, slots, topology, checks, images. */
 import { Tabs } from "radix-ui";
 import { useEffect } from "react";
-import { Link } from "wouter";
 import { useNode, useNodeImages, usePlacement } from "../../api/queries";
 import { slotsOf, useFleetWatch } from "../../api/watches";
 import { Badge, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
-import { ArrowLeft } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
-import { Page } from "../../ui/shell";
+import { Back, Page } from "../../ui/shell";
+import { type Column, TableCard } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
@@ -15,42 +14,32 @@ import { EvidenceTable, NodeBadge, evidenceCounts } from "./parts";
 import { PlacementActions, PlacementBadge, PlacementNote } from "./placement";
 import { Slots } from "./slots";
 
+const IMAGE_COLUMNS: Column[] = ["Image", "State", "Digest", ["Verified", "number"]];
+
 function Images({ nodeId }: { nodeId: string }) {
   const images = useNodeImages(nodeId);
   if (images.isPending) return <Skeleton lines={3} label="Loading images" />;
   if (images.error) return <ProblemNote error={images.error} retry={() => images.refetch()} />;
   if (images.data.length === 0) return <Empty title="No image is on this host yet">The first launch of an image brings it here.</Empty>;
   return (
-    <div className="table-card">
-      <table className="rows still" aria-label="Images on this host">
-        <thead>
-          <tr>
-            <th>Image</th>
-            <th>State</th>
-            <th>Digest</th>
-            <th className="number">Verified</th>
-          </tr>
-        </thead>
-        <tbody>
-          {images.data.map((image) => (
-            <tr key={image.image_slug}>
-              <td>
-                <strong>{image.image_slug}</strong>
-              </td>
-              <td>
-                <Badge tone={image.status === "verified" ? "good" : "idle"}>{image.status}</Badge>
-              </td>
-              <td>
-                <code title={image.digest}>{image.digest?.slice(0, 19)}…</code>
-              </td>
-              <td className="number">
-                <Time value={image.verified_time} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <TableCard label="Images on this host" columns={IMAGE_COLUMNS}>
+      {images.data.map((image) => (
+        <tr key={image.image_slug}>
+          <td>
+            <strong>{image.image_slug}</strong>
+          </td>
+          <td>
+            <Badge tone={image.status === "verified" ? "good" : "idle"}>{image.status}</Badge>
+          </td>
+          <td>
+            <code title={image.digest}>{image.digest?.slice(0, 19)}…</code>
+          </td>
+          <td className="number">
+            <Time value={image.verified_time} />
+          </td>
+        </tr>
+      ))}
+    </TableCard>
   );
 }
 
@@ -63,11 +52,7 @@ export default function NodeView({ id }: { id: string }) {
   // what a slot becomes is what a drain waits for
   const held = slots.map(({ status }) => status).join();
   useEffect(() => void refetch(), [held, refetch]);
-  const crumb = (
-    <Link href="/admin/nodes">
-      <ArrowLeft size={15} aria-hidden="true" /> Nodes
-    </Link>
-  );
+  const crumb = <Back to="/admin/nodes">Nodes</Back>;
   const node = watched.view?.nodes[id];
   if (!watched.view || !node) {
     return (
@@ -132,7 +117,7 @@ export default function NodeView({ id }: { id: string }) {
           <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
         </Tabs.Content>
         <Tabs.Content value="evidence">
-          {evidence.length === 0 ? <Empty title="The host has not reported yet" /> : <div className="table-card"><EvidenceTable evidence={evidence} /></div>}
+          {evidence.length === 0 ? <Empty title="The host has not reported yet" /> : <EvidenceTable evidence={evidence} />}
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />

@@ -2,6 +2,7 @@
 import type { Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
 import { sentence } from "../../lib/words";
 import { Badge, Time, type Tone } from "../../ui/basics";
+import { type Column, TableCard } from "../../ui/table";
 
 export const SLOT_TONES: Record<SlotStatus, Tone> = {
   unspecified: "idle",
@@ -52,40 +53,31 @@ export function evidenceCounts(evidence: Evidence[]): { pass: number; fail: numb
 }
 
 const EVIDENCE_TONES: Record<string, Tone> = { pass: "good", fail: "bad", warn: "warn", skip: "idle" };
+const COLUMNS: Column[] = ["Check", "Outcome", "What was seen", ["When", "number"]];
 const ORDER = ["fail", "warn", "pass", "skip"];
 
 export function EvidenceTable({ evidence }: { evidence: Evidence[] }) {
   const sorted = [...evidence].sort((a, b) => ORDER.indexOf(a.status ?? "") - ORDER.indexOf(b.status ?? ""));
   return (
-    <table className="rows still" aria-label="Evidence">
-      <thead>
-        <tr>
-          <th>Check</th>
-          <th>Outcome</th>
-          <th>What was seen</th>
-          <th className="number">When</th>
+    <TableCard label="Evidence" columns={COLUMNS}>
+      {sorted.map((item) => (
+        <tr key={item.check}>
+          <td>
+            <strong>{sentence(item.check ?? "")}</strong>
+          </td>
+          <td>
+            <Badge tone={EVIDENCE_TONES[item.status ?? ""] ?? "idle"}>{sentence(item.status ?? "")}</Badge>
+          </td>
+          <td>
+            {item.detail}
+            {item.remediation && <p className="remediation">{item.remediation}</p>}
+          </td>
+          <td className="number">
+            <Time value={item.observed_at} />
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {sorted.map((item) => (
-          <tr key={item.check}>
-            <td>
-              <strong>{sentence(item.check ?? "")}</strong>
-            </td>
-            <td>
-              <Badge tone={EVIDENCE_TONES[item.status ?? ""] ?? "idle"}>{sentence(item.status ?? "")}</Badge>
-            </td>
-            <td>
-              {item.detail}
-              {item.remediation && <p className="remediation">{item.remediation}</p>}
-            </td>
-            <td className="number">
-              <Time value={item.observed_at} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </TableCard>
   );
 }
 

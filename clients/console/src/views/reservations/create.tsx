@@ -1,6 +1,6 @@
 /** The form that reserves GPUs. */
 import { type FormEvent, useEffect, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import { type Side, useReserve } from "../../api/capacity";
 import { Problem, isOfCapacity } from "../../api/problem";
 import { useRegions, useSkus } from "../../api/queries";
@@ -8,14 +8,15 @@ import type { Region, Sku } from "../../api/types";
 import { fromField, plannedTime, span, toField, zone } from "../../lib/time";
 import { suggestName } from "../../lib/words";
 import { currentSession } from "../../session/session";
-import { Button, Card, LabMark, Skeleton } from "../../ui/basics";
+import { Button, Card, LabMark } from "../../ui/basics";
 import { Choice, Field, Segments } from "../../ui/form";
-import { ArrowLeft } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
 import { ProblemNote } from "../../ui/problem";
-import { Page } from "../../ui/shell";
+import { Back, Page } from "../../ui/shell";
 import { useAttempt } from "../../ui/use-attempt";
 import { useNow } from "../../ui/use-now";
-import { firstRegion, regionProblem } from "../launch/choice";
+import { firstRegion } from "../launch/choice";
+import { RegionChoice } from "../launch/parts";
 import { HOME, TITLE, WHO } from "./parts";
 import { ProjectField } from "./project-field";
 import { type Draft, UNUSED, problemsOf, requestOf } from "./rules";
@@ -81,14 +82,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
         <Card title="What">
           {side === "operator" && <ProjectField value={draft.project} onChange={(project) => set("project", project)} problem={problem("project")} />}
           <h3>Region</h3>
-          <div className="choices" role="radiogroup" aria-label="Region">
-            {regions.map((region) => (
-              <Choice key={region.code} name="region" value={region.code} checked={region.code === draft.region} disabled={!!regionProblem(region)} onChoose={() => set("region", region.code)}>
-                <strong>{region.display_name || region.code}</strong>
-                <small className="muted">{regionProblem(region) ?? region.code}</small>
-              </Choice>
-            ))}
-          </div>
+          <RegionChoice regions={regions} value={draft.region} onChoose={(region) => set("region", region)} />
           <h3>Product</h3>
           <div className="choices" role="radiogroup" aria-label="Product">
             {skus.map((one) => (
@@ -182,17 +176,12 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
 }
 
 export default function Reserve({ side }: { side: Side }) {
-  const [skus, regions] = [useSkus(), useRegions()];
-  const failed = [skus, regions].find(({ error }) => error);
-  const crumb = (
-    <Link href={HOME[side]}>
-      <ArrowLeft size={15} aria-hidden="true" /> {TITLE[side]}
-    </Link>
-  );
+  const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
-      {failed && <ProblemNote error={failed.error} retry={() => [skus, regions].forEach((part) => part.refetch())} />}
-      {skus.data && regions.data ? <Form side={side} skus={skus.data} regions={regions.data} /> : !failed && <Skeleton lines={6} label="Loading what can be reserved" />}
+      <Loaded of={[useSkus(), useRegions()]} lines={6} label="Loading what can be reserved">
+        {(skus, regions) => <Form side={side} skus={skus} regions={regions} />}
+      </Loaded>
     </Page>
   );
 }

@@ -8,11 +8,11 @@ import { plural } from "../../lib/words";
 import { Button, Card, CopyButton, Facts, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
-import { ArrowLeft, CircleOff, Plus } from "../../ui/icons";
+import { CircleOff, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
-import { Page } from "../../ui/shell";
+import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
 import { HOME, StateBadge, TITLE, Unused, WHO } from "./parts";
 import { isOver, mayEnd, partsOf, passedPercent, sizeOf } from "./rules";
@@ -126,11 +126,7 @@ function WindowCard({ reservation }: { reservation: Reservation }) {
 
 export default function ReservationView({ side, id }: { side: Side; id: string }) {
   const found = useReservation(side, id);
-  const crumb = (
-    <Link href={HOME[side]}>
-      <ArrowLeft size={15} aria-hidden="true" /> {TITLE[side]}
-    </Link>
-  );
+  const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   const reservation = found.data;
   if (!reservation) {
     return (

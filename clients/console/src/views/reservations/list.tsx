@@ -1,6 +1,6 @@
 /** What is reserved: for the project that is looked at, or for all of them. */
 import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { zone } from "../../lib/time";
@@ -11,21 +11,20 @@ import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
+import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { LimitButton } from "./limit";
 import { Gpus, HOME, StateBadge, TITLE, WHO, Window } from "./parts";
 import { totalsOf } from "./rules";
 
+function columnsOf(side: Side): Column[] {
+  const project: Column[] = side === "operator" ? [["Project", "optional"]] : [];
+  return ["Name", "GPUs", "State", ...project, ["Product", "optional"], ["Window", "optional"]];
+}
+
 function Row({ side, reservation }: { side: Side; reservation: Reservation }) {
-  const [, navigate] = useLocation();
   const { config, id } = reservation;
-  const to = `${HOME[side]}/${id}`;
   return (
-    <tr onClick={() => navigate(to)}>
-      <td className="tight">
-        <Link href={to} className="row-name" onClick={(event) => event.stopPropagation()}>
-          {config?.name}
-        </Link>
-      </td>
+    <LinkRow to={`${HOME[side]}/${id}`} name={config?.name}>
       <td className="meter-cell">
         <Gpus reservation={reservation} />
       </td>
@@ -45,7 +44,7 @@ function Row({ side, reservation }: { side: Side; reservation: Reservation }) {
       <td className="optional">
         <Window reservation={reservation} />
       </td>
-    </tr>
+    </LinkRow>
   );
 }
 
@@ -106,41 +105,33 @@ export default function ReservationList({ side }: { side: Side }) {
             <Meter parts={totalsOf(all)} label="GPUs reserved now" legend />
             <p className="muted">{WHO[side]}</p>
           </Card>
-          <div className="table-card">
-            <table className="rows" aria-label={TITLE[side]}>
-              <thead>
-                <tr>
-                  <th>Name</th>
-                  <th>GPUs</th>
-                  <th>State</th>
-                  {side === "operator" && <th className="optional">Project</th>}
-                  <th className="optional">Product</th>
-                  <th className="optional">Window</th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map((reservation) => (
-                  <Row key={reservation.id} side={side} reservation={reservation} />
-                ))}
-                {rows.length === 0 && (
-                  <tr>
-                    <td colSpan={6}>No GPU that is reserved is unused.</td>
-                  </tr>
+          <TableCard
+            label={TITLE[side]}
+            columns={columnsOf(side)}
+            rowsAct
+            foot={
+              <>
+                <span className="muted" role="status">
+                  {plural(rows.length, "reservation")}
+                  {more ? ", and more" : ""}. Times in {zone}.
+                </span>
+                {more && (
+                  <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+                    Show more
+                  </Button>
                 )}
-              </tbody>
-            </table>
-            <footer className="table-foot">
-              <span className="muted" role="status">
-                {plural(rows.length, "reservation")}
-                {more ? ", and more" : ""}. Times in {zone}.
-              </span>
-              {more && (
-                <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-                  Show more
-                </Button>
-              )}
-            </footer>
-          </div>
+              </>
+            }
+          >
+            {rows.map((reservation) => (
+              <Row key={reservation.id} side={side} reservation={reservation} />
+            ))}
+            {rows.length === 0 && (
+              <tr>
+                <td colSpan={6}>No GPU that is reserved is unused.</td>
+              </tr>
+            )}
+          </TableCard>
         </>
       )}
     </Page>

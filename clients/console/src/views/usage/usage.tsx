@@ -12,6 +12,7 @@ import { Segments } from "../../ui/form";
 import { ReceiptText } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
+import { type Column, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
 
 const Chart = lazy(() => import("./chart"));
@@ -22,6 +23,7 @@ const RANGES: [string, number, BucketSize][] = [
   ["7 days", 7 * DAY_MS, "day"],
   ["30 days", 30 * DAY_MS, "day"],
 ];
+const COLUMNS: Column[] = ["Allocation", "Product", "From", "To", ["Time", "number"], ["Per GPU and hour", "number optional"], ["Amount", "number"]];
 const FIRST_ROWS = 25;
 
 function Row({ interval, name }: { interval: UsageInterval; name: string }) {
@@ -108,34 +110,24 @@ export default function Usage() {
           {totals.map(({ amount }) => (
             <Spend key={amount?.currency_code} intervals={intervals} currency={amount?.currency_code ?? ""} />
           ))}
-          <div className="table-card">
-            <table className="rows still" aria-label="Billed intervals">
-              <thead>
-                <tr>
-                  <th>Allocation</th>
-                  <th>Product</th>
-                  <th>From</th>
-                  <th>To</th>
-                  <th className="number">Time</th>
-                  <th className="number optional">Per GPU and hour</th>
-                  <th className="number">Amount</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.map((interval) => (
-                  <Row key={interval.id} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
-                ))}
-              </tbody>
-            </table>
-            <footer className="table-foot">
-              <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once, to a billionth.</span>
-              {!all && intervals.length > shown.length && (
-                <Button small onClick={() => setAll(true)}>
-                  Show all {intervals.length}
-                </Button>
-              )}
-            </footer>
-          </div>
+          <TableCard
+            label="Billed intervals"
+            columns={COLUMNS}
+            foot={
+              <>
+                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once, to a billionth.</span>
+                {!all && intervals.length > shown.length && (
+                  <Button small onClick={() => setAll(true)}>
+                    Show all {intervals.length}
+                  </Button>
+                )}
+              </>
+            }
+          >
+            {shown.map((interval) => (
+              <Row key={interval.id} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
+            ))}
+          </TableCard>
         </>
       )}
     </Page>

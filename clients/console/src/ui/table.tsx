@@ -1,0 +1,61 @@
+/** Tables, and rows that lead to a page of their own. */
+import type { ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+
+/** A column by its title, or by its title and class: "number" stands at the right, "optional" goes where room is short. */
+export type Column = string | [title: ReactNode, className?: string];
+
+interface TableProps {
+  label: string;
+  columns: Column[];
+  /** A click on a row does something. */
+  rowsAct?: boolean;
+  /** The rows. */
+  children: ReactNode;
+}
+
+export function Table({ label, columns, rowsAct = false, children }: TableProps) {
+  return (
+    <table className={rowsAct ? "rows" : "rows still"} aria-label={label}>
+      <thead>
+        <tr>
+          {columns.map((column, index) => {
+            const [title, className] = typeof column === "string" ? [column] : column;
+            return (
+              <th key={index} className={className}>
+                {title}
+              </th>
+            );
+          })}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
+
+/** A table on a card of its own, with what is to be said of all of it at its foot. */
+export function TableCard({ foot, ...table }: TableProps & { foot?: ReactNode }) {
+  return (
+    <div className="table-card">
+      <Table {...table} />
+      {foot && <footer className="table-foot">{foot}</footer>}
+    </div>
+  );
+}
+
+/** A row of what has a page of its own. The link is in the name; a click anywhere else in the row is a shortcut to it. */
+export function LinkRow({ to, name, mark, children }: { to: string; name: ReactNode; mark?: ReactNode; children: ReactNode }) {
+  const [, navigate] = useLocation();
+  return (
+    <tr onClick={() => navigate(to)}>
+      <td className="tight">
+        <Link href={to} className="row-name" onClick={(event) => event.stopPropagation()}>
+          {name}
+        </Link>
+        {mark}
+      </td>
+      {children}
+    </tr>
+  );
+}

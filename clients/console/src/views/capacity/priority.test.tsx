@@ -1,0 +1,43 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { renderToStaticMarkup } from "react-dom/server";
+import { afterEach, expect, it, vi } from "vitest";
+import { putProjectPriority } from "../../api/capacity";
+import { client } from "../../api/client";
+import type { WaitingRequest } from "../../api/types";
+import { Row } from "./line";
+import { projectText, setText } from "./priority";
+
+const ID = "0198c0de-1111-7000-8000-000000000001";
+
+afterEach(() => vi.restoreAllMocks());
+
+it("what is told is what the server has set, of which project in full", () => {
+  expect(setText({ project_id: ID, priority: "high" })).toBe(`Requests of project ${ID} wait in class high now, those in line included.`);
+  expect(setText({ project_id: ID, priority: "low" }, [{ id: ID, slug: "demo" }])).toContain(`project demo (${ID}) wait in class low`);
+  expect(projectText(ID, [{ id: "other", slug: "demo" }])).toBe(ID);
+});
+
+it("a class is put on the project, and a refusal names the field", async () => {
+  const put = vi.spyOn(client, "PUT");
+  put.mockResolvedValueOnce({ data: { project_id: ID, priority: "high" }, response: new Response() } as never);
+  await expect(putProjectPriority(ID, "high")).resolves.toEqual({ project_id: ID, priority: "high" });
+  expect(put).toHaveBeenCalledWith("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id: ID } }, body: { priority: "high" } });
+  const error = { error: { message: "project_id must be a UUID.", details: [{ field_violations: [{ field: "project_id", description: "must be a UUID" }] }] } };
+  put.mockResolvedValueOnce({ error, response: new Response(null, { status: 400 }) } as never);
+  const refused = await putProjectPriority("nobody", "low").catch((problem: unknown) => problem);
+  expect(refused).toMatchObject({ status: 400, message: "project_id must be a UUID.", fields: [{ field: "project_id" }] });
+});
+
+it("who waits is shown with its class, which can be changed for exactly its project", () => {
+  const request: WaitingRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", kept_node_ids: ["n"] };
+  const shown = renderToStaticMarkup(
+    <QueryClientProvider client={new QueryClient()}>
+      <table>
+        <tbody>
+          <Row request={request} hosts={new Map([["n", "gpu-07"]])} told={() => {}} />
+        </tbody>
+      </table>
+    </QueryClientProvider>,
+  );
+  for (const text of ["High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the class of project ${ID}"`]) expect(shown).toContain(text);
+});
