@@ -1,8 +1,9 @@
 //! A reservation reads as much in a large fleet as in a small one.
 use gpuaas_placement::capacity::{CONNECTION, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Shape;
 use gpuaas_placement::reservations::{self, Asked, Tended};
-use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::{audit, availability};
 use jiff_sqlx::ToSqlx as _;
 use sqlx::postgres::PgPoolOptions;
@@ -72,16 +73,21 @@ async fn rows_read(pool: &PgPool, owner: &PgPool) -> Vec<(String, i64, i64)> {
     .expect("counters")
 }
 
-#[tokio::test]
-async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
-    let world = World::new().await;
-    fleet(&world, 1000).await;
+/// A ledger with one connection, whose counters are handed over, and which plans as those of a scheduler do.
+async fn counted(world: &World) -> (PgPool, Ledger) {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
         .await
         .expect("pool");
-    let ledger = Ledger::new(pool.clone());
+    (pool.clone(), Ledger::new(pool))
+}
+
+#[tokio::test]
+async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
+    let world = World::new().await;
+    fleet(&world, 1000).await;
+    let (pool, ledger) = counted(&world).await;
     let reserve = async |gpu_count| {
         reserve::reserve(&ledger, world.ids, POLICY, &request(&world, gpu_count))
             .await
@@ -121,6 +127,64 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     ];
     let mut broken = report.broken().map(|finding| finding.name);
     assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
+}
+
+/// A whole node is looked for among all nodes, once, and the one that is locked is read by its key.
+#[tokio::test]
+async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
+    const NODES: i32 = 400;
+    let world = World::new().await;
+    fleet(&world, NODES).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let node = Sku {
+        code: "h200-node".into(),
+        capacity_shape: Shape::Baremetal,
+        allowed_gpu_counts: vec![8],
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &node).await.expect("sku");
+    let now = jiff::Timestamp::now().to_sqlx();
+    catalog::put_price(&mut conn, &node.code, &price(), now)
+        .await
+        .expect("price");
+    drop(conn);
+    let (pool, ledger) = counted(&world).await;
+    let policy = Policy {
+        whole_nodes: true,
+        ..POLICY
+    };
+    let reserve = async || {
+        let request = Request {
+            sku: node.code.clone(),
+            ..request(&world, 8)
+        };
+        reserve::reserve(&ledger, world.ids, policy, &request)
+            .await
+            .expect("room")
+    };
+    for _ in 0..8 {
+        reserve().await;
+    }
+    let before = rows_read(&pool, &world.owner).await;
+    let times = 4;
+    for _ in 0..times {
+        reserve().await;
+    }
+    let after = rows_read(&pool, &world.owner).await;
+    let read = |table: &str, rows: &[(String, i64, i64)]| -> i64 {
+        let of = rows.iter().filter(|(name, ..)| name == table);
+        of.map(|(_, whole, some)| whole + some).sum()
+    };
+    for (table, per_node) in [("nodes", 1), ("slots", 8)] {
+        let rows = read(table, &after) - read(table, &before);
+        let region = i64::from(NODES) * per_node;
+        let bound = times * (region + region / 4);
+        println!("{table}: {rows} rows read by {times} reservations, {region} in the region");
+        assert!(
+            (times * region..bound).contains(&rows),
+            "{rows} of {table}, {region} in the region"
+        );
+    }
 }
 
 #[tokio::test]
@@ -197,13 +261,7 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
         release_unused_after: None,
         gather: true,
     };
-    // one connection, whose counters are handed over
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
-        .await
-        .expect("pool");
-    let ledger = Ledger::new(pool.clone());
+    let (pool, ledger) = counted(&world).await;
     let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
     assert_eq!(made.expect("gathers").0.missing(), 16);
     let tend = async || reservations::tend(&ledger, POLICY).await.expect("tended");
