@@ -20,6 +20,7 @@
 //! the cut stay served. [`every_cut`] cuts each kind of call at each of its statements.
 mod asking;
 mod calls;
+mod doing;
 mod draw;
 mod every_cut;
 mod fleet;
@@ -39,8 +40,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use uuid::Uuid;
 
+use self::doing::Doing;
 use self::draw::any_step;
-use self::run::{Doing, Done, Run};
+use self::run::{Done, Run};
 
 /// Calls of one run, unless [`CALLS_SETTING`] says otherwise.
 const CALLS: usize = 10_000;

@@ -1,6 +1,6 @@
 //! One ledger beside its model: a step is foretold, made and compared.
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpuaas_placement::capacity::{Capacity, Ledger};
@@ -12,6 +12,7 @@ use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::calls::{Ask, Call, Place, aim};
+use super::doing::Doing;
 use super::draw::{NODES, Step};
 use super::fleet::{Asked, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
 use super::perform::{Answer, Pools, perform, refusal};
@@ -34,23 +35,6 @@ pub struct Run {
     names: usize,
     pub done: Done,
     pub doing: Doing,
-}
-
-/// What is being done, for whoever waits for its end.
-#[derive(Debug, Clone, Default)]
-pub struct Doing(Arc<Mutex<Option<(Instant, String)>>>);
-
-impl Doing {
-    pub fn begin(&self, what: String) {
-        *self.0.lock().expect("lock") = Some((Instant::now(), what));
-    }
-
-    /// What is being done for longer than this.
-    pub fn longer_than(&self, limit: Duration) -> Option<String> {
-        let doing = self.0.lock().expect("lock");
-        let long = doing.as_ref().filter(|(since, _)| since.elapsed() > limit);
-        long.map(|(_, what)| what.clone())
-    }
 }
 
 /// What runs did.
