@@ -224,26 +224,47 @@ struct WholeRow {
     held: bool,
 }
 
-/// All nodes of a region as whole ones, whatever mode they are in now; only `node_id` when given.
+/// `$held` asks whether a live claim of the node exists.
+macro_rules! whole_nodes {
+    ($held:literal, $which:literal) => {
+        concat!(
+            "SELECT n.id, n.mode, n.admin_state, n.schedulable, ",
+            $held,
+            " AS held FROM nodes n WHERE n.region_code = $1",
+            $which,
+            " ORDER BY n.id"
+        )
+    };
+}
+
+/// All nodes of a region as whole ones, whatever mode they are in now; only `node_id` when given. One node is read by a
+/// statement of its own: a plan that serves both would read the region for it.
 pub(crate) async fn load_whole(
     conn: &mut PgConnection,
     region_code: &str,
     node_id: Option<Uuid>,
 ) -> Result<Vec<WholeNode>> {
-    let nodes: Vec<WholeRow> = sqlx::query_as(
-        "SELECT n.id, n.mode, n.admin_state, n.schedulable,
-                EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.state <> 'released') AS held
-           FROM nodes n WHERE n.region_code = $1 AND ($2::uuid IS NULL OR n.id = $2) ORDER BY n.id",
-    )
-    .bind(region_code)
-    .bind(node_id)
-    .fetch_all(&mut *conn)
-    .await?;
-    let extent = if node_id.is_some() {
-        Extent::Some
-    } else {
-        Extent::All
+    let (statement, extent) = match node_id {
+        None => (
+            whole_nodes!(
+                "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.state <> 'released')",
+                ""
+            ),
+            Extent::All,
+        ),
+        Some(_) => (
+            whole_nodes!(
+                "(SELECT count(*) FROM claims c WHERE c.node_id = n.id AND c.state <> 'released') > 0",
+                " AND n.id = $2"
+            ),
+            Extent::Some,
+        ),
     };
+    let mut query = sqlx::query_as(statement).bind(region_code);
+    if let Some(node_id) = node_id {
+        query = query.bind(node_id);
+    }
+    let nodes: Vec<WholeRow> = query.fetch_all(&mut *conn).await?;
     let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
     Ok(nodes
         .into_iter()

@@ -6,7 +6,7 @@
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
 //! of what changed; nothing runs in the background and nothing lags. What is sold is decided on the rows themselves,
 //! under the node's lock.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,6 +59,8 @@ pub struct Capacity {
     known: Mutex<Known>,
     /// How many readings have begun.
     begun: AtomicU64,
+    /// One transaction has it for itself: what that wrote may be known here.
+    own: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -68,7 +70,8 @@ struct Known {
     /// Number of the last reading that came to its end.
     reading: u64,
     regions: Regions,
-    region_of: HashMap<Uuid, String>,
+    /// Changes only when a node comes, goes or moves: whoever copies what is known shares it.
+    region_of: Arc<HashMap<Uuid, String>>,
 }
 
 /// What a look at the ledger finds.
@@ -91,7 +94,7 @@ impl Capacity {
     pub async fn now(&self, conn: &mut PgConnection) -> Result<Regions> {
         let mut known = self.known.lock().await;
         let look = known.look(conn).await?;
-        if look.writes {
+        if look.writes && !self.own {
             let mut own = known.clone();
             drop(known);
             own.read(conn, look).await?;
@@ -99,6 +102,30 @@ impl Capacity {
         }
         known.read(conn, look).await?;
         Ok(known.regions.clone())
+    }
+
+    /// A copy of it for one transaction that looks often between its writes: it keeps what the transaction has changed, so
+    /// that the fleet is copied once and not for each look. Nothing that it has read may be taken back to a savepoint.
+    pub(crate) async fn for_transaction(&self) -> Self {
+        Self {
+            known: Mutex::new(self.known.lock().await.clone()),
+            begun: AtomicU64::default(),
+            own: true,
+        }
+    }
+
+    /// Reads nodes anew that the transaction has changed, in a copy that it has for itself; all others see them once it has
+    /// committed.
+    pub(crate) async fn changed(&self, conn: &mut PgConnection, ids: &[Uuid]) -> Result<()> {
+        if self.own {
+            self.known.lock().await.put(conn, ids.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a region as it was when it was last read: for where to look, not for what is told.
+    pub(crate) async fn known<T>(&self, region_code: &str, look: impl FnOnce(&Fleet) -> T) -> T {
+        self.known.lock().await.region(region_code, look)
     }
 
     /// Looks at the regions as they are now. Those who ask at the same time share one reading, which begins after all of them
@@ -159,34 +186,48 @@ impl Known {
     /// Reads what changed; what is committed in between is read now and once more the next time. It may be interrupted
     /// and repeated.
     async fn read(&mut self, conn: &mut PgConnection, look: Look) -> Result<()> {
-        let changed = look.changed;
-        if !changed.is_empty() {
-            let nodes = candidates::of_all_regions(conn, &changed).await?;
-            // nothing is awaited from here on
-            let mut before: HashMap<Uuid, String> = changed
-                .iter()
-                .filter_map(|id| Some((*id, self.region_of.remove(id)?)))
-                .collect();
-            for (region_code, node) in nodes {
-                match before.remove(&node.id) {
-                    Some(other) if other != region_code => self.remove(&other, node.id),
-                    _ => {}
-                }
-                self.region_of.insert(node.id, region_code.clone());
-                Arc::make_mut(self.regions.entry(region_code).or_default()).put(&node);
-            }
-            // no slice nodes any more
-            for (id, region_code) in before {
-                self.remove(&region_code, id);
-            }
+        if !look.changed.is_empty() {
+            self.put(conn, look.changed).await?;
         }
         self.since = Some((look.epoch, look.snapshot));
         Ok(())
     }
 
-    fn remove(&mut self, region_code: &str, id: Uuid) {
-        if let Some(fleet) = self.regions.get_mut(region_code) {
+    /// Reads nodes anew.
+    async fn put(&mut self, conn: &mut PgConnection, ids: Vec<Uuid>) -> Result<()> {
+        let nodes = candidates::of_all_regions(conn, &ids).await?;
+        // nothing is awaited from here on
+        let mut gone: HashSet<Uuid> = ids.into_iter().collect();
+        for (region_code, node) in nodes {
+            gone.remove(&node.id);
+            if self.region_of.get(&node.id) != Some(&region_code) {
+                self.remove(node.id);
+                Arc::make_mut(&mut self.region_of).insert(node.id, region_code.clone());
+            }
+            Arc::make_mut(self.regions.entry(region_code).or_default()).put(&node);
+        }
+        // no slice nodes any more
+        gone.into_iter().for_each(|id| self.remove(id));
+        Ok(())
+    }
+
+    fn region<T>(&self, region_code: &str, look: impl FnOnce(&Fleet) -> T) -> T {
+        match self.regions.get(region_code) {
+            Some(fleet) => look(fleet),
+            None => look(&Fleet::default()),
+        }
+    }
+
+    fn remove(&mut self, id: Uuid) {
+        if !self.region_of.contains_key(&id) {
+            return;
+        }
+        let region_code = Arc::make_mut(&mut self.region_of).remove(&id);
+        if let Some(fleet) = region_code.and_then(|code| self.regions.get_mut(&code)) {
             Arc::make_mut(fleet).remove(id);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

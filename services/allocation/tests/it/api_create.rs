@@ -5,6 +5,7 @@ use gpuaas_kit::error::reason_name;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::scheduler::v1::PlacementConstraints;
 use tonic::Code;
 
 use crate::platform::{Platform, good};
@@ -184,6 +185,26 @@ async fn c_35_one_key_is_one_allocation_however_often_it_is_sent() {
         .await
         .expect_err("region disabled");
     assert_eq!(closed.reason(), ErrorReason::RegionDisabled);
+}
+
+#[tokio::test]
+async fn c_35_con_10_a_key_is_refused_for_another_placement() {
+    let platform = Platform::start().await;
+    let placed = |require_prewarmed| pb::CreateAllocationRequest {
+        placement: Some(PlacementConstraints {
+            spread_from_label: "role=head".into(),
+            require_prewarmed,
+            ..PlacementConstraints::default()
+        }),
+        ..good("web")
+    };
+    let made = platform.create(placed(false), "key-1").await;
+    let made = made.expect("created").id;
+    let other = platform.create(placed(true), "key-1").await;
+    let other = other.expect_err("another constraint");
+    assert_eq!(other.reason(), ErrorReason::IdempotencyKeyReused);
+    let again = platform.create(placed(false), "key-1").await;
+    assert_eq!(again.expect("replayed").id, made);
 }
 
 #[tokio::test]

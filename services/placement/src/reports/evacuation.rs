@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::availability::cause;
 use crate::capacity::Capacity;
-use crate::decision::{Evacuee, Fleet, Rules, Site, evacuate, judge_whole, telling};
+use crate::decision::{Evacuee, Fleet, Rules, Site, WholeNode, evacuate, judge_whole, telling};
 use crate::model::{AllocationState, Shape, SlotClass};
 use crate::reserve::{Policy, Request};
 use crate::waiting::{self, Ahead};
@@ -163,12 +163,12 @@ async fn region_of(conn: &mut PgConnection, node_ids: &BTreeSet<Uuid>) -> Result
 
 type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 
-/// On which nodes somebody who waits is before an allocation; looked up once for each project and class.
+/// On which nodes somebody who waits is before an allocation; looked up once for each project, class and shape.
 struct Kept<'a> {
     policy: Policy,
     region_code: &'a str,
     lines: Vec<(String, SlotClass)>,
-    known: HashMap<(Uuid, SlotClass), Arc<BTreeSet<Uuid>>>,
+    known: HashMap<(Uuid, SlotClass, Shape), Arc<BTreeSet<Uuid>>>,
 }
 
 impl<'a> Kept<'a> {
@@ -181,15 +181,16 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// Of the nodes of a fleet; what was removed from it since the last time makes no difference to the others.
+    /// Of the nodes of a fleet, and for a whole node of `nodes`, which are those of every mode; what was removed from them
+    /// since the last time makes no difference to the others.
     async fn for_one(
         &mut self,
         conn: &mut PgConnection,
-        fleet: &Fleet,
+        (fleet, nodes): (&Fleet, &[WholeNode]),
         row: &Row,
         class: SlotClass,
     ) -> Result<Arc<BTreeSet<Uuid>>> {
-        let key = (row.project_id, class);
+        let key = (row.project_id, class, row.capacity_shape);
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
@@ -202,7 +203,12 @@ impl<'a> Kept<'a> {
                 ..Request::default()
             };
             let ahead = Ahead::of(conn, self.policy, &again, class).await?;
-            Arc::new(ahead.keep_in(&Rules::default(), fleet).kept)
+            let anybody = Rules::default();
+            let rules = match row.capacity_shape {
+                Shape::GpuSlice => ahead.keep_in(&anybody, fleet),
+                Shape::Baremetal => ahead.keep_whole(&anybody, fleet, nodes),
+            };
+            Arc::new(rules.kept)
         } else {
             Arc::default()
         };
@@ -231,7 +237,9 @@ async fn place_whole(
     let mut placed = Vec::with_capacity(rows.len());
     for row in rows {
         let request = skus.request(row)?;
-        let before = kept.for_one(conn, fleet, row, request.slot_class).await?;
+        let before = kept
+            .for_one(conn, (fleet, &nodes), row, request.slot_class)
+            .await?;
         rules.kept.clone_from(&before);
         let (fit, reasons) = judge_whole(&rules, &request, &nodes);
         let outcome = match fit.first() {
@@ -264,7 +272,7 @@ async fn evacuees(
             request,
             beside: None,
             apart: Vec::new(),
-            kept: kept.for_one(conn, fleet, row, class).await?,
+            kept: kept.for_one(conn, (fleet, &[]), row, class).await?,
         };
         if row.constraints.is_some() {
             constrain(conn, row, &mut one, &mut node_of).await?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Choice, Move, Tenant};
+use crate::decision::{self, Choice, ImageKey, Move, Tenant};
 use crate::model::{AllocationState, Shape};
 use crate::reserve::Constraints;
 use crate::{Error, Result};
@@ -72,13 +72,14 @@ pub(super) struct Row {
     slot_ids: Vec<Uuid>,
     /// Known of a launch that waited.
     pub(super) constraints: Option<Json<Constraints>>,
+    image_digest: Option<String>,
 }
 
 macro_rules! rows {
     ($which:literal) => {
         concat!(
             "SELECT a.id, a.project_id, a.sku, a.gpu_count, a.capacity_shape, a.state, a.power, c.node_id, c.slot_ids,
-                    w.constraints
+                    w.constraints, a.image ->> 'digest' AS image_digest
                FROM (SELECT allocation_id, node_id,
                             coalesce(array_agg(slot_id) FILTER (WHERE slot_id IS NOT NULL), '{}') AS slot_ids
                        FROM claims WHERE state NOT IN ('released', 'cleanup_blocked') AND ",
@@ -122,11 +123,19 @@ impl Skus {
         Ok(Self(skus))
     }
 
-    /// What an allocation would ask for if it were launched again.
+    /// What an allocation would ask for if it were launched again. The image is named where the launch requires it in the
+    /// cache, as far as that is known.
     pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
         let sku = self.0.get(&row.sku);
         let sku = sku.ok_or_else(|| Error::not_found("sku", &row.sku))?;
-        Ok(decision_request(sku, row.gpu_count.unsigned_abs()))
+        let known = row.constraints.as_ref();
+        let prewarmed = known.is_some_and(|known| known.require_prewarmed);
+        let digest = row.image_digest.as_deref().filter(|_| prewarmed);
+        Ok(decision::Request {
+            image: digest.and_then(ImageKey::of),
+            prewarmed,
+            ..decision_request(sku, row.gpu_count.unsigned_abs())
+        })
     }
 }
 

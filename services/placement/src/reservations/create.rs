@@ -312,9 +312,15 @@ async fn hold_now(
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
-    let mut missing = asked.gpu_count;
+    // every group is looked for in what the ones before left
+    let own = search.capacity.for_transaction().await;
+    let search = Search {
+        capacity: &own,
+        ..search
+    };
+    let (mut missing, mut most) = (asked.gpu_count, u32::MAX);
     while missing > 0 {
-        match hold::some(conn, search, made, sku, missing).await {
+        match hold::some(conn, search, made, sku, missing, &mut most).await {
             Ok(held) => missing -= held,
             Err(Error::Refused { causes, .. }) => {
                 return Err(not_all(asked, asked.gpu_count - missing, causes));

@@ -5,12 +5,13 @@ use uuid::Uuid;
 use super::{CapacityReservation, least};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
+use crate::decision::Fleet;
 use crate::model::Shape;
 use crate::reserve::{Request, Search, place, whole};
 use crate::{Error, Result};
 
 /// Holds as many GPUs of what is missing as fit on one node and are sold together, and returns how many. The
-/// reservation's row is locked.
+/// reservation's row is locked. No more than `most` are tried, which becomes less when so many fit nowhere.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits, with what keeps the least away that is sold; [`Error::Busy`].
@@ -20,20 +21,18 @@ pub(super) async fn some(
     of: &CapacityReservation,
     sku: &Sku,
     missing: u32,
+    most: &mut u32,
 ) -> Result<u32> {
     let sizes = sizes(sku, missing);
-    let most = match sku.capacity_shape {
-        Shape::GpuSlice => {
-            let nodes = search.capacity.now(conn).await?;
-            let fleet = nodes.get(&of.region_code);
-            fleet.map_or(0, |fleet| fleet.most_free(sku.slot_class))
-        }
-        Shape::Baremetal => u32::MAX,
-    };
+    if sku.capacity_shape == Shape::GpuSlice {
+        let free = |fleet: &Fleet| fleet.most_free(sku.slot_class);
+        let free = search.capacity.known(&of.region_code, free).await;
+        *most = free.min(*most);
+    }
     let mut refusal = Error::Busy { nodes: 0 };
     for (place, size) in sizes.iter().enumerate() {
         // no node has so many; the last one is asked for nevertheless, for the reasons
-        if *size > most && place + 1 < sizes.len() {
+        if *size > *most && place + 1 < sizes.len() {
             continue;
         }
         let request = Request {
@@ -43,12 +42,16 @@ pub(super) async fn some(
             before_line: true,
             ..Request::default()
         };
-        match take(conn, search, &request, sku).await {
+        match take(conn, search, of, &request, sku).await {
             Ok((node_id, slots)) => {
                 insert(conn, of, sku, node_id, &slots).await?;
+                search.capacity.changed(conn, &[node_id]).await?;
                 return Ok(*size);
             }
-            Err(refused @ Error::Refused { .. }) => refusal = refused,
+            Err(refused @ Error::Refused { .. }) => {
+                *most = size - 1;
+                refusal = refused;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -74,12 +77,18 @@ fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
 async fn take(
     conn: &mut PgConnection,
     search: Search<'_>,
+    of: &CapacityReservation,
     request: &Request,
     sku: &Sku,
 ) -> Result<(Uuid, Vec<Uuid>)> {
     if sku.capacity_shape == Shape::GpuSlice {
+        let asked = decision_request(sku, request.gpu_count);
+        // the last bytes of an id are random
+        let at = of.id.as_u128() as u32;
+        let likely = |fleet: &Fleet| fleet.likely(&asked, None, at);
+        let likely = search.capacity.known(&of.region_code, likely).await;
         // it stands in no line
-        let taken = place::take(conn, search, request, sku, None, false).await?;
+        let taken = place::take(conn, search, request, sku, Some(likely), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }

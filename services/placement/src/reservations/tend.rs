@@ -174,8 +174,20 @@ async fn one(
         step.dropped += parts;
         row = get(conn, Scope::Platform, id).await?;
     }
-    let missing = row.missing();
-    match hold::some(conn, search, &row, &sku, missing).await {
+    let own;
+    let search = if step.dropped > 0 {
+        // what was let go just now may be held again
+        own = search.capacity.for_transaction().await;
+        own.now(conn).await?;
+        Search {
+            capacity: &own,
+            ..search
+        }
+    } else {
+        search
+    };
+    let (missing, mut most) = (row.missing(), u32::MAX);
+    match hold::some(conn, search, &row, &sku, missing, &mut most).await {
         Ok(held) => {
             step.held = held;
             Ok(held < missing)

@@ -72,7 +72,7 @@ pub(crate) async fn take(
             Ahead::default()
         };
         // whom the answer is about may end meanwhile, or others come before it
-        let for_itself = !waits && !request.constraints.name_others();
+        let for_itself = !waits && !request.before_line && !request.constraints.name_others();
         // what was known is old after a round
         waits = true;
         let region = &request.region_code;

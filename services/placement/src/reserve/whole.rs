@@ -11,7 +11,7 @@ use super::record::NewClaim;
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::{Rules, WholeNode, judge_whole};
+use crate::decision::{Fleet, Rules, WholeNode, judge_whole};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::waiting::Ahead;
@@ -66,7 +66,7 @@ async fn look(
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
         let slices = candidates::load(conn, &request.region_code, only).await?;
-        rules = ahead.keep_whole(&rules, &slices, &nodes);
+        rules = ahead.keep_whole(&rules, &Fleet::of(&slices), &nodes);
     }
     Ok((rules, nodes))
 }

@@ -122,13 +122,8 @@ impl Ahead {
 
     /// The same for a request for a whole node: `nodes` are those of every mode, `slices` those of them that are in mode
     /// slice.
-    pub(crate) fn keep_whole(
-        &self,
-        rules: &Rules,
-        slices: &[CandidateNode],
-        nodes: &[WholeNode],
-    ) -> Rules {
-        let mut rules = self.keep_slices(rules, &Fleet::of(slices));
+    pub(crate) fn keep_whole(&self, rules: &Rules, slices: &Fleet, nodes: &[WholeNode]) -> Rules {
+        let mut rules = self.keep_slices(rules, slices);
         for ask in self.asks.iter().filter(|ask| ask.whole) {
             let (fit, _) = judge_whole(&ask.rules, &ask.request, nodes);
             rules.kept.extend(fit);

@@ -1,6 +1,7 @@
 //! Images in the caches of hosts: what they make of the rank of a node, and `require_prewarmed`.
 use gpuaas_placement::model::{Image, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
+use gpuaas_placement::reports::Outcome;
 use gpuaas_placement::reserve::{
     self, Constraints, Explanation, Key, Pass, Request, serve_waiting,
 };
@@ -9,6 +10,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::reports::evacuation;
 use crate::whole::{self, WITH_EXECUTOR};
 use crate::world::{POLICY, World, lab_slot, lab_spec};
 
@@ -252,4 +254,41 @@ async fn e_06_the_database_takes_nothing_but_digests() {
             .expect_err("refused");
         assert!(refused.into_database_error().is_some(), "{bad}");
     }
+}
+
+#[tokio::test]
+async fn con_10_b_49_an_evacuation_plan_keeps_to_the_image_that_a_launch_requires() {
+    let world = World::new().await;
+    let home = node(&world, &["ab"]).await;
+    let id = world.reserve(&prewarmed(&world)).await.expect("placed");
+    let id = id.allocation_id;
+    // a launch that waited, of which the ledger knows what it requires
+    world
+        .run(&format!(
+            "INSERT INTO waits VALUES ('{id}', gen_random_uuid(), 'lab', '{{\"require_prewarmed\": true}}', 'SLOTS_IN_USE')"
+        ))
+        .await;
+    let mut without = node(&world, &["cd"]).await;
+    let planned = async || {
+        let plan = evacuation(&world, &[home.id]).await.expect("planned");
+        let of = plan.allocations.into_iter();
+        of.map(|one| (one.allocation.id, one.outcome))
+            .collect::<Vec<_>>()
+    };
+    let told = not_cached(
+        2,
+        1,
+        "2 GPUs free on 1 node without the image in the cache.",
+    );
+    assert_eq!(planned().await, [(id, Outcome::Nowhere(told))]);
+    let with = node(&world, &["cd", "ab"]).await;
+    let [(_, Outcome::Fits(place))] = &planned().await[..] else {
+        panic!("{:?}", planned().await);
+    };
+    assert_eq!(place.node_id, with.id);
+    report(&world, &mut without, &["ab"]).await;
+    let [(_, Outcome::Fits(place))] = &planned().await[..] else {
+        panic!("{:?}", planned().await);
+    };
+    assert_eq!(place.node_id, without.id);
 }

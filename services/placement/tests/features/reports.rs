@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::Filling;
-use gpuaas_placement::model::{Scope, SlotClass};
+use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::reports::{self, Asked, Outcome, Plan};
@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::explain::gpu_node;
-use crate::whole::{whole, world_of};
+use crate::whole::{self, whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec};
 
 fn gpus(world: &World, gpu_count: u32) -> Request {
@@ -218,6 +218,43 @@ async fn a_whole_node_is_planned_before_slices() {
         matches!(plan.allocations[0].outcome, Outcome::Nowhere(_)),
         "sliced now: {slice}"
     );
+}
+
+/// A node that is in mode baremetal and empty is in no copy for slices, and goes to who waits nevertheless.
+#[tokio::test]
+async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
+    let (world, mut specs) = world_of(2).await;
+    specs[1].mode = "baremetal".into();
+    world.node(specs[1].clone()).await;
+    let (bare, other) = (specs[1].id, specs[0].id);
+    let guest = whole::reserve(&world, &whole(&world)).await.expect("one");
+    let stays = whole::reserve(&world, &whole(&world)).await.expect("both");
+    let nodes = (
+        world.get(guest).await.node_id,
+        world.get(stays).await.node_id,
+    );
+    assert_eq!(nodes, (Some(bare), Some(other)));
+    let waits = Request {
+        project_id: Uuid::now_v7(),
+        ..whole(&world)
+    };
+    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let (ledger, policy) = (&world.scheduler, whole::WITH_EXECUTOR);
+    let waits = reserve::reserve_or_wait(ledger, world.ids, policy, &waits, until).await;
+    let waits = waits.expect("waits").allocation_id;
+    begin_release(&world, guest).await;
+    let sold = world.slots(bare).await;
+    assert!(sold.iter().all(|slot| slot.status == SlotStatus::Available));
+    let plan = evacuation(&world, &[other]).await.expect("planned");
+    let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
+        panic!("{plan:?}");
+    };
+    let told: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
+    assert_eq!(told, [(ErrorReason::WaitingAhead, 8)]);
+    // when nobody waits any more, it is the place
+    begin_release(&world, waits).await;
+    let plan = evacuation(&world, &[other]).await.expect("planned");
+    assert_eq!(fits(&plan, stays), (bare, Vec::new()));
 }
 
 fn asked(gpu_count: u32) -> Asked {

@@ -1,8 +1,9 @@
 //! A reservation reads as much in a large fleet as in a small one.
 use gpuaas_placement::capacity::{CONNECTION, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Shape;
 use gpuaas_placement::reservations::{self, Asked, Tended};
-use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::{audit, availability};
 use jiff_sqlx::ToSqlx as _;
 use sqlx::postgres::PgPoolOptions;
@@ -54,6 +55,47 @@ fn request(world: &World, gpu_count: u32) -> Request {
     }
 }
 
+/// A SKU of so many GPUs that is sold.
+async fn sold(world: &World, code: &str, gpus: i32) -> Sku {
+    let sku = Sku {
+        code: code.into(),
+        allowed_gpu_counts: vec![gpus],
+        ..h200_sku()
+    };
+    put(world, &sku).await;
+    sku
+}
+
+async fn put(world: &World, sku: &Sku) {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    catalog::put_sku(&mut conn, sku).await.expect("sku");
+    let now = jiff::Timestamp::now().to_sqlx();
+    catalog::put_price(&mut conn, &sku.code, &price(), now)
+        .await
+        .expect("price");
+}
+
+/// A reservation of so many GPUs now, all of them or none, for a project of its own.
+fn gpus_of(sku: &Sku, gpu_count: u32) -> Asked {
+    let project_id = Uuid::now_v7();
+    Asked {
+        principal: "user:root".into(),
+        idempotency_key: project_id.to_string(),
+        request_hash: vec![9; 32],
+        request_id: String::new(),
+        made_by_project: false,
+        project_id,
+        name: "many".into(),
+        region_code: REGION.into(),
+        sku: sku.code.clone(),
+        gpu_count,
+        starts_at: None,
+        ends_at: jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1),
+        release_unused_after: None,
+        gather: false,
+    }
+}
+
 /// Rows of each growing table that were read so far, by scans of the whole table and by index.
 async fn rows_read(pool: &PgPool, owner: &PgPool) -> Vec<(String, i64, i64)> {
     // the one connection of the pool hands its counters over when its transaction ends
@@ -72,16 +114,21 @@ async fn rows_read(pool: &PgPool, owner: &PgPool) -> Vec<(String, i64, i64)> {
     .expect("counters")
 }
 
-#[tokio::test]
-async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
-    let world = World::new().await;
-    fleet(&world, 1000).await;
+/// A ledger with one connection, whose counters are handed over, and which plans as those of a scheduler do.
+async fn counted(world: &World) -> (PgPool, Ledger) {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
         .await
         .expect("pool");
-    let ledger = Ledger::new(pool.clone());
+    (pool.clone(), Ledger::new(pool))
+}
+
+#[tokio::test]
+async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
+    let world = World::new().await;
+    fleet(&world, 1000).await;
+    let (pool, ledger) = counted(&world).await;
     let reserve = async |gpu_count| {
         reserve::reserve(&ledger, world.ids, POLICY, &request(&world, gpu_count))
             .await
@@ -123,6 +170,58 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
 }
 
+/// A whole node is looked for among all nodes, once, and the one that is locked is read by its key.
+#[tokio::test]
+async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
+    const NODES: i32 = 400;
+    let world = World::new().await;
+    fleet(&world, NODES).await;
+    let node = Sku {
+        code: "h200-node".into(),
+        capacity_shape: Shape::Baremetal,
+        allowed_gpu_counts: vec![8],
+        ..h200_sku()
+    };
+    put(&world, &node).await;
+    let (pool, ledger) = counted(&world).await;
+    let policy = Policy {
+        whole_nodes: true,
+        ..POLICY
+    };
+    let reserve = async || {
+        let request = Request {
+            sku: node.code.clone(),
+            ..request(&world, 8)
+        };
+        reserve::reserve(&ledger, world.ids, policy, &request)
+            .await
+            .expect("room")
+    };
+    for _ in 0..8 {
+        reserve().await;
+    }
+    let before = rows_read(&pool, &world.owner).await;
+    let times = 4;
+    for _ in 0..times {
+        reserve().await;
+    }
+    let after = rows_read(&pool, &world.owner).await;
+    let read = |table: &str, rows: &[(String, i64, i64)]| -> i64 {
+        let of = rows.iter().filter(|(name, ..)| name == table);
+        of.map(|(_, whole, some)| whole + some).sum()
+    };
+    for (table, per_node) in [("nodes", 1), ("slots", 8)] {
+        let rows = read(table, &after) - read(table, &before);
+        let region = i64::from(NODES) * per_node;
+        let bound = times * (region + region / 4);
+        println!("{table}: {rows} rows read by {times} reservations, {region} in the region");
+        assert!(
+            (times * region..bound).contains(&rows),
+            "{rows} of {table}, {region} in the region"
+        );
+    }
+}
+
 #[tokio::test]
 async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
     let world = World::new().await;
@@ -157,6 +256,33 @@ async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
     assert_eq!(fours.fits, 1);
 }
 
+/// What lies on a node is read when it is taken, and not again for every GPU that comes after.
+#[tokio::test]
+async fn b_35_what_a_large_capacity_reservation_reads_grows_with_its_gpus_alone() {
+    const GPUS: u32 = 200;
+    let world = World::new().await;
+    fleet(&world, 200).await;
+    let single = sold(&world, "h200-single", 1).await;
+    let (pool, ledger) = counted(&world).await;
+    let hold = async |sku: &Sku, gpus| {
+        let asked = gpus_of(sku, gpus);
+        let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
+        assert_eq!(made.expect("held").0.missing(), 0);
+    };
+    // the statements have the plans they keep, and the copy is read
+    hold(&single, 8).await;
+    let before = rows_read(&pool, &world.owner).await;
+    hold(&single, GPUS).await;
+    let after = rows_read(&pool, &world.owner).await;
+    let slots = |rows: &[(String, i64, i64)]| -> i64 {
+        let of = rows.iter().filter(|(name, ..)| name == "slots");
+        of.map(|(_, whole, some)| whole + some).sum()
+    };
+    let rows = slots(&after) - slots(&before);
+    println!("{rows} rows of slots read for {GPUS} GPU");
+    assert!((800..i64::from(GPUS) * 40).contains(&rows), "{rows}");
+}
+
 /// Free slots there are, but none that its SKU sells.
 #[tokio::test]
 async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
@@ -169,41 +295,12 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
              ANALYZE; SELECT pg_stat_force_next_flush()",
         )
         .await;
-    let mut conn = world.scheduler.acquire().await.expect("connection");
-    let boards = Sku {
-        code: "h200-board".into(),
-        allowed_gpu_counts: vec![8],
-        ..h200_sku()
-    };
-    catalog::put_sku(&mut conn, &boards).await.expect("sku");
-    let now = jiff::Timestamp::now();
-    catalog::put_price(&mut conn, &boards.code, &price(), now.to_sqlx())
-        .await
-        .expect("price");
-    drop(conn);
+    let boards = sold(&world, "h200-board", 8).await;
     let asked = Asked {
-        principal: "user:root".into(),
-        idempotency_key: "k".into(),
-        request_hash: vec![9; 32],
-        request_id: String::new(),
-        made_by_project: false,
-        project_id: world.project,
-        name: "boards".into(),
-        region_code: REGION.into(),
-        sku: boards.code.clone(),
-        gpu_count: 16,
-        starts_at: None,
-        ends_at: now + jiff::SignedDuration::from_hours(1),
-        release_unused_after: None,
         gather: true,
+        ..gpus_of(&boards, 16)
     };
-    // one connection, whose counters are handed over
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_with(world.db.options("gpuaas_scheduler").options(CONNECTION))
-        .await
-        .expect("pool");
-    let ledger = Ledger::new(pool.clone());
+    let (pool, ledger) = counted(&world).await;
     let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
     assert_eq!(made.expect("gathers").0.missing(), 16);
     let tend = async || reservations::tend(&ledger, POLICY).await.expect("tended");

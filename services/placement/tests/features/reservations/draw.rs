@@ -96,6 +96,27 @@ async fn b_36_a_reservation_comes_before_the_open_capacity_that_ranks_better() {
     sound(&world).await;
 }
 
+/// The nodes to look at first are a few of many: those with something of its own are among them.
+#[tokio::test]
+async fn b_36_in_a_large_fleet_a_project_finds_its_own_reserved_nodes_first() {
+    let (world, own) = World::with_lab_slots(2).await;
+    let row = reserved(&world, 2).await;
+    // nothing is open on it; of the others a few are looked at for each launch
+    for _ in 0..24 {
+        world.lab_node(2).await;
+    }
+    let others = world.reserve(&of_others(&world, 1)).await.expect("open");
+    assert_ne!(world.get(others.allocation_id).await.node_id, Some(own));
+    for _ in 0..2 {
+        let drawn = world.reserved(1).await;
+        assert_eq!(world.get(drawn).await.node_id, Some(own));
+    }
+    assert_eq!(counts(&world, row.id).await, (2, 2, 0));
+    let more = world.reserved(1).await;
+    assert_ne!(world.get(more).await.node_id, Some(own));
+    sound(&world).await;
+}
+
 #[tokio::test]
 async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
     let (world, _) = World::with_lab_slots(2).await;

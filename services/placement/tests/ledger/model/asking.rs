@@ -60,8 +60,14 @@ impl Wish<'_> {
         let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
         let more = [held(false), held(true)];
         let kept = not_for(self.who, view, fleet, room, (self.project, more));
-        let mut fit = room.choices(item, &rule);
-        fit.retain(|(place, _)| !kept.contains(&room.0[*place].id));
+        let mut fit = room.choices(item, &rule, Some(self.project));
+        // no line is before who draws on what is reserved
+        let draws = |choice: Choice| room.is_own(choice, self.project);
+        fit.retain(|choice| !kept.contains(&room.0[choice.0].id) || !item.whole && draws(*choice));
+        // what is reserved for the project comes first
+        if fit.iter().any(|choice| draws(*choice)) {
+            fit.retain(|choice| draws(*choice));
+        }
         if fit.is_empty() {
             return Err(No::Capacity);
         }

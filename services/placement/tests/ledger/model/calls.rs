@@ -104,8 +104,28 @@ pub enum Call {
         project: usize,
         max: i32,
     },
+    /// Reserves capacity.
+    Hold(Hold),
+    /// Tends all reservations, until nothing is left to do.
+    Tend,
+    Cancel(Uuid),
+    /// Time passes the end of a window.
+    Over(Uuid),
     Stamp,
 }
+
+/// A capacity reservation that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Hold {
+    pub key: u64,
+    pub project: usize,
+    pub gpus: u32,
+    pub whole: bool,
+    pub gather: bool,
+}
+
+/// Most reservations at a time: beside them there must be something to launch on.
+const MOST: usize = 3;
 
 /// Chooses one of those that fit; none when there is none.
 fn one_of<T: Copy>(fit: &[T], of: usize) -> Option<T> {
@@ -143,6 +163,11 @@ fn slot(view: &View, of: usize, wanted: impl Fn(&SlotView) -> bool) -> Option<Uu
         .map(|(id, _)| *id)
         .collect();
     one_of(&fit, of)
+}
+
+fn reservation(view: &View, of: usize) -> Option<Uuid> {
+    let all: Vec<Uuid> = view.reservations.keys().copied().collect();
+    one_of(&all, of)
 }
 
 /// Aims a draw; none when there is nothing it could be about.
@@ -236,6 +261,27 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
             intent: [Intent::Enabled, Intent::Cordoned, Intent::Draining][intent],
         },
         Draw::Quota { project, max } => Call::Quota { project, max },
+        Draw::Hold {
+            key,
+            project,
+            gpus,
+            whole,
+            gather,
+        } => {
+            if view.reservations.len() >= MOST {
+                return None;
+            }
+            Call::Hold(Hold {
+                key,
+                project,
+                gpus,
+                whole,
+                gather,
+            })
+        }
+        Draw::Tend => Call::Tend,
+        Draw::Cancel(of) => Call::Cancel(reservation(view, of)?),
+        Draw::Over(of) => Call::Over(reservation(view, of)?),
         Draw::Stamp => Call::Stamp,
     })
 }

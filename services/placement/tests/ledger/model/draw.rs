@@ -109,6 +109,18 @@ pub enum Draw {
         project: usize,
         max: i32,
     },
+    /// A capacity reservation.
+    Hold {
+        key: u64,
+        project: usize,
+        gpus: u32,
+        whole: bool,
+        gather: bool,
+    },
+    Tend,
+    Cancel(usize),
+    /// Time passes the end of a reservation's window.
+    Over(usize),
     Stamp,
 }
 
@@ -193,7 +205,32 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         2 => any().prop_map(Draw::Expire),
         4 => Just(Draw::Stamp),
     ];
+    let key = proptest::arbitrary::any::<u64>;
+    let whole =
+        (key(), 0..PROJECTS, prop::bool::ANY).prop_map(|(key, project, gather)| Draw::Hold {
+            key,
+            project,
+            gpus: 8,
+            whole: true,
+            gather,
+        });
+    let slices = (key(), 0..PROJECTS, 1..7u32, prop::bool::ANY);
+    let slices = slices.prop_map(|(key, project, gpus, gather)| Draw::Hold {
+        key,
+        project,
+        gpus,
+        whole: false,
+        gather,
+    });
+    let reserve = prop_oneof![
+        5 => slices,
+        1 => whole,
+        8 => Just(Draw::Tend),
+        3 => any().prop_map(Draw::Cancel),
+        2 => any().prop_map(Draw::Over),
+    ];
     let draw = prop_oneof![
+        18 => reserve,
         28 => any_ask(),
         4 => (any(), prop::bool::weighted(0.3)).prop_map(|(of, other_body)| Draw::Again { of, other_body }),
         14 => Just(Draw::Serve),

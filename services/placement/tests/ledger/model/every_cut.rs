@@ -5,7 +5,7 @@ use gpuaas_placement::operators::Intent;
 use gpuaas_placement::power::Action;
 use uuid::Uuid;
 
-use super::calls::{Ask, Call, Place};
+use super::calls::{Ask, Call, Hold, Place};
 use super::draw::Item;
 use super::run::{Outcome, Run};
 use crate::wire::Cut;
@@ -230,6 +230,73 @@ const WORK: &[(&str, Calls)] = &[
     ),
 ];
 
+const RESERVATIONS: &[(&str, Calls)] = &[
+    ("a capacity reservation", &[|run| hold(run, 7, false)]),
+    ("a capacity reservation of a whole node", &[hold_node]),
+    (
+        "a capacity reservation that gathers",
+        &[pair, |run| hold(run, 8, true)],
+    ),
+    (
+        "tending what lacks GPUs",
+        &[board, |run| hold(run, 7, true), release, |_| Call::Tend],
+    ),
+    (
+        "tending what does not fit any more",
+        &[
+            |run| hold(run, 2, true),
+            |run| Call::Intent {
+                slot: *run.view.held.keys().next().expect("held"),
+                disabled: true,
+            },
+            |_| Call::Tend,
+        ],
+    ),
+    (
+        "the end of a window",
+        &[
+            |run| hold(run, 2, false),
+            |run| Call::Over(reservation(run)),
+            |_| Call::Tend,
+        ],
+    ),
+    (
+        "a cancellation",
+        &[
+            |run| hold(run, 2, false),
+            |run| Call::Cancel(reservation(run)),
+        ],
+    ),
+    (
+        "a launch on what is reserved",
+        &[|run| hold(run, 2, false), pair],
+    ),
+];
+
+fn hold(run: &Run, gpus: u32, gather: bool) -> Call {
+    Call::Hold(Hold {
+        key: run.done.calls as u64,
+        project: 0,
+        gpus,
+        whole: false,
+        gather,
+    })
+}
+
+fn hold_node(run: &Run) -> Call {
+    Call::Hold(Hold {
+        key: run.done.calls as u64,
+        project: 0,
+        gpus: 8,
+        whole: true,
+        gather: false,
+    })
+}
+
+fn reservation(run: &Run) -> Uuid {
+    *run.view.reservations.keys().next().expect("a reservation")
+}
+
 const OPERATOR: &[(&str, Calls)] = &[
     ("a slot taken out of sale", &[|run| intent(run, true)]),
     (
@@ -298,6 +365,9 @@ fn intent(run: &Run, disabled: bool) -> Call {
 /// Brings everything back to one empty node with eight slots on sale.
 async fn clear(run: &mut Run) -> Outcome {
     let nodes = run.fleet.nodes[0].id;
+    for id in run.view.reservations.keys().copied().collect::<Vec<_>>() {
+        run.call(&Call::Cancel(id), None).await?;
+    }
     for id in run.view.allocations.keys().copied().collect::<Vec<_>>() {
         if run.view.allocations[&id].lives() {
             run.call(&Call::Release(id), None).await?;
@@ -397,6 +467,11 @@ async fn p4_p5_joining_serving_and_leaving_the_line_are_cut_at_any_statement() {
 #[tokio::test]
 async fn p4_p5_every_transition_of_a_workflow_is_cut_at_any_statement() {
     all(WORK).await;
+}
+
+#[tokio::test]
+async fn p4_p5_reserving_tending_and_drawing_are_cut_at_any_statement() {
+    all(RESERVATIONS).await;
 }
 
 #[tokio::test]

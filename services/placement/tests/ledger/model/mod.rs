@@ -2,40 +2,45 @@
 //!
 //! Each step draws a call: requests for slices and for whole nodes, alone and in batches, that may wait or not, beside
 //! or apart from others; their repetition; passes over the line, deadlines, priorities; workflow steps, releases,
-//! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power. Its end
-//! is foretold, it is made on a real PostgreSQL, and the two are compared.
+//! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power; capacity
+//! reservations that are made, drawn on, tended, canceled and over. Its end is foretold, it is made on a real PostgreSQL,
+//! and the two are compared.
 //!
 //! **Foretold** is the whole [`view::View`] after every call: states of nodes, slots, claims, allocations, workflows and
 //! billable periods; the line with its tickets, the turns of the projects, and for whom nodes are kept; and every
 //! refusal by its kind. Of a request it is foretold whether it is placed, waits or is refused, of a pass who is served,
 //! in which order, and who is ended. **Only checked**, since it is the decision's business: which of the legal sets of
 //! slots is taken, hence whether a batch whose first allocations may be laid out in several ways still fits, and how a
-//! batch that waits is laid out on the nodes that are kept for it. Quota sums, what the memory of a process says and
-//! the invariants of [`gpuaas_placement::audit`] are compared after every [`AUDIT_EVERY`] steps, the invariants after
-//! every crash too.
+//! batch that waits is laid out on the nodes that are kept for it; and which free slots a reservation holds, as many as
+//! it lacks and no others. The invariants of [`gpuaas_placement::audit`] are evaluated after every crash and
+//! every [`AUDIT_EVERY`] steps; quota sums and what the memory of a process says are compared after every [`COPY_EVERY`].
 //!
 //! Three steps of ten run over a wire that is cut at a statement drawn at random: then the ledger must be as before or as
 //! foretold, nothing between, and the same call made again must still have one effect. Of a pass, tickets served before
 //! the cut stay served. [`every_cut`] cuts each kind of call at each of its statements.
 mod asking;
 mod calls;
+mod doing;
 mod draw;
 mod every_cut;
 mod fleet;
 mod perform;
 mod predict;
+mod reserving;
 mod room;
 mod run;
 mod serving;
 mod view;
 
 use std::cell::RefCell;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use uuid::Uuid;
 
+use self::doing::Doing;
 use self::draw::any_step;
 use self::run::{Done, Run};
 
@@ -46,7 +51,11 @@ const CALLS_SETTING: &str = "GPUAAS_LEDGER_CALLS";
 /// Steps drawn for one ledger.
 const STEPS: usize = 1000;
 /// The invariants are evaluated after so many steps.
-const AUDIT_EVERY: usize = 20;
+const AUDIT_EVERY: usize = 8;
+/// Quotas and what the memory of a process says are compared after so many steps.
+const COPY_EVERY: usize = 20;
+/// No call with all that is looked at after it takes longer, however busy the machine is; one that does has hung.
+const LONGEST: Duration = Duration::from_secs(60);
 /// Names the seed of a run that is to be repeated: 64 hexadecimal digits.
 const SEED: &str = "GPUAAS_LEDGER_SEED";
 
@@ -58,24 +67,25 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
     println!("repeat this run with {SEED}={text}");
     let began = Instant::now();
     // a call and its statements take turns, so two ledgers side by side keep two cores busy
-    let halves = std::thread::scope(|scope| {
-        let half = |number| scope.spawn(move || half(seed, number, wanted / 2));
-        [half(0), half(1)].map(|half| half.join().expect("no panic"))
-    });
+    let halves = [0, 1].map(|number| Half::begin(seed, number, wanted / 2));
     let mut done = Done::default();
     for half in halves {
-        done.add(
-            &half.unwrap_or_else(|error| panic!("{error}\nrepeat this run with {SEED}={text}")),
-        );
+        let half = half.end(&text);
+        let half =
+            half.unwrap_or_else(|error| panic!("{error}\nrepeat this run with {SEED}={text}"));
+        done.add(&half);
     }
     let seconds = began.elapsed().as_secs_f64();
     let Done {
         calls,
         crashes,
+        longest,
         lived,
         seen,
     } = done;
-    println!("{calls} calls, {crashes} of them ended by a crash, in {seconds:.1} s");
+    println!(
+        "{calls} calls, {crashes} of them ended by a crash, in {seconds:.1} s, none in more than {longest:.1?}"
+    );
     println!(
         "allocations that lived from launch to release, by GPUs, 0 being whole nodes: {lived:?}"
     );
@@ -96,14 +106,49 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
             "served",
             "whole nodes served",
             "ended in line",
+            "reservations",
+            "tended",
         ] {
             assert!(seen.contains_key(what), "nothing {what}");
         }
     }
 }
 
+/// Half of the run, on a thread of its own.
+struct Half {
+    doing: Doing,
+    outcome: Receiver<Result<Done, String>>,
+}
+
+impl Half {
+    fn begin(seed: [u8; 32], number: u8, wanted: usize) -> Self {
+        let doing = Doing::default();
+        let (tell, outcome) = channel();
+        let watched = doing.clone();
+        // not joined: when it hangs, the test fails nevertheless
+        std::thread::spawn(move || tell.send(half(seed, number, wanted, &watched)));
+        Self { doing, outcome }
+    }
+
+    /// Waits for its end, but for no call longer than [`LONGEST`].
+    fn end(self, seed: &str) -> Result<Done, String> {
+        loop {
+            match self.outcome.recv_timeout(LONGEST / 10) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => return Err("a half panicked".to_owned()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let stuck = self.doing.longer_than(LONGEST);
+                    if let Some(what) = stuck {
+                        panic!("it never ended: {what}\nrepeat this run with {SEED}={seed}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Runs ledgers until so many calls were made.
-fn half(mut seed: [u8; 32], number: u8, wanted: usize) -> Result<Done, String> {
+fn half(mut seed: [u8; 32], number: u8, wanted: usize, doing: &Doing) -> Result<Done, String> {
     seed[0] ^= number;
     let config = Config {
         failure_persistence: None,
@@ -125,7 +170,9 @@ fn half(mut seed: [u8; 32], number: u8, wanted: usize) -> Result<Done, String> {
         let tree = steps.new_tree(&mut runner).expect("steps");
         let outcome = runner.run_one(tree, |steps| {
             runtime.block_on(async {
+                doing.begin("making a ledger".to_owned());
                 let mut run = Run::new().await;
+                run.doing = doing.clone();
                 let outcome = run.all(&steps).await;
                 sum.borrow_mut().add(&run.done);
                 outcome.map_err(TestCaseError::fail)

@@ -5,7 +5,8 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Key, Pass};
 use gpuaas_placement::{
-    Error, Fence, Result, operators, power, quota, release, repair, slots, stamper, waiting,
+    Error, Fence, Result, operators, power, quota, release, repair, reservations, slots, stamper,
+    waiting,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -14,10 +15,10 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
-use super::fleet::{Asked, Fleet, MODEL_POLICY, SKU};
+use super::fleet::{Asked, Fleet, MODEL_POLICY, NODE_SKU, SKU};
 use super::predict::No;
 use super::view::View;
-use crate::world::{World, access, wiped};
+use crate::world::{REGION, World, access, wiped};
 
 /// Pools of the two roles, direct or over the wire.
 pub struct Pools<'a> {
@@ -48,6 +49,8 @@ pub enum Answer {
     /// Allocations, and whether the key was seen before.
     Made(Vec<Uuid>, bool),
     Pass(Pass),
+    /// A reservation, and whether the key was seen before.
+    Held(Uuid, bool),
 }
 
 /// Asks for one allocation or for a batch; the key is that of the first request.
@@ -86,6 +89,58 @@ pub async fn perform(
     match call {
         Call::Ask(_) | Call::Again { .. } => {
             return ask(pools.scheduler, world, asked.expect("of a request")).await;
+        }
+        Call::Hold(hold) => {
+            let key = format!("r-{}", hold.key);
+            let ask = reservations::Asked {
+                principal: "user:root".into(),
+                idempotency_key: key.clone(),
+                request_hash: vec![7; 32],
+                request_id: String::new(),
+                made_by_project: false,
+                project_id: fleet.projects[hold.project],
+                name: key,
+                region_code: REGION.into(),
+                sku: if hold.whole { NODE_SKU } else { SKU }.into(),
+                gpu_count: hold.gpus,
+                starts_at: None,
+                ends_at: Timestamp::now() + SignedDuration::from_hours(24),
+                release_unused_after: None,
+                gather: hold.gather,
+            };
+            let made = reservations::create(pools.scheduler, world.ids, MODEL_POLICY, &ask).await;
+            let (row, replayed) = made?;
+            return Ok(Answer::Held(row.id, replayed));
+        }
+        Call::Tend => {
+            let mut rounds = 0;
+            while reservations::tend(pools.scheduler, MODEL_POLICY)
+                .await?
+                .changed()
+            {
+                rounds += 1;
+                assert!(rounds < 10, "reservations never come to rest");
+            }
+        }
+        Call::Cancel(id) => {
+            let cancellation = reservations::Cancellation {
+                principal: "user:root",
+                idempotency_key: &id.to_string(),
+                request_hash: &[8; 32],
+                request_id: "",
+                scope: Scope::Platform,
+                id: *id,
+                reason: "",
+            };
+            reservations::cancel(pools.scheduler, MODEL_POLICY, &cancellation).await?;
+        }
+        Call::Over(id) => {
+            world
+                .run_past_guards(&format!(
+                    "UPDATE capacity_reservations SET starts_at = starts_at - interval '1 day',
+                            ends_at = clock_timestamp() WHERE id = '{id}'"
+                ))
+                .await;
         }
         Call::Serve => {
             let pass = reserve::serve_waiting(pools.scheduler, world.ids, MODEL_POLICY).await?;

@@ -37,6 +37,10 @@ pub enum Foretold {
     Ledger(Box<View>),
     /// One of these, for a request.
     Ends(BTreeSet<End>),
+    /// A reservation, or [why not](super::reserving), and what it holds is looked at.
+    Hold,
+    /// What [tending](super::reserving) led to is looked at.
+    Tended,
     /// A pass over the line, which is [walked](super::serving::walk) beside what the ledger made of it.
     Pass,
 }
@@ -52,6 +56,16 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             };
         }
         Call::Serve => return Ok(Foretold::Pass),
+        Call::Hold(hold) => {
+            super::reserving::quota(hold, before, fleet)?;
+            return Ok(Foretold::Hold);
+        }
+        Call::Tend => return Ok(Foretold::Tended),
+        Call::Cancel(id) => super::reserving::end(&mut view, *id),
+        Call::Over(id) => {
+            let of = view.reservations.get_mut(id);
+            of.expect("a reservation").overdue = true;
+        }
         Call::Again {
             other_body: true, ..
         } => return Err(No::Key),
@@ -341,6 +355,8 @@ fn repaired(view: &mut View, id: Uuid, destroyed: bool) -> Result<(), No> {
     }
     if destroyed {
         view.slot(id).status = SlotStatus::Retired;
+        // the database itself lets go of it
+        view.held.remove(&id);
     } else {
         cleaned(view, id);
     }

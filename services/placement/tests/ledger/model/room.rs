@@ -6,7 +6,7 @@ use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
 use uuid::Uuid;
 
 use super::calls::Place;
-use super::draw::Item;
+use super::draw::{Item, PROJECTS};
 use super::fleet::{Fleet, GPUS, GROUPS};
 use super::view::{Ticket, View};
 
@@ -15,12 +15,14 @@ use super::view::{Ticket, View};
 pub struct NodeRoom {
     pub id: Uuid,
     /// Neither host nor operator keeps allocations off.
-    open: bool,
-    baremetal: bool,
-    /// Slots on sale.
+    pub open: bool,
+    pub baremetal: bool,
+    /// Slots on sale to everybody.
     pub free: u8,
-    /// Slots that would be on sale if everybody left.
-    leavable: u8,
+    /// Slots on sale to one project, by project.
+    pub reserved: [u8; PROJECTS],
+    /// Slots that would be on sale if everybody left, and those that would be for one project.
+    leavable: (u8, [u8; PROJECTS]),
     slots: u32,
     vms: usize,
     max_vms: usize,
@@ -46,18 +48,20 @@ impl Room {
                 open: seen.intent == "enabled" && node.schedulable && node.healthy,
                 baremetal: seen.baremetal,
                 free: 0,
-                leavable: 0,
+                reserved: [0; PROJECTS],
+                leavable: (0, [0; PROJECTS]),
                 slots: 0,
                 vms: 0,
                 max_vms: node.max_vms,
                 held: false,
                 projects: BTreeSet::new(),
             };
-            for slot in view.slots.values().filter(|slot| slot.node == node.id) {
+            for (id, slot) in view.slots.iter().filter(|(_, slot)| slot.node == node.id) {
                 let bit = 1u8 << slot.index;
+                let project = view.held_for(*id).map(|project| fleet.project(project));
                 room.slots += u32::from(slot.status != SlotStatus::Retired);
                 if slot.status == SlotStatus::Available {
-                    room.free |= bit;
+                    *project.map_or(&mut room.free, |of| &mut room.reserved[of]) |= bit;
                 }
                 if !matches!(
                     slot.status,
@@ -66,7 +70,8 @@ impl Room {
                         | SlotStatus::Cleanup
                         | SlotStatus::CleanupBlocked
                 ) {
-                    room.leavable |= bit;
+                    let (all, of_one) = &mut room.leavable;
+                    *project.map_or(all, |of| &mut of_one[of]) |= bit;
                 }
             }
             room
@@ -93,7 +98,8 @@ impl Room {
     pub fn emptied(&self) -> Self {
         let mut room = self.clone();
         for node in &mut room.0 {
-            (node.free, node.vms, node.held) = (node.leavable, 0, false);
+            (node.free, node.reserved) = node.leavable;
+            (node.vms, node.held) = (0, false);
         }
         room
     }
@@ -107,20 +113,23 @@ impl Room {
         node.free.count_ones()
     }
 
-    /// Everything that could be taken for an allocation, whoever else wants it.
-    pub fn choices(&self, item: Item, rule: &Rule) -> Vec<Choice> {
+    /// Everything that could be taken for an allocation of a project, whoever else wants it.
+    pub fn choices(&self, item: Item, rule: &Rule, project: Option<usize>) -> Vec<Choice> {
         let mut found = Vec::new();
         for (place, node) in self.0.iter().enumerate() {
             if !node.open || !rule.allows(node) {
                 continue;
             }
+            let free = node.free | project.map_or(0, |project| node.reserved[project]);
             if item.whole {
-                if node.slots == GPUS && node.free == u8::MAX && !node.held {
+                if node.slots == GPUS && free == u8::MAX && !node.held {
                     found.push((place, u8::MAX));
                 }
                 continue;
             }
-            if node.baremetal || (node.max_vms > 0 && node.vms >= node.max_vms) {
+            // each GPU that is reserved for others may become a VM
+            let vms = node.vms + node.reserved_for_others(project);
+            if node.baremetal || (node.max_vms > 0 && vms >= node.max_vms) {
                 continue;
             }
             let sets = (0..8).map(|bit| 1u8 << bit).filter(|_| item.count == 1);
@@ -132,10 +141,15 @@ impl Room {
                         .iter()
                         .fold(0u8, |mask, module| mask | 1 << (module - 1))
                 });
-            let fit = sets.chain(groups).filter(|set| set & !node.free == 0);
+            let fit = sets.chain(groups).filter(|set| set & !free == 0);
             found.extend(fit.map(|set| (place, set)));
         }
         found
+    }
+
+    /// Whether all of it is reserved for the project.
+    pub fn is_own(&self, (place, set): Choice, project: usize) -> bool {
+        set & !self.0[place].reserved[project] == 0
     }
 
     pub fn take(&mut self, (place, set): Choice, item: Item, project: usize) {
@@ -146,8 +160,28 @@ impl Room {
             node.baremetal = true;
         } else {
             node.free &= !set;
+            node.reserved.iter_mut().for_each(|of| *of &= !set);
             node.vms += 1;
         }
+    }
+}
+
+impl NodeRoom {
+    /// Slots that are on sale to other projects alone.
+    pub fn reserved_for_others(&self, project: Option<usize>) -> usize {
+        let others = self.reserved.iter().enumerate();
+        let others = others.filter(|(of, _)| Some(*of) != project);
+        others.map(|(_, mask)| mask.count_ones() as usize).sum()
+    }
+
+    /// It may have a VM more, whoever comes.
+    pub fn takes_more(&self) -> bool {
+        self.max_vms == 0 || self.vms + self.reserved_for_others(None) < self.max_vms
+    }
+
+    /// It has no limit of VMs.
+    pub fn is_unlimited(&self) -> bool {
+        self.max_vms == 0
     }
 }
 
@@ -326,7 +360,7 @@ pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) ->
         for id in &ticket.members {
             let sold = &fleet.sold[id];
             if let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) {
-                let fit = room.choices(item_of(fleet, *id), &rule);
+                let fit = room.choices(item_of(fleet, *id), &rule, Some(sold.project));
                 nodes.extend(fit.into_iter().map(|(place, _)| room.0[place].id));
             }
         }

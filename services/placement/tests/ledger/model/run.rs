@@ -1,6 +1,7 @@
 //! One ledger beside its model: a step is foretold, made and compared.
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
@@ -10,14 +11,16 @@ use gpuaas_placement::{Error, audit, quota, stamper};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::AUDIT_EVERY;
 use super::calls::{Ask, Call, Place, aim};
+use super::doing::Doing;
 use super::draw::{NODES, Step};
 use super::fleet::{Asked, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
 use super::perform::{Answer, Pools, perform, refusal};
 use super::predict::{Foretold, No, predict};
+use super::reserving;
 use super::serving::{Way, walk};
 use super::view::View;
+use super::{AUDIT_EVERY, COPY_EVERY};
 use crate::capacity::told;
 use crate::wire::{Cut, Wire};
 use crate::world::{World, h200_sku, price};
@@ -31,6 +34,7 @@ pub struct Run {
     pub view: View,
     names: usize,
     pub done: Done,
+    pub doing: Doing,
 }
 
 /// What runs did.
@@ -38,6 +42,8 @@ pub struct Run {
 pub struct Done {
     pub calls: usize,
     pub crashes: usize,
+    /// The longest that a call took with all that was looked at before and after it.
+    pub longest: Duration,
     /// How often so many GPUs were billed to their end; 0: a whole node.
     pub lived: BTreeMap<u32, usize>,
     /// How often a batch was placed at once, a request joined the line, and one was served, ended or passed over.
@@ -52,6 +58,7 @@ impl Done {
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.crashes += other.crashes;
+        self.longest = self.longest.max(other.longest);
         for (size, count) in &other.lived {
             *self.lived.entry(*size).or_default() += count;
         }
@@ -97,6 +104,7 @@ impl Run {
             view,
             names: 0,
             done: Done::default(),
+            doing: Doing::default(),
         }
     }
 
@@ -110,6 +118,8 @@ impl Run {
     /// Makes a call as foretold; true when its wire was cut on the way.
     pub async fn call(&mut self, call: &Call, crash: Option<(u32, Cut)>) -> Outcome<bool> {
         self.done.calls += 1;
+        self.doing
+            .begin(format!("call {}: {call:?}, {crash:?}", self.done.calls));
         self.foresee(call);
         let asked = self.asked(call);
         let foretold = predict(call, &self.view, &self.fleet);
@@ -120,8 +130,9 @@ impl Run {
                 self.wire.order(left, cut);
                 let outcome = self.make(call, asked.as_ref(), true).await;
                 cut_off = self.wire.settled().await;
-                // a pass says that it passed a ticket over; a pool that lost an idle connection opens another one
-                if cut_off && (outcome.is_err() || matches!(call, Call::Serve)) {
+                // what is left for the next time is no error of these; a pool that lost an idle connection opens another
+                let leaves_some = matches!(call, Call::Serve | Call::Tend | Call::Hold(_));
+                if cut_off && (outcome.is_err() || leaves_some) {
                     self.done.crashes += 1;
                     return self
                         .crashed(call, asked, &foretold, outcome)
@@ -261,6 +272,26 @@ impl Run {
                 self.done.note("whole nodes served", wholes);
                 self.done.note("ended in line", pass.ended.len());
             }
+            (Call::Hold(hold), Ok(Foretold::Hold), Ok(Answer::Held(id, false))) => {
+                same(
+                    &reserving::made(hold, id, &self.view, &after, &self.fleet, true)?,
+                    &after,
+                )?;
+                self.done.note("reservations", 1);
+            }
+            (Call::Hold(hold), Ok(Foretold::Hold), Err(error))
+                if refusal(&error) == Some(No::Capacity)
+                    && reserving::may_be_refused(hold, &self.view, &self.fleet) =>
+            {
+                same(&self.view, &after)?;
+            }
+            (Call::Tend, Ok(Foretold::Tended), Ok(Answer::Nothing)) => {
+                same(
+                    &reserving::tended(&self.view, &after, &self.fleet, true)?,
+                    &after,
+                )?;
+                self.done.note("tended", usize::from(self.view != after));
+            }
             (_, Ok(Foretold::Ledger(view)), Ok(Answer::Nothing)) => same(view, &after)?,
             (_, Err(no), Err(error)) if refusal(&error) == Some(*no) => same(&self.view, &after)?,
             (_, foretold, outcome) => {
@@ -334,6 +365,26 @@ impl Run {
                 self.made(ask, asked, made, &after)?;
                 self.view = View::load(&self.world.owner).await;
                 return same(&after, &self.view);
+            }
+            (Call::Hold(hold), Ok(Foretold::Hold)) if after != self.view => {
+                let id = reserving::new_one(&self.view, &after).ok_or("no reservation")?;
+                same(
+                    &reserving::made(hold, id, &self.view, &after, &self.fleet, false)?,
+                    &after,
+                )?;
+                match self.make(call, None, false).await {
+                    Ok(Answer::Held(again, true)) if again == id => {}
+                    other => return Err(format!("asked again: {other:?}")),
+                }
+                self.view = View::load(&self.world.owner).await;
+                return same(&after, &self.view);
+            }
+            (Call::Tend, _) => {
+                same(
+                    &reserving::tended(&self.view, &after, &self.fleet, false)?,
+                    &after,
+                )?;
+                self.view = after;
             }
             _ if after == self.view => {}
             (_, Ok(Foretold::Ledger(view))) if **view == after => {
@@ -411,11 +462,15 @@ impl Run {
 
     pub async fn all(&mut self, steps: &[Step]) -> Outcome {
         for (number, step) in steps.iter().enumerate() {
+            let began = Instant::now();
             let place = |reason| format!("step {number}: {reason}");
             self.step(step).await.map_err(place)?;
+            self.done.longest = self.done.longest.max(began.elapsed());
+            let place = |reason| format!("after step {number}, {step:?}: {reason}");
             if number % AUDIT_EVERY == 0 {
-                let place = |reason| format!("after step {number}, {step:?}: {reason}");
                 self.audit().await.map_err(place)?;
+            }
+            if number % COPY_EVERY == 0 {
                 self.copy().await.map_err(place)?;
                 self.quotas().await.map_err(place)?;
             }

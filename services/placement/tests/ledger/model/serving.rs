@@ -187,7 +187,7 @@ fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
     let rule = Rule::of(view, fleet, sold.project, &sold.place, true)?;
     let free = Room::of(view, fleet);
     emptied
-        .choices(item_of(fleet, id), &rule)
+        .choices(item_of(fleet, id), &rule, Some(sold.project))
         .into_iter()
         .map(|(place, _)| (u32::MAX - free.free_of(place), free.0[place].id))
         .min()
@@ -214,7 +214,8 @@ fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &Room) -> bool {
         return false;
     };
     let item = item_of(fleet, *id);
-    room.choices(item, &rule).into_iter().any(|choice| {
+    let choices = room.choices(item, &rule, Some(sold.project));
+    choices.into_iter().any(|choice| {
         let mut left = room.clone();
         left.take(choice, item, usize::MAX);
         fits(others, view, fleet, &left)

@@ -45,6 +45,18 @@ pub struct AllocationView {
     pub periods: (i64, i64),
 }
 
+/// A capacity reservation that is not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationView {
+    pub project: Uuid,
+    /// GPUs that it reserves.
+    pub gpus: usize,
+    /// Of whole nodes.
+    pub whole: bool,
+    /// Its window is over.
+    pub overdue: bool,
+}
+
 /// A request in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
@@ -70,6 +82,9 @@ pub struct View {
     pub ring: Vec<Uuid>,
     /// Ticket for which a node is kept.
     pub kept: BTreeMap<Uuid, Uuid>,
+    pub reservations: BTreeMap<Uuid, ReservationView>,
+    /// Reservation that holds a slot.
+    pub held: BTreeMap<Uuid, Uuid>,
 }
 
 /// Id, node, index, status, generation, clean generation, disabled, in repair.
@@ -149,7 +164,33 @@ impl View {
             .fetch_all(&mut *conn)
             .await
             .expect("kept nodes");
+        let reservations: Vec<(Uuid, Uuid, i64, bool, bool)> = sqlx::query_as(
+            "SELECT id, project_id, (gpu_count - released_gpus)::bigint, sku = 'h200-sxm-node',
+                    ends_at <= clock_timestamp()
+               FROM capacity_reservations WHERE ended_at IS NULL",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .expect("reservations");
+        let held: Vec<(Uuid, Uuid)> =
+            sqlx::query_as("SELECT slot_id, reservation_id FROM held_slots")
+                .fetch_all(&mut *conn)
+                .await
+                .expect("held slots");
         let mut view = Self {
+            reservations: reservations
+                .into_iter()
+                .map(|(id, project, gpus, whole, overdue)| {
+                    let of = ReservationView {
+                        project,
+                        gpus: usize::try_from(gpus).expect("few"),
+                        whole,
+                        overdue,
+                    };
+                    (id, of)
+                })
+                .collect(),
+            held: held.into_iter().collect(),
             line: line
                 .into_iter()
                 .map(|(id, project, members, for_quota, overdue)| Ticket {
@@ -221,6 +262,23 @@ impl View {
         })
     }
 
+    /// The project that a slot is held for.
+    pub fn held_for(&self, slot: Uuid) -> Option<Uuid> {
+        let reservation = self.held.get(&slot)?;
+        Some(self.reservations[reservation].project)
+    }
+
+    /// Somebody has a slot, or the whole node it is on.
+    pub fn in_use(&self, slot: Uuid) -> bool {
+        let node = self.slots[&slot].node;
+        self.holder(slot).is_some() || self.holders(node).any(|(_, one)| one.whole.is_some())
+    }
+
+    /// How many slots a reservation holds.
+    pub fn holds(&self, reservation: Uuid) -> usize {
+        self.held.values().filter(|of| **of == reservation).count()
+    }
+
     pub fn node(&mut self, id: Uuid) -> &mut NodeView {
         self.nodes.get_mut(&id).expect("a node")
     }
@@ -245,6 +303,13 @@ impl View {
             &mut found,
         );
         differ("kept", &self.kept, &after.kept, &mut found);
+        differ(
+            "reservation",
+            &self.reservations,
+            &after.reservations,
+            &mut found,
+        );
+        differ("held", &self.held, &after.held, &mut found);
         if (&self.line, &self.ring) != (&after.line, &after.ring) {
             found.push(format!(
                 "line: foretold {:#?} {:?}, is {:#?} {:?}",
