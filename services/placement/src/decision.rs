@@ -5,6 +5,7 @@
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal. Nothing here reads a clock, a database or a
 //! random number.
+mod alike;
 mod board;
 mod causes;
 mod defragmentation;
@@ -150,6 +151,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// A node does not have what is like it for an answer: they say something about this very one.
+    fn name(&self, node_id: Uuid) -> bool {
+        !self.allow(node_id) || self.kept.contains(&node_id)
+    }
+
     fn allow(&self, node_id: Uuid) -> bool {
         self.only.is_none_or(|only| only == node_id) && !self.avoid.contains(&node_id)
     }
@@ -201,6 +207,8 @@ pub struct Choice {
     pub slot_ids: Vec<Uuid>,
     /// Those of them that hold their fabric device alone.
     pub alone: Vec<Uuid>,
+    /// All of them are reserved for the project that asks.
+    pub own: bool,
     /// How good it is.
     pub score: Score,
 }

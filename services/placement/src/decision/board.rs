@@ -7,6 +7,7 @@ mod work;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -22,6 +23,9 @@ use super::{
 };
 use crate::model::{Health, SlotClass, SlotStatus};
 
+/// Part of a rank: what is taken is not reserved for the project that asks.
+pub(super) const NOT_OWN: u32 = 1 << 30;
+
 /// Slots of one class and node that have a bit; what a node has beyond them is not sold.
 const BITS: usize = 64;
 
@@ -30,6 +34,16 @@ const BITS: usize = 64;
 pub(super) struct Board {
     pub(super) id: Uuid,
     pub(super) version: Arc<str>,
+    slots: [Option<Names>; SlotClass::ALL.len()],
+    state: Arc<State>,
+}
+
+/// Id and index of each bit's slot.
+type Names = Arc<[(Uuid, i32)]>;
+
+/// All of a node that decides, so that nodes which have it in common are alike: what is found of one is found of all.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
     enabled: bool,
     schedulable: bool,
     exclusively_held: bool,
@@ -45,7 +59,7 @@ pub(super) struct Board {
 }
 
 /// The slots of one class on a node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Side {
     /// Free for everybody.
     usable: u64,
@@ -56,13 +70,12 @@ struct Side {
     /// What keeps the others away.
     found: Arc<Found>,
     layout: Arc<Layout>,
-    /// Id and index of each bit's slot.
-    slots: Arc<[(Uuid, i32)]>,
 }
 
-/// Layouts that are in use, each once.
+/// What nodes have in common, each once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared {
+    states: HashSet<Arc<State>>,
     images: HashSet<Arc<[ImageKey]>>,
     layouts: HashSet<Arc<Layout>>,
     found: HashSet<Arc<Found>>,
@@ -77,6 +90,20 @@ pub(super) struct Pick {
     numa_nodes: u32,
     broken_groups: u32,
     left_over: u32,
+}
+
+impl Deref for Board {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Board {
+    fn deref_mut(&mut self) -> &mut State {
+        Arc::make_mut(&mut self.state)
+    }
 }
 
 fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
@@ -105,6 +132,7 @@ fn known<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc
 impl Board {
     pub(super) fn of(node: &CandidateNode, shared: &mut Shared) -> Self {
         let mut sides = [const { None }; SlotClass::ALL.len()];
+        let mut named = [const { None }; SlotClass::ALL.len()];
         let mut reserved = Builder::default();
         for class in SlotClass::ALL {
             let mut slots: Vec<&CandidateSlot> = node
@@ -116,11 +144,11 @@ impl Board {
             slots.truncate(BITS);
             if !slots.is_empty() {
                 sides[*class as usize] = Some(Side::of(node, &slots, shared, &mut reserved));
+                let names = slots.iter().map(|slot| (slot.id, slot.index));
+                named[*class as usize] = Some(names.collect());
             }
         }
-        Self {
-            id: node.id,
-            version: Arc::clone(&node.version),
+        let state = State {
             enabled: node.enabled,
             schedulable: node.schedulable,
             exclusively_held: node.exclusively_held,
@@ -135,7 +163,18 @@ impl Board {
             tangled: change::tangled(node),
             reserved: reserved.build(),
             sides,
+        };
+        Self {
+            id: node.id,
+            version: Arc::clone(&node.version),
+            slots: named,
+            state: known(&mut shared.states, Arc::new(state)),
         }
+    }
+
+    /// What it has in common with nodes that are like it.
+    pub(super) fn state(&self) -> &Arc<State> {
+        &self.state
     }
 
     /// Per class, what the node has to offer to everybody; nothing while it is out of sale.
@@ -275,7 +314,7 @@ impl Board {
             Filling::Pack => (self.clean, pick.left_over),
             Filling::Spread => (false, 63 - pick.left_over),
         };
-        u32::from(!pick.own) << 30
+        (u32::from(!pick.own) * NOT_OWN)
             | numa << 24
             | u32::from(clean) << 23
             | broken << 7
@@ -291,7 +330,8 @@ impl Board {
     /// A pick with everything about it.
     pub(super) fn choice(&self, request: &Request, pick: &Pick) -> Choice {
         let named = |mask: u64| {
-            let slots = self.side(request).map_or(&[][..], |side| &side.slots);
+            let slots = self.slots[request.slot_class as usize].as_deref();
+            let slots = slots.unwrap_or_default();
             bits(mask).filter_map(move |bit| slots.get(bit as usize).copied())
         };
         let alone = self.side(request).map_or(0, |side| side.layout.alone());
@@ -309,6 +349,7 @@ impl Board {
             node_id: self.id,
             slot_ids,
             alone: named(pick.slots & alone).map(|(id, _)| id).collect(),
+            own: pick.own,
             score,
         }
     }
@@ -340,7 +381,6 @@ impl Side {
             sound,
             found: known(&mut shared.found, Arc::new(found)),
             layout: known(&mut shared.layouts, Arc::new(Layout::of(node, slots))),
-            slots: slots.iter().map(|slot| (slot.id, slot.index)).collect(),
         }
     }
 }

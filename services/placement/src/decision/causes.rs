@@ -48,12 +48,16 @@ impl Found {
 
 impl Causes {
     pub(super) fn add(&mut self, found: &Found) {
-        // one loop for each sum: they become a few vector instructions
+        self.add_of(found, 1);
+    }
+
+    /// Adds what was found of so many nodes.
+    pub(super) fn add_of(&mut self, found: &Found, nodes: u32) {
         for (sum, gpus) in self.gpus.iter_mut().zip(found.0) {
-            *sum += gpus;
+            *sum += gpus * nodes;
         }
         for (sum, gpus) in self.nodes.iter_mut().zip(found.0) {
-            *sum += u32::from(gpus > 0);
+            *sum += u32::from(gpus > 0) * nodes;
         }
     }
 

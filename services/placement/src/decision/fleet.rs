@@ -1,8 +1,9 @@
 //! Nodes compiled for decisions, in the order of their ids.
 use uuid::Uuid;
 
-use super::board::{Board, Shared, Work};
-use super::causes::Causes;
+use super::alike::Alike;
+use super::board::{Board, NOT_OWN, Shared, Work};
+use super::causes::{Causes, Found};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::Reason;
@@ -27,6 +28,14 @@ pub struct Ranking {
     removed: Causes,
 }
 
+/// What becomes of nodes that are alike.
+enum Outcome {
+    /// With this rank.
+    Fits(u32),
+    /// What keeps how many GPUs of each of so many nodes away.
+    Removed { found: Found, nodes: u32 },
+}
+
 /// What becomes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -41,6 +50,13 @@ impl Ranking {
     #[must_use]
     pub fn fits(&self) -> usize {
         self.order.len()
+    }
+
+    /// How many of them, the first ones, have slots for it that are reserved for the project that asks.
+    #[must_use]
+    pub fn own(&self) -> usize {
+        let own = |key: &u64| key >> 32 < u64::from(NOT_OWN);
+        self.order.partition_point(own)
     }
 
     /// Per cause, the nodes it removes and their GPUs.
@@ -137,17 +153,27 @@ impl Fleet {
     pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
         let mut work = Work::default();
         let mut order = Vec::with_capacity(self.boards.len());
-        let mut removed = Causes::default();
+        let mut outcome = |board: &Board| match board.best(rules, request, &mut work) {
+            Some(pick) => Outcome::Fits(board.rank(rules.filling, request, &pick)),
+            None => Outcome::Removed {
+                found: board.found(rules, request).into_owned(),
+                nodes: 0,
+            },
+        };
+        let mut outcomes = Alike::new(rules);
         for (place, board) in self.boards.iter().enumerate() {
-            match board.best(rules, request, &mut work) {
-                Some(pick) => {
-                    let rank = u64::from(board.rank(rules.filling, request, &pick));
-                    order.push(rank << 32 | place as u64);
-                }
-                None => removed.add(&board.found(rules, request)),
+            match outcomes.of(board, &mut outcome) {
+                Outcome::Fits(rank) => order.push(u64::from(*rank) << 32 | place as u64),
+                Outcome::Removed { nodes, .. } => *nodes += 1,
             }
         }
         order.sort_unstable();
+        let mut removed = Causes::default();
+        for outcome in outcomes.into_all() {
+            if let Outcome::Removed { found, nodes } = outcome {
+                removed.add_of(&found, nodes);
+            }
+        }
         Ranking {
             rules: rules.clone(),
             request: request.clone(),
@@ -233,9 +259,11 @@ impl Fleet {
     #[must_use]
     pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
         let mut work = Work::default();
+        let mut count = |board: &Board| board.count_fits(rules, request, &mut work);
+        let mut counts = Alike::new(rules);
         self.boards
             .iter()
-            .map(|board| board.count_fits(rules, request, &mut work))
+            .map(|board| *counts.of(board, &mut count))
             .sum()
     }
 }

@@ -5,11 +5,11 @@ use super::{CandidateNode, CandidateSlot, fabric_key};
 use crate::model::SlotClass;
 
 /// What a node keeps for projects; nearly every node keeps nothing.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reserved(Option<Box<[Share]>>);
 
 /// What it keeps for one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Share {
     project_id: Uuid,
     /// Per class, the bits of the slots that only this project may have.

@@ -1,4 +1,5 @@
 //! Taking a node under its lock: the next candidate when one is lost, waiting for busy ones within a bound.
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sqlx::{Acquire as _, PgConnection};
@@ -89,6 +90,7 @@ pub(crate) async fn take(
         let mut left = seen
             .as_ref()
             .map_or_else(Vec::new, |seen| seen.fleet.nodes(&seen.ranking).collect());
+        let mut own = seen.as_ref().map_or(0, |seen| seen.ranking.own());
         seen = seen.filter(|_| for_itself);
         if left.is_empty() {
             // none of the likely ones fits: all, which also say why not
@@ -98,6 +100,7 @@ pub(crate) async fn take(
                 return Err(refusal(telling(ranking.removed(), asked.gpu_count)));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
+            own = ranking.own();
         }
         let fit = left.len();
         let sought = Sought {
@@ -105,6 +108,7 @@ pub(crate) async fn take(
             asked: &asked,
             ahead,
             seen,
+            own: left.iter().take(own).copied().collect(),
         };
         // the best of those that nobody has locked, and the next as long as one was lost meanwhile
         let mut busy = Vec::new();
@@ -160,6 +164,8 @@ struct Sought<'a> {
     ahead: Ahead,
     /// What holds for a node that has not changed since.
     seen: Option<Seen>,
+    /// Nodes that are looked at for what is reserved for the project there.
+    own: BTreeSet<Uuid>,
 }
 
 /// Nodes as they were seen, and the choice that was made on each.
@@ -230,11 +236,16 @@ async fn attempt(
     let Some(Choice {
         slot_ids: ids,
         alone,
+        own,
         ..
     }) = choice
     else {
         return Ok(Attempt::Lost(node_id));
     };
+    if sought.own.contains(&node_id) && !own {
+        // others drew on it, or this batch did: another node may have what is reserved, which comes first
+        return Ok(Attempt::Lost(node_id));
+    }
     let slots = if request.before_line {
         slots::lock_free(conn, &ids, wait.is_some()).await?
     } else {

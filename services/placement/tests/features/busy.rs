@@ -86,7 +86,9 @@ async fn b_42_a_slot_that_others_took_since_it_was_looked_at_leads_to_the_next_o
         project_id: Uuid::now_v7(),
         ..world.request(1)
     };
-    let taking = async { drop(world.reserve(&theirs).await.expect("reserved")) };
+    let taking = Box::pin(async {
+        world.reserve(&theirs).await.expect("reserved");
+    });
     let id = reserve_while(&world, taking).await;
     assert_eq!(world.get(id).await.node_id, Some(node));
     assert_eq!(world.count(node, SlotStatus::Reserved).await, 3);

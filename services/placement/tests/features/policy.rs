@@ -1,8 +1,8 @@
 //! Laws of the placement policy, over fleets that a generator makes up.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Filling, Request, Rules, decide_by,
+    CandidateNode, CandidateSlot, Choice, Filling, Fleet, Request, ReservedFor, Rules, decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -225,5 +225,63 @@ proptest! {
         prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id == Uuid::from_u128(only)));
         let rules = Rules { avoid: BTreeSet::from([Uuid::from_u128(avoid)]), ..Rules::default() };
         prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id != Uuid::from_u128(avoid)));
+    }
+
+    #[test]
+    fn b_37_nodes_that_are_alike_are_judged_as_each_would_be_alone(
+        kinds in prop::collection::vec((0..BOARDS.len(), prop::sample::select(vec![0u8, 0x0f, 0xee, 0xff]), 0..4u8), 1..40),
+        avoid in prop::collection::btree_set(1u128..40, 0..4),
+        kept in prop::collection::btree_set(1u128..40, 0..4),
+        count in counts(),
+        mine in any::<bool>(),
+    ) {
+        let ids = |of: BTreeSet<u128>| of.into_iter().map(Uuid::from_u128).collect();
+        let owner = Uuid::from_u128(7);
+        let rules = Rules {
+            project: mine.then_some(owner),
+            avoid: ids(avoid),
+            kept: ids(kept),
+            ..Rules::default()
+        };
+        let fleet: Vec<CandidateNode> = kinds
+            .into_iter()
+            .enumerate()
+            .map(|(number, (board, held, unlike))| {
+                let mut node = node(number as u128 + 1, board, held);
+                match unlike {
+                    0 => node.enabled = false,
+                    1 => {
+                        let free = node.slots.iter_mut().filter(|slot| !slot.held);
+                        free.for_each(|slot| slot.reserved = Some(ReservedFor { project_id: owner, hugepages_1g: 0 }));
+                    }
+                    _ => {}
+                }
+                node
+            })
+            .collect();
+        let asked = asked(count);
+        let told = |nodes: &[CandidateNode]| {
+            let fleet = Fleet::of(nodes);
+            let ranking = fleet.rank(&rules, &asked);
+            let choices: Vec<Choice> = fleet.choices(&ranking).collect();
+            (choices, ranking.removed(), fleet.count_fits_by(&rules, &asked))
+        };
+        let (choices, removed, fits) = told(&fleet);
+        let mut alone = (Vec::new(), BTreeMap::<&str, (u32, u32)>::new(), 0);
+        for node in &fleet {
+            let (choices, removed, fits) = told(std::slice::from_ref(node));
+            alone.0.extend(choices);
+            for reason in removed {
+                let sum = alone.1.entry(reason.reason.as_str_name()).or_default();
+                *sum = (sum.0 + reason.gpus, sum.1 + reason.nodes);
+            }
+            alone.2 += fits;
+        }
+        let by_node = |mut choices: Vec<Choice>| {
+            choices.sort_by_key(|choice| choice.node_id);
+            choices
+        };
+        let summed = removed.iter().map(|one| (one.reason.as_str_name(), (one.gpus, one.nodes))).collect();
+        prop_assert_eq!((by_node(choices), summed, fits), (by_node(alone.0), alone.1, alone.2));
     }
 }

@@ -65,7 +65,7 @@ impl Layout {
 impl Board {
     /// The bits of slots of a class; none when one of them is not on the node.
     pub(in crate::decision) fn mask(&self, class: SlotClass, slot_ids: &[Uuid]) -> Option<u64> {
-        let slots = &self.sides[class as usize].as_ref()?.slots;
+        let slots = self.slots[class as usize].as_ref()?;
         slot_ids.iter().try_fold(0, |mask, id| {
             let bit = slots.iter().position(|(known, _)| known == id)?;
             Some(mask | 1 << bit)

@@ -2,7 +2,7 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Scope, SlotStatus};
 use gpuaas_placement::reservations::Tended;
-use gpuaas_placement::reserve::{self, Request, serve_waiting};
+use gpuaas_placement::reserve::{self, Key, Request, serve_waiting};
 use gpuaas_placement::{availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -93,6 +93,31 @@ async fn b_36_a_reservation_comes_before_the_open_capacity_that_ranks_better() {
     let nodes = [world.get(a).await.node_id, world.get(b).await.node_id];
     assert!(nodes.contains(&Some(busy)) && nodes.contains(&Some(empty)));
     assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_36_each_of_a_batch_draws_on_what_is_reserved_before_it_takes_what_is_open() {
+    let (world, first) = World::with_lab_slots(2).await;
+    let here = reserved(&world, 1).await;
+    world.lab_node(2).await;
+    let set =
+        |state: &str| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{first}'");
+    world.run(&set("cordoned")).await;
+    let there = reserved(&world, 1).await;
+    world.run(&set("enabled")).await;
+    // each node has one reserved slot and one that is open
+    let key = Key {
+        principal: "user:alice",
+        idempotency_key: "two at once",
+        request_hash: &[7; 32],
+    };
+    let two = [world.request(1), world.request(1)];
+    let done = reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &two).await;
+    assert_eq!(done.expect("reserved").0.len(), 2);
+    for row in [here, there] {
+        assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+    }
     sound(&world).await;
 }
 

@@ -1,0 +1,67 @@
+//! What is worked out once for all nodes that are alike: a fleet of thousands has some hundreds of kinds.
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::Rules;
+use super::board::Board;
+
+/// Results for the nodes of one fleet, while it does not change.
+pub(super) struct Alike<'a, T> {
+    rules: &'a Rules,
+    all: Vec<T>,
+    /// Place of the result by the address of what nodes have in common.
+    places: HashMap<usize, usize, BuildHasherDefault<Address>>,
+}
+
+impl<'a, T> Alike<'a, T> {
+    pub(super) fn new(rules: &'a Rules) -> Self {
+        Self {
+            rules,
+            all: Vec::new(),
+            places: HashMap::default(),
+        }
+    }
+
+    /// The result for a node: what was worked out for one that is like it, unless the rules are about this very node.
+    pub(super) fn of(&mut self, board: &Board, work_out: impl FnOnce(&Board) -> T) -> &mut T {
+        let new = self.all.len();
+        let place = if self.rules.name(board.id) {
+            new
+        } else {
+            let address = Arc::as_ptr(board.state()).addr();
+            *self.places.entry(address).or_insert(new)
+        };
+        if place == new {
+            self.all.push(work_out(board));
+        }
+        &mut self.all[place]
+    }
+
+    /// Every result once.
+    pub(super) fn into_all(self) -> Vec<T> {
+        self.all
+    }
+}
+
+/// Spreads addresses, which nobody outside can choose.
+#[derive(Default)]
+struct Address(u64);
+
+impl Hasher for Address {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // Fibonacci hashing; the upper half is the better one, and both are used
+        let spread = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ spread >> 32;
+    }
+}
