@@ -85,6 +85,51 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
     assert_eq!(host.holds().await.holds, []);
 }
 
+/// The caller names approved slots; what they are on this host, the host finds out and proves before it leases anything.
+#[tokio::test]
+async fn b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_has_proved() {
+    let host = LabHost::start().await;
+    let slot = host.slot(0, 5).await;
+    let bindings = slot.bindings.clone().expect("bindings");
+    let mut elsewhere = slot.clone();
+    if let Some(bindings) = &mut elsewhere.bindings {
+        bindings.nvme_device = format!("lab-disk:{}", Uuid::now_v7());
+    }
+    let allocation = Uuid::now_v7();
+    let refused = host
+        .acquire(allocation, &elsewhere, pb::LeasePurpose::Provision)
+        .await;
+    assert_eq!(
+        refused.expect_err("no such disk").reason(),
+        ErrorReason::DeviceMissing
+    );
+    assert_eq!(host.holds().await.holds, [], "nothing was leased");
+
+    let leased = host
+        .acquire(allocation, &slot, pb::LeasePurpose::Provision)
+        .await
+        .expect("a lease");
+    let plan = leased.plan.expect("a plan");
+    assert_eq!(
+        (&plan.mac, &plan.private_ip),
+        (&bindings.management_mac, &bindings.private_ip)
+    );
+    let [disk] = plan.disks.as_slice() else {
+        panic!("one slot has one disk: {:?}", plan.disks);
+    };
+    assert_eq!(
+        (&disk.slot_id, disk.bytes),
+        (&slot.slot_id, bindings.nvme_bytes)
+    );
+    // not what the caller sent, but what that is here
+    assert!(disk.block_device.starts_with("/dev/"), "{disk:?}");
+    assert!(
+        std::path::Path::new(&disk.block_device).exists(),
+        "{disk:?}"
+    );
+    assert_eq!(host.holds().await.holds.len(), 1);
+}
+
 #[tokio::test]
 async fn d_08_leases_are_fenced_and_operations_need_them() {
     let host = LabHost::start().await;

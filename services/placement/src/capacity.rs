@@ -4,8 +4,8 @@
 //! The database says what changed (migration `0008`): every change of what placement sees of a node leaves the number
 //! of its transaction. A copy keeps the snapshot it was read with, and brings itself up to date by reading the nodes
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
-//! of what changed; nothing runs in the background and nothing lags. What is sold is decided on the rows themselves,
-//! under the node's lock.
+//! of what changed; nothing runs in the background and nothing lags. What is sold is decided under the node's lock, on the
+//! rows themselves or on a copy of the same version.
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -105,7 +105,9 @@ impl Capacity {
     }
 
     /// A copy of it for one transaction that looks often between its writes: it keeps what the transaction has changed, so
-    /// that the fleet is copied once and not for each look. Nothing that it has read may be taken back to a savepoint.
+    /// that the fleet is copied once and not for each look. What the transaction writes after its first look it must tell by
+    /// [`Capacity::changed`]: its snapshots do not count its own number among those that run. Nothing that it has read may
+    /// be taken back to a savepoint.
     pub(crate) async fn for_transaction(&self) -> Self {
         Self {
             known: Mutex::new(self.known.lock().await.clone()),

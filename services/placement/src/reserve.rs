@@ -2,7 +2,8 @@
 //! transaction, for one request or for a batch of them. The key is taken first: calls with the same one wait for each
 //! other there, and the second finds what the first has made.
 //!
-//! The decision ranks nodes on a snapshot; what counts is decided again under the node's lock. Nodes that are
+//! The decision ranks nodes on a snapshot; what counts is the node under its lock: it is decided about again unless it
+//! is the very version that was looked at. Nodes that are
 //! locked by others are skipped at first, and waited for, within a bound, before the request is refused: a node
 //! that is merely busy must not look full. Whatever is lost to others leads to the next candidate or another try,
 //! until the patience for the request is over. A refusal stores nothing, so its key may be used again.
@@ -284,7 +285,8 @@ async fn run(
         capacity: &ledger.capacity,
         policy,
         until,
-        savepoints: false,
+        // the second of a batch often looks for a node that the first has changed
+        savepoints: call.requests.len() > 1,
     };
     loop {
         let mut conn = ledger.acquire().await?;
@@ -295,6 +297,8 @@ async fn run(
             in_transaction(conn, ids, search, call, made, scouted).await
         };
         match once(&mut conn, keep, body).await {
+            // nothing but the best node was tried: the others are, however late it is
+            Err(Error::Lost) if !search.savepoints => {}
             Err(error) => try_again(error, until)?,
             done => return done,
         }

@@ -224,13 +224,14 @@ pub(crate) async fn reserve_unchanged(
             " FROM nodes n WHERE n.id = $2) = $3"
         )
     );
+    // an error ends the transaction: its caller has more to ask, and may have no savepoint
     let reserved = sqlx::query_as(statement)
         .bind(ids)
         .bind(node_id)
         .bind(version)
         .fetch_all(conn)
-        .await;
-    exactly(ids, reserved)
+        .await?;
+    exactly(ids, Ok(reserved))
 }
 
 /// Locks exactly these slots of a locked node, which are free; none as of [`reserve`].

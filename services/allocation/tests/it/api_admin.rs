@@ -2,7 +2,7 @@
 
 use gpuaas_kit::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
-use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::common::v1::{CapacityShape, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
@@ -119,6 +119,44 @@ async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only()
         ],
         "c_33"
     );
+}
+
+#[tokio::test]
+async fn b_30_an_administrator_sees_the_shape_and_the_claims_of_an_allocation() {
+    let platform = Platform::start().await;
+    let created = platform.create(good("web"), "key-1").await;
+    let id: Uuid = created.expect("created").id.parse().expect("a uuid");
+    platform.world.until_state(id, "active").await;
+    let get = pb::GetAllocationDetailRequest {
+        allocation_id: id.to_string(),
+    };
+    let mut admins = platform.admins.clone();
+    let denied = admins
+        .get_allocation_detail(platform.user(get.clone(), None))
+        .await;
+    assert_eq!(denied.expect_err("no admin").code(), Code::PermissionDenied);
+    let detail = admins
+        .get_allocation_detail(platform.admin(get, None))
+        .await
+        .expect("a detail")
+        .into_inner();
+    let allocation = detail.allocation.expect("the allocation");
+    let config = allocation.config.expect("its config");
+    assert_eq!(config.capacity_shape(), CapacityShape::GpuSlice);
+    let slot = platform.world.slot_of(id).await;
+    let [claim] = detail.claims.as_slice() else {
+        panic!("one GPU is one claim: {:?}", detail.claims);
+    };
+    assert_eq!(
+        (
+            claim.kind.as_str(),
+            claim.state.as_str(),
+            &claim.slot_id,
+            claim.slot_generation
+        ),
+        ("slot", "active", &slot.id.to_string(), slot.generation)
+    );
+    assert_eq!(claim.node_id, detail.node_id);
 }
 
 #[tokio::test]

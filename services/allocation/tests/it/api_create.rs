@@ -130,6 +130,31 @@ async fn bad_input_names_field_and_rule_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn b_14_the_smoke_request_names_region_shape_and_scheduler_and_becomes_a_slice() {
+    let platform = Platform::start().await;
+    let request = pb::CreateAllocationRequest {
+        capacity_shape: CapacityShape::GpuSlice.into(),
+        scheduler_type: "slice".into(),
+        ..good("smoke")
+    };
+    let region_code = request.region_code.clone();
+    let made = platform.create(request, "key-1").await.expect("created");
+    let config = made.config.expect("the config");
+    assert_eq!(
+        (config.region_code.as_str(), config.capacity_shape()),
+        (region_code.as_str(), CapacityShape::GpuSlice)
+    );
+    let id = made.id.parse().expect("a uuid");
+    platform.world.until_state(id, "active").await;
+    let kinds: Vec<String> = sqlx::query_scalar("SELECT kind FROM claims WHERE allocation_id = $1")
+        .bind(id)
+        .fetch_all(&platform.world.pool)
+        .await
+        .expect("claims");
+    assert_eq!(kinds, ["slot"]);
+}
+
+#[tokio::test]
 async fn validate_only_checks_everything_and_keeps_nothing() {
     let platform = Platform::start().await;
     let before = platform.rows().await;

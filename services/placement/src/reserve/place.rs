@@ -65,7 +65,7 @@ pub(crate) async fn take(
         savepoints,
     } = search;
     let asked = launch_request(sku, request);
-    loop {
+    'look: loop {
         let rules = constraints::rules(conn, policy.filling, request).await?;
         let ahead = if waits {
             Ahead::of(conn, policy, request, sku.slot_class).await?
@@ -92,6 +92,7 @@ pub(crate) async fn take(
             .map_or_else(Vec::new, |seen| seen.fleet.nodes(&seen.ranking).collect());
         let mut own = seen.as_ref().map_or(0, |seen| seen.ranking.own());
         seen = seen.filter(|_| for_itself);
+        let likely_ones = !left.is_empty();
         if left.is_empty() {
             // none of the likely ones fits: all, which also say why not
             let nodes = capacity.now(conn).await?.remove(region).unwrap_or_default();
@@ -121,7 +122,14 @@ pub(crate) async fn take(
             match tried {
                 Attempt::Taken(taken) => return Ok(*taken),
                 Attempt::Lost(_) | Attempt::SlotsBusy(_) if !savepoints => return Err(Error::Lost),
-                Attempt::Lost(node_id) => left.retain(|id| *id != node_id),
+                Attempt::Lost(node_id) => {
+                    left.retain(|id| *id != node_id);
+                    let own = |id: &Uuid| sought.own.contains(id);
+                    if likely_ones && own(&node_id) && !left.iter().any(own) {
+                        // more may be reserved for the project where it was not looked, and comes before what is open
+                        continue 'look;
+                    }
+                }
                 Attempt::SlotsBusy(node_id) => {
                     left.retain(|id| *id != node_id);
                     busy.push(node_id);
@@ -258,7 +266,7 @@ async fn attempt(
 }
 
 /// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first one,
-/// which is waited for. None: others have them, and the savepoint that this runs in is to be rolled back.
+/// which is waited for: then it runs in a savepoint, which is to be rolled back when there is none. None: others have them.
 pub(super) async fn lock_first(
     conn: &mut PgConnection,
     ids: &[Uuid],

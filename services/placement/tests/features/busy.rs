@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gpuaas_placement::Error;
 use gpuaas_placement::model::SlotStatus;
-use gpuaas_placement::reserve::{self, Policy, Request};
+use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
@@ -48,7 +48,10 @@ async fn b_42_a_node_that_stays_busy_leads_to_the_next() {
 
 /// Runs a reservation that has looked at the nodes and chosen one of them when `meanwhile` happens. The project has an
 /// allocation already.
-async fn reserve_while(world: &World, meanwhile: impl Future<Output = ()>) -> Uuid {
+pub async fn reserve_while(
+    world: &World,
+    meanwhile: impl Future<Output = ()>,
+) -> Result<Reserved, Error> {
     let mut quota = world.owner.begin().await.expect("begin");
     sqlx::query("SELECT FROM quotas WHERE sku = $1 FOR NO KEY UPDATE")
         .bind(LAB)
@@ -62,20 +65,27 @@ async fn reserve_while(world: &World, meanwhile: impl Future<Output = ()>) -> Uu
         quota.commit().await.expect("commit");
     };
     let (outcome, ()) = tokio::join!(world.reserve(&request), changing);
-    outcome.expect("reserved").allocation_id
+    outcome
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn b_42_a_node_that_was_cordoned_since_it_was_looked_at_is_not_taken() {
-    let world = World::new().await;
-    let nodes = [world.lab_node(2).await, world.lab_node(2).await];
-    // begun nodes are filled first, so this one is what the next request chooses
-    let first = world.reserved(1).await;
-    let begun = world.get(first).await.node_id.expect("placed");
-    let cordon = format!("UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{begun}'");
-    let id = reserve_while(&world, world.run(&cordon)).await;
-    let other = nodes.into_iter().find(|node| *node != begun);
-    assert_eq!(world.get(id).await.node_id, other);
+    for change in [
+        "admin_state = 'cordoned'",
+        "schedulable = false",
+        "max_vms = 1",
+    ] {
+        let world = World::new().await;
+        let nodes = [world.lab_node(2).await, world.lab_node(2).await];
+        // begun nodes are filled first, so this one is what the next request chooses
+        let first = world.reserved(1).await;
+        let begun = world.get(first).await.node_id.expect("placed");
+        let change = format!("UPDATE nodes SET {change} WHERE id = '{begun}'");
+        let done = Box::pin(reserve_while(&world, world.run(&change))).await;
+        let id = done.expect("reserved").allocation_id;
+        let other = nodes.into_iter().find(|node| *node != begun);
+        assert_eq!(world.get(id).await.node_id, other, "{change}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -89,7 +99,8 @@ async fn b_42_a_slot_that_others_took_since_it_was_looked_at_leads_to_the_next_o
     let taking = Box::pin(async {
         world.reserve(&theirs).await.expect("reserved");
     });
-    let id = reserve_while(&world, taking).await;
+    let done = reserve_while(&world, taking).await;
+    let id = done.expect("reserved").allocation_id;
     assert_eq!(world.get(id).await.node_id, Some(node));
     assert_eq!(world.count(node, SlotStatus::Reserved).await, 3);
 }

@@ -35,6 +35,9 @@ export function SetPriority({ project, trigger, told }: { /** Without it, it is 
   const save = async () => {
     if (!priority) return;
     told(setText(await putProjectPriority(id, priority), known));
+    // the next one is asked for anew
+    setTyped("");
+    setPriority(undefined);
     // the order may be another one now
     void queries.invalidateQueries({ queryKey: ["line"] });
   };

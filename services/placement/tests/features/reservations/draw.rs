@@ -96,26 +96,29 @@ async fn b_36_a_reservation_comes_before_the_open_capacity_that_ranks_better() {
     sound(&world).await;
 }
 
+/// More nodes than those with something reserved that each of them looks at first.
 #[tokio::test]
 async fn b_36_each_of_a_batch_draws_on_what_is_reserved_before_it_takes_what_is_open() {
-    let (world, first) = World::with_lab_slots(2).await;
-    let here = reserved(&world, 1).await;
-    world.lab_node(2).await;
-    let set =
-        |state: &str| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{first}'");
-    world.run(&set("cordoned")).await;
-    let there = reserved(&world, 1).await;
-    world.run(&set("enabled")).await;
+    const NODES: usize = 12;
+    let world = World::new().await;
+    let mut rows = Vec::with_capacity(NODES);
+    for _ in 0..NODES {
+        world.lab_node(2).await;
+        rows.push(reserved(&world, 1).await);
+        // the next one is held on the next node
+        world.run("UPDATE nodes SET admin_state = 'cordoned'").await;
+    }
+    world.run("UPDATE nodes SET admin_state = 'enabled'").await;
     // each node has one reserved slot and one that is open
     let key = Key {
         principal: "user:alice",
-        idempotency_key: "two at once",
+        idempotency_key: "many at once",
         request_hash: &[7; 32],
     };
-    let two = [world.request(1), world.request(1)];
-    let done = reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &two).await;
-    assert_eq!(done.expect("reserved").0.len(), 2);
-    for row in [here, there] {
+    let batch = [(); NODES].map(|()| world.request(1));
+    let done = reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &batch).await;
+    assert_eq!(done.expect("reserved").0.len(), NODES);
+    for row in rows {
         assert_eq!(counts(&world, row.id).await, (1, 1, 0));
     }
     sound(&world).await;

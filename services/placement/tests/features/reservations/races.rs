@@ -7,8 +7,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::postgres::PgQueryResult;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
-use super::{asked, counts, create, of_others, reserved, sound, tend};
+use super::{asked, causes, counts, create, of_others, reserved, sound, tend};
+use crate::busy::reserve_while;
 use crate::whole::world_of;
 use crate::world::{H200, LAB, POLICY, World};
 
@@ -50,6 +52,26 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     assert_eq!(claimed + idle, 6);
     let error = world.reserve(&of_others(&world, 1)).await;
     assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    sound(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn p1_what_was_reserved_for_others_since_a_launch_looked_is_not_taken() {
+    let (world, _) = World::with_lab_slots(2).await;
+    world.reserved(1).await;
+    let theirs = Asked {
+        project_id: Uuid::now_v7(),
+        ..asked(&world, 1)
+    };
+    let holding = Box::pin(async {
+        let row = create(&world, &theirs).await.expect("held");
+        assert_eq!(row.missing(), 0);
+    });
+    let error = reserve_while(&world, holding).await.expect_err("reserved");
+    assert!(
+        causes(error).contains(&(ErrorReason::CapacityReserved, 1)),
+        "the launch is told why"
+    );
     sound(&world).await;
 }
 
