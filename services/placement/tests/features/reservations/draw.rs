@@ -1,8 +1,8 @@
 //! Who may draw on what is reserved, and what others are told.
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Scope, SlotStatus};
-use gpuaas_placement::reservations::Tended;
-use gpuaas_placement::reserve::{self, Key, Request, serve_waiting};
+use gpuaas_placement::reservations::{CapacityReservation, Tended};
+use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_waiting};
 use gpuaas_placement::{availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -96,32 +96,48 @@ async fn b_36_a_reservation_comes_before_the_open_capacity_that_ranks_better() {
     sound(&world).await;
 }
 
-/// More nodes than those with something reserved that each of them looks at first.
-#[tokio::test]
-async fn b_36_each_of_a_batch_draws_on_what_is_reserved_before_it_takes_what_is_open() {
-    const NODES: usize = 12;
-    let world = World::new().await;
-    let mut rows = Vec::with_capacity(NODES);
-    for _ in 0..NODES {
-        world.lab_node(2).await;
-        rows.push(reserved(&world, 1).await);
-        // the next one is held on the next node
-        world.run("UPDATE nodes SET admin_state = 'cordoned'").await;
-    }
-    world.run("UPDATE nodes SET admin_state = 'enabled'").await;
-    // each node has one reserved slot and one that is open
+/// Launches so many GPUs one by one in a batch, and asserts that all of them are those of the reservations.
+async fn draw_at_once(world: &World, rows: &[CapacityReservation]) {
     let key = Key {
         principal: "user:alice",
         idempotency_key: "many at once",
         request_hash: &[7; 32],
     };
-    let batch = [(); NODES].map(|()| world.request(1));
+    let batch: Vec<Request> = rows.iter().map(|_| world.request(1)).collect();
     let done = reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &batch).await;
-    assert_eq!(done.expect("reserved").0.len(), NODES);
+    assert_eq!(done.expect("reserved").0.len(), rows.len());
     for row in rows {
-        assert_eq!(counts(&world, row.id).await, (1, 1, 0));
+        assert_eq!(counts(world, row.id).await, (1, 1, 0));
     }
-    sound(&world).await;
+    sound(world).await;
+}
+
+#[tokio::test]
+async fn b_36_each_of_a_batch_draws_on_what_is_reserved_before_it_takes_what_is_open_beside_it() {
+    let (world, _) = World::with_lab_slots(2).await;
+    let here = reserved(&world, 1).await;
+    // so that the next one is held on the next node
+    world.run("UPDATE nodes SET admin_state = 'cordoned'").await;
+    world.lab_node(2).await;
+    let there = reserved(&world, 1).await;
+    world.run("UPDATE nodes SET admin_state = 'enabled'").await;
+    // each node has one reserved slot and one that is open
+    draw_at_once(&world, &[here, there]).await;
+}
+
+/// There are more nodes with something reserved than each of them looks at first, and the others have taken those.
+#[tokio::test]
+async fn b_36_each_of_a_batch_finds_what_is_reserved_before_it_takes_what_is_open_elsewhere() {
+    let world = World::new().await;
+    let mut rows = Vec::new();
+    for _ in 0..MAX_BATCH {
+        world.lab_node(1).await;
+        rows.push(reserved(&world, 1).await);
+    }
+    for _ in 0..4 {
+        world.lab_node(2).await;
+    }
+    draw_at_once(&world, &rows).await;
 }
 
 /// The nodes to look at first are a few of many: those with something of its own are among them.
