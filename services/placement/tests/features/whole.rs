@@ -19,8 +19,14 @@ pub const WITH_EXECUTOR: Policy = Policy {
     ..POLICY
 };
 
-/// A world that sells whole nodes, with so many of them, empty and in mode slice.
+/// A world that sells whole nodes, with so many of them, empty and in mode slice. Their hosts tell no groups, so
+/// slices of them are single GPUs or all.
 pub async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
+    world_of_boards(nodes, Vec::new()).await
+}
+
+/// The same with hosts that tell these groups.
+pub async fn world_of_boards(nodes: usize, groups: Vec<Vec<u32>>) -> (World, Vec<NodeSpec>) {
     let world = World::new().await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let sku = Sku {
@@ -44,6 +50,7 @@ pub async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
         let spec = NodeSpec {
             lab: false,
             hugepages_1g_free: 1000,
+            legal_groups: groups.clone(),
             ..lab_spec()
         };
         world.node(spec.clone()).await;

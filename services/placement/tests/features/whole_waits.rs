@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::whole::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of};
-use crate::world::{REGION, World, h200_slot};
+use crate::whole::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
+use crate::world::{REGION, World, h200_groups, h200_slot};
 
 fn deadline() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(1)
@@ -276,20 +276,32 @@ fn slices(world: &World, gpu_count: u32) -> Request {
     })
 }
 
+/// A slice of so many GPUs, unless there is no room for it. Nothing else keeps it from being placed.
+async fn if_it_fits(world: &World, gpu_count: u32) -> Option<Uuid> {
+    match reserve(world, &slices(world, gpu_count)).await {
+        Ok(id) => Some(id),
+        Err(Error::Refused { .. }) => None,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
 /// GPUs that slices have on a node.
 async fn used(world: &World, node: Uuid) -> usize {
     8 - world.count(node, SlotStatus::Available).await
 }
 
 async fn stays_fair(before: Vec<u32>, stream: Vec<(Option<u32>, usize)>) {
-    let (world, _) = world_of(2).await;
+    let (world, specs) = world_of_boards(2, h200_groups()).await;
     let mut live = Vec::new();
     for gpu_count in before {
         // those that fit
-        live.extend(reserve(&world, &slices(&world, gpu_count)).await);
+        live.extend(if_it_fits(&world, gpu_count).await);
     }
     // no node is empty
-    live.extend(reserve(&world, &slices(&world, 8)).await);
+    live.extend(if_it_fits(&world, 8).await);
+    for node in &specs {
+        assert_ne!(used(&world, node.id).await, 0, "no node is empty: {live:?}");
+    }
     let large = wait(&world, &of_another(whole(&world))).await;
     pass(&world).await;
     let mut left = usize::MAX;
@@ -304,7 +316,7 @@ async fn stays_fair(before: Vec<u32>, stream: Vec<(Option<u32>, usize)>) {
         let (launch, which) = rounds.next().unwrap_or((None, 0));
         match launch {
             Some(gpu_count) => {
-                if let Ok(id) = reserve(&world, &slices(&world, gpu_count)).await {
+                if let Some(id) = if_it_fits(&world, gpu_count).await {
                     assert_ne!(node_of(&world, id).await, kept[0]);
                     live.push(id);
                 }
@@ -320,7 +332,7 @@ async fn stays_fair(before: Vec<u32>, stream: Vec<(Option<u32>, usize)>) {
                 }
                 free(&world, live.swap_remove(at)).await;
                 // whoever asks at this moment gets nothing of it
-                live.extend(reserve(&world, &slices(&world, 1)).await);
+                live.extend(if_it_fits(&world, 1).await);
             }
         }
         let pass = pass(&world).await;

@@ -6,7 +6,7 @@ use gpuaas_placement::{Error, availability, claims, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{AssertSqlSafe, Executor as _};
 
-use crate::world::{H200, World, h200_slot, lab_spec};
+use crate::world::{H200, World, h200_groups, h200_slot, lab_spec};
 
 async fn strings(world: &World, sql: &str) -> Vec<String> {
     sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
@@ -17,14 +17,11 @@ async fn strings(world: &World, sql: &str) -> Vec<String> {
 
 /// An eight-GPU node with its legal groups.
 async fn board(world: &World) -> uuid::Uuid {
-    let groups = [1u32, 3, 5, 7].map(|first| vec![first, first + 1]);
-    let mut legal_groups = groups.to_vec();
-    legal_groups.extend([vec![1, 2, 3, 4], vec![5, 6, 7, 8], (1..=8).collect()]);
     let node = world
         .node(NodeSpec {
             lab: false,
             hugepages_1g_free: 2000,
-            legal_groups,
+            legal_groups: h200_groups(),
             ..lab_spec()
         })
         .await;

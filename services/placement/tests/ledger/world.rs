@@ -433,6 +433,13 @@ pub fn lab_slot(index: i32) -> Definition {
     }
 }
 
+/// GPUs of an eight-GPU board that may be sold together, as its host tells them: what `h200_slot` has.
+pub fn h200_groups() -> Vec<Vec<u32>> {
+    let mut groups = [1, 3, 5, 7].map(|first| vec![first, first + 1]).to_vec();
+    groups.extend([vec![1, 2, 3, 4], vec![5, 6, 7, 8], (1..=8).collect()]);
+    groups
+}
+
 pub fn h200_slot(index: i32) -> Definition {
     Definition {
         slot_index: index,
