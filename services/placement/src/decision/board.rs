@@ -2,7 +2,6 @@
 mod change;
 mod layout;
 mod whole;
-mod work;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +13,6 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use self::layout::Layout;
-pub(super) use self::work::Work;
 
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
@@ -231,20 +229,20 @@ impl Board {
     }
 
     /// The best slots of the node; none: [`Board::found`] says why.
-    pub(super) fn best(&self, rules: &Rules, request: &Request, work: &mut Work) -> Option<Pick> {
+    pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let side = self.side(request)?;
         let count = u32::try_from(request.gpu_count).ok()?;
         let own = self.reserved.own(rules.project, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
-            && let Some(pick) = side.layout.best(own, count, work)
+            && let Some(pick) = side.layout.best(own, count)
         {
             return Some(Pick { own: true, ..pick });
         }
         if self.blocker(rules, request).is_some() {
             return None;
         }
-        side.layout.best(side.usable | own, count, work)
+        side.layout.best(side.usable | own, count)
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
@@ -275,7 +273,7 @@ impl Board {
     }
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.
-    pub(super) fn count_fits(&self, rules: &Rules, request: &Request, work: &mut Work) -> u32 {
+    pub(super) fn count_fits(&self, rules: &Rules, request: &Request) -> u32 {
         let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
             return 0;
         };
@@ -296,8 +294,8 @@ impl Board {
         while fits < most
             && let Some(pick) = side
                 .layout
-                .best(usable & own, count, work)
-                .or_else(|| side.layout.best(usable, count, work))
+                .best(usable & own, count)
+                .or_else(|| side.layout.best(usable, count))
         {
             fits += 1;
             usable &= !(pick.slots | side.layout.kept_away_by(pick.slots));

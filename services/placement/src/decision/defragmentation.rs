@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use uuid::Uuid;
 
-use super::board::Work;
 use super::trial::{Settled, Trial};
 use super::{Move, Request, Rules, Site, Tenant};
 
@@ -127,8 +126,7 @@ impl Search<'_> {
             .collect();
         // the most VMs of a node, or its hugepages, may be what is in the way
         sets.extend((0..settled.len().min(64)).map(|bit| 1 << bit));
-        let mut work = Work::default();
-        let now = board.count_fits(&Rules::default(), self.request, &mut work);
+        let now = board.count_fits(&Rules::default(), self.request);
         for tenants in sets {
             let chosen: Vec<&Settled<'_>> = members(tenants, settled).collect();
             if chosen.len() > most_moves || !chosen.iter().all(|one| one.tenant.movable) {
@@ -140,7 +138,7 @@ impl Search<'_> {
                 after.free(class, one.slots, one.tenant.hugepages_1g_back);
             }
             let gained = after
-                .count_fits(&Rules::default(), self.request, &mut work)
+                .count_fits(&Rules::default(), self.request)
                 .saturating_sub(now);
             if gained > 0 {
                 self.sets.push(Reverse(Set {

@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::alike::Alike;
-use super::board::{Board, NOT_OWN, Shared, Work};
+use super::board::{Board, NOT_OWN, Shared};
 use super::causes::{Causes, Found};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
@@ -151,9 +151,8 @@ impl Fleet {
     /// Ranks the nodes for a request.
     #[must_use]
     pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
-        let mut work = Work::default();
         let mut order = Vec::with_capacity(self.boards.len());
-        let mut outcome = |board: &Board| match board.best(rules, request, &mut work) {
+        let mut outcome = |board: &Board| match board.best(rules, request) {
             Some(pick) => Outcome::Fits(board.rank(rules.filling, request, &pick)),
             None => Outcome::Removed {
                 found: board.found(rules, request).into_owned(),
@@ -194,10 +193,9 @@ impl Fleet {
 
     /// The choices of a ranking of this fleet, best first.
     pub fn choices<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Choice> + 'a {
-        let mut work = Work::default();
         ranking.order.iter().filter_map(move |key| {
             let board = self.boards.get((key & u64::from(u32::MAX)) as usize)?;
-            let pick = board.best(&ranking.rules, &ranking.request, &mut work)?;
+            let pick = board.best(&ranking.rules, &ranking.request)?;
             Some(board.choice(&ranking.request, &pick))
         })
     }
@@ -206,7 +204,7 @@ impl Fleet {
     #[must_use]
     pub fn choice_on(&self, ranking: &Ranking, node_id: Uuid) -> Option<(Choice, &str)> {
         let board = self.board(node_id)?;
-        let pick = board.best(&ranking.rules, &ranking.request, &mut Work::default())?;
+        let pick = board.best(&ranking.rules, &ranking.request)?;
         Some((board.choice(&ranking.request, &pick), &*board.version))
     }
 
@@ -226,9 +224,8 @@ impl Fleet {
     #[must_use]
     pub fn verdicts(&self, ranking: &Ranking, limit: usize) -> Vec<Verdict> {
         let (rules, request) = (&ranking.rules, &ranking.request);
-        let mut work = Work::default();
         let others = self.boards.iter().filter_map(|board| {
-            if board.best(rules, request, &mut work).is_some() {
+            if board.best(rules, request).is_some() {
                 return None;
             }
             let mut causes = Causes::default();
@@ -258,8 +255,7 @@ impl Fleet {
     /// How many fit under rules.
     #[must_use]
     pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
-        let mut work = Work::default();
-        let mut count = |board: &Board| board.count_fits(rules, request, &mut work);
+        let mut count = |board: &Board| board.count_fits(rules, request);
         let mut counts = Alike::new(rules);
         self.boards
             .iter()

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use super::board::{Board, Work};
+use super::board::Board;
 use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
 use crate::Reason;
 
@@ -154,15 +154,14 @@ impl Trial {
 
     /// How many such requests fit on the places that changed since the mark: before, and now.
     pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
-        let mut work = Work::default();
         let mut seen = BTreeSet::new();
         let (mut before, mut now) = (0, 0);
         for (place, board, _) in &self.log[mark..] {
             // the first entry of a place is what it was
             if seen.insert(*place) {
                 let anybody = Rules::default();
-                before += board.count_fits(&anybody, request, &mut work);
-                now += self.fleet.boards[*place].count_fits(&anybody, request, &mut work);
+                before += board.count_fits(&anybody, request);
+                now += self.fleet.boards[*place].count_fits(&anybody, request);
             }
         }
         (before, now)
@@ -183,7 +182,7 @@ impl Trial {
             }
         };
         let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request, &mut Work::default())?;
+        let pick = board.best(&Rules::default(), request)?;
         let taken = board.choice(request, &pick);
         self.log_of(place);
         self.fleet.boards[place].take(request, &pick);
@@ -228,10 +227,9 @@ impl Trial {
     /// What is free where the request would fit, but nothing is planned: slots of several classes share a fabric
     /// device there, and what a VM more does to the other class is not compiled.
     pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<Reason> {
-        let mut work = Work::default();
         let (mut gpus, mut nodes) = (0, 0);
         for board in self.fleet.boards.iter().filter(|board| board.is_tangled()) {
-            if board.best(rules, request, &mut work).is_some() {
+            if board.best(rules, request).is_some() {
                 gpus += board.free_slots(request);
                 nodes += 1;
             }
@@ -267,9 +265,8 @@ impl Trial {
         if let Some(known) = self.sizes.iter().position(|size| size.request == *request) {
             return known;
         }
-        let mut work = Work::default();
         let keys: Vec<Option<u64>> = (0..self.fleet.boards.len())
-            .map(|place| self.key(place, request, &mut work))
+            .map(|place| self.key(place, request))
             .collect();
         self.sizes.push(Size {
             request: request.clone(),
@@ -279,19 +276,18 @@ impl Trial {
         self.sizes.len() - 1
     }
 
-    fn key(&self, place: usize, request: &Request, work: &mut Work) -> Option<u64> {
+    fn key(&self, place: usize, request: &Request) -> Option<u64> {
         if self.closed[place] {
             return None;
         }
         let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request, work)?;
+        let pick = board.best(&Rules::default(), request)?;
         Some(u64::from(board.rank(self.filling, request, &pick)) << 32 | place as u64)
     }
 
     fn reorder(&mut self, place: usize) {
-        let mut work = Work::default();
         for size in 0..self.sizes.len() {
-            let key = self.key(place, &self.sizes[size].request, &mut work);
+            let key = self.key(place, &self.sizes[size].request);
             let size = &mut self.sizes[size];
             if size.keys[place] != key {
                 if let Some(before) = size.keys[place] {

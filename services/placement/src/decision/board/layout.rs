@@ -1,7 +1,7 @@
 //! What the slots of a class on a node have to do with each other, and which of them are best sold together.
 use std::collections::BTreeMap;
 
-use super::{Pick, Work, bits};
+use super::{Pick, bits};
 use crate::decision::{CandidateNode, CandidateSlot, fabric_key};
 
 /// What the slots of a class on a node have to do with each other; most nodes of a fleet share one.
@@ -76,36 +76,24 @@ impl Layout {
     }
 
     /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
-    pub(super) fn best(&self, usable: u64, count: u32, work: &mut Work) -> Option<Pick> {
+    pub(super) fn best(&self, usable: u64, count: u32) -> Option<Pick> {
         if usable.count_ones() < count {
             return None;
         }
-        let layout = std::ptr::from_ref(self).addr();
-        work.once((layout, usable, count), |open| {
-            self.search(usable, count, open)
-        })
-    }
-
-    fn search(&self, usable: u64, count: u32, open: &mut Vec<u64>) -> Option<Pick> {
         // groups that could be sold now and are larger than what is asked for: taking a part of one breaks it
-        open.clear();
-        open.extend(
-            self.groups
-                .iter()
-                .filter(|group| {
-                    group.size > count
-                        && group.slots & !usable == 0
-                        && group.slots.count_ones() == group.size
-                })
-                .map(|group| group.slots),
-        );
+        let larger = self.groups.iter().filter(|group| {
+            group.size > count
+                && group.slots & !usable == 0
+                && group.slots.count_ones() == group.size
+        });
+        let open: Vec<u64> = larger.map(|group| group.slots).collect();
         let mut best: Option<Pick> = None;
         let mut consider = |slots: u64| {
             let shares = |alone: &u64| (slots & alone).count_ones() > 1;
             if self.exclusive.iter().any(shares) {
                 return;
             }
-            let pick = self.pick(slots, usable, open);
+            let pick = self.pick(slots, usable, &open);
             // left over is the same for all sets of one size; among equals the lowest slots come first
             let key = |pick: &Pick| {
                 let lowest_first = !pick.slots.reverse_bits();
