@@ -109,7 +109,10 @@ macro_rules! few {
 }
 
 /// Slice nodes of a region with their slots (B-35); only `node_id` when given.
-pub(crate) async fn load(
+///
+/// # Errors
+/// Those of the database.
+pub async fn load(
     conn: &mut PgConnection,
     region_code: &str,
     node_id: Option<Uuid>,

@@ -67,7 +67,7 @@ pub mod allocations;
 mod approval;
 pub mod audit;
 pub mod availability;
-mod candidates;
+pub mod candidates;
 pub mod capacity;
 pub mod catalog;
 pub mod claims;

@@ -21,7 +21,7 @@ async fn put_limit(world: &World, gpus: i32) {
         .expect("limit");
 }
 
-async fn cancel(
+pub async fn cancel(
     world: &World,
     key: &str,
     scope: Scope,

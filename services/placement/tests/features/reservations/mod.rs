@@ -1,7 +1,7 @@
 //! Capacity reservations on the real ledger. Time is moved by moving windows and ages, never by waiting.
 mod decision;
 mod draw;
-mod limits;
+pub mod limits;
 mod races;
 mod refused;
 mod window;
@@ -44,7 +44,7 @@ async fn create(world: &World, asked: &Asked) -> Result<CapacityReservation> {
 }
 
 /// A reservation of lab GPUs for the world's project that holds all of them.
-async fn reserved(world: &World, gpu_count: u32) -> CapacityReservation {
+pub async fn reserved(world: &World, gpu_count: u32) -> CapacityReservation {
     let row = create(world, &asked(world, gpu_count)).await.expect("made");
     assert_eq!(row.missing(), 0);
     row
