@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-slow test-console lint bench bench-build bench-login bench-placement bench-edge bench-get \
+.PHONY: help install build up down status test test-slow test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
   bench-watches bench-terminal docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
@@ -43,20 +43,24 @@ test-slow: build ## launch a Debian guest on the lab host and look into it
 test-console: build ## use the console in a real Chromium, on a stack of its own
 	@deploy/test-console.sh
 
-lint: install ## formatting, clippy, buf, shellcheck, generated files
+lint: check clippy ## formatting, contracts, scripts, console, generated files, clippy
+
+check: build ## all of lint but clippy: cheap once everything is built
 	cargo fmt --all --check
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
-	cargo clippy --quiet -p gpuaas-agent -p gpuaas-allocation --all-targets --features gpuaas-agent/fault-injection,gpuaas-allocation/fault-injection -- -D warnings
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)
+	shellcheck -s dash deploy/lab/guest/init
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
-	shellcheck -s dash deploy/lab/guest/init
-	cargo run --quiet -p gpuaas-docs -- traceability --check
-	cargo run --quiet -p gpuaas-docs --features workflows -- reference --check
-	cargo run --quiet -p gpuaas-docs -- links --check
-	cargo run --quiet -p gpuaas-gateway -- openapi | diff -u docs/reference/openapi.json -
+	target/debug/gpuaas-docs traceability --check
+	target/debug/gpuaas-docs reference --check
+	target/debug/gpuaas-docs links --check
+	target/debug/gpuaas-gateway openapi | diff -u docs/reference/openapi.json -
+
+clippy: build ## clippy on everything, with and without the faults that tests inject
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet -p gpuaas-agent -p gpuaas-allocation --all-targets --features gpuaas-agent/fault-injection,gpuaas-allocation/fault-injection -- -D warnings
 
 bench: bench-build ## run the benchmarks: pure pieces, then first login next to a plain script
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests --bench pure
@@ -84,7 +88,7 @@ bench-watches: bench-build ## memory and delay of 2,000 watch streams, next to E
 bench-terminal: bench-build ## output and echo of a terminal, next to ssh
 	@$(MEASURE)/terminal
 
-docs: ## write the generated pages anew
-	@cargo run --quiet -p gpuaas-docs -- traceability
-	@cargo run --quiet -p gpuaas-docs --features workflows -- reference
-	@cargo run --quiet -p gpuaas-gateway -- openapi > docs/reference/openapi.json
+docs: build ## write the generated pages anew
+	@target/debug/gpuaas-docs traceability
+	@target/debug/gpuaas-docs reference
+	@target/debug/gpuaas-gateway openapi > docs/reference/openapi.json

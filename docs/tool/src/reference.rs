@@ -10,7 +10,6 @@ mod data;
 mod errors;
 mod messages;
 mod settings;
-#[cfg(feature = "workflows")]
 mod workflows;
 
 /// All reference pages.
@@ -30,7 +29,6 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
         page("errors", errors::page(pool)),
         page("settings", settings::page(root)?),
         page("data-model", data::page(root)?),
-        #[cfg(feature = "workflows")]
         page(
             "workflows",
             workflows::page(&gpuaas_allocation::step_tables()),
