@@ -19,6 +19,9 @@ use crate::until::until;
 /// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two.
 const INSTANCE: u16 = 60;
 
+/// Below the folder of the stack: where a kill of the allocation service is ordered.
+const KILL_FILE: &str = "kill-allocation";
+
 fn instance() -> u16 {
     std::env::var("GPUAAS_TEST_INSTANCE").map_or(INSTANCE, |number| {
         number.parse().expect("GPUAAS_TEST_INSTANCE is a number")
@@ -69,6 +72,12 @@ impl System {
         );
         options.programs.insert(0, fault_programs);
         options.otlp_endpoint = Self::otlp_endpoint();
+        let file = options.root.join(KILL_FILE).display().to_string();
+        let environment = vec![("GPUAAS_KILL_FILE".into(), file)];
+        options.environment.insert("allocation".into(), environment);
+        // work of a killed replica rests so long
+        let lease = vec!["allocation.lease_seconds=5".into()];
+        options.settings.insert("allocation".into(), lease);
         let stack = Stack::new(options).expect("stack");
         let quiet = |_: &str| {};
         stack
@@ -139,11 +148,10 @@ impl System {
     /// When its settings cannot be written.
     pub fn allocation(&self, replica: u16) -> Part {
         let kind = Kind::find("allocation").expect("known");
-        let part = self.stack.service(kind, replica).expect("settings");
-        part.env("GPUAAS_KILL_FILE", &self.kill_file().display().to_string())
+        self.stack.service(kind, replica).expect("settings")
     }
 
-    /// Makes a replica run with its kill points, ready.
+    /// Makes a replica run, ready.
     ///
     /// # Panics
     /// When it does not get ready.
@@ -155,7 +163,7 @@ impl System {
 
     /// Where to order a kill of the allocation service.
     pub fn kill_file(&self) -> PathBuf {
-        self.stack.options().root.join("kill-allocation")
+        self.stack.options().root.join(KILL_FILE)
     }
 
     /// Slots as the admin API shows them.

@@ -53,6 +53,8 @@ pub struct Options {
     pub otlp_endpoint: String,
     /// Settings beyond the generated files, `section.key=value`, by part name.
     pub settings: BTreeMap<String, Vec<String>>,
+    /// Environment variables of a service, by part name.
+    pub environment: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Options {
@@ -72,6 +74,7 @@ impl Options {
             approve: true,
             otlp_endpoint: String::new(),
             settings: BTreeMap::new(),
+            environment: BTreeMap::new(),
         }
     }
 }
@@ -281,6 +284,15 @@ impl Stack {
         part = part.reads(&self.authority.certificate_of(kind.name));
         for set in self.options.settings.get(kind.name).into_iter().flatten() {
             part = part.arg("--set").arg(set);
+        }
+        for (name, value) in self
+            .options
+            .environment
+            .get(kind.name)
+            .into_iter()
+            .flatten()
+        {
+            part = part.env(name, value);
         }
         Ok(part)
     }
