@@ -58,6 +58,7 @@ export async function launch() {
     await prewarmed.check();
     await page.getByRole("alert").getByText(/free on 1 node without the image in the cache/).waitFor();
     await page.getByText("Let it run on nodes without the image in their cache, too").waitFor();
+    assert.equal(await page.getByText(/Fits on \d+ of/).count(), 0, "beside a refusal of the place nothing says that it would fit");
     await shot("launch-not-cached");
     await prewarmed.uncheck();
     await page.waitForFunction(() => !document.querySelector(".summary .problem"));

@@ -1,7 +1,7 @@
 // Reserved capacity, launching several, waiting in line, and the operators' reports; while one GPU of two is in use.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { WIDE, name, newPublicKey, page, prewarmed, shot, signIn, signOut, test } from "./world.mjs";
+import { BASE, WIDE, name, newPublicKey, page, prewarmed, shot, signIn, signOut, test } from "./world.mjs";
 
 const TALL = { width: 1280, height: 1500 };
 const PHONE = { width: 390, height: 844 };
@@ -110,6 +110,7 @@ export async function several() {
     await seen("launch-away", "a launch with nowhere to go", TALL);
     await page.getByRole("radio", { name: "Beside another" }).check({ force: true });
     await page.getByLabel("Beside", { exact: true }).selectOption({ index: 1 });
+    await page.getByText("Fits where it may run").waitFor();
     await page.getByText("Fits on 1 of 1 node here").waitFor();
     await page.waitForFunction(() => !document.querySelector(".summary .problem"));
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
@@ -120,15 +121,18 @@ export async function several() {
     const judged = page.waitForResponse((response) => /"require_prewarmed":true/.test(response.request().postData() ?? "") && response.ok());
     await prewarmed.check();
     await judged;
+    await page.getByText("Fits where it may run").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
-    await prewarmed.uncheck();
   });
 
   await test("several wait in line together, with place and reason", async () => {
-    await page.getByRole("radio", { name: "Anywhere" }).check({ force: true });
     await page.getByRole("radiogroup", { name: "GPUs" }).getByRole("radio").nth(1).check({ force: true });
-    await page.getByLabel("How many at once").selectOption("2");
     await page.getByLabel("Wait in line when it does not fit now").check();
+    await page.getByText("Does not fit now where it may run").waitFor();
+    await page.getByText("Fits on 0 of 1 node here").waitFor();
+    await seen("launch-waits", "a launch that would wait", TALL);
+    await page.getByLabel("How many at once").selectOption("2");
+    await page.getByLabel("Labels, if any").fill("app=db");
     await page.getByRole("button", { name: "Launch 2" }).click();
     await heading("Allocations").waitFor();
     for (const number of [1, 2]) await page.getByRole("row", { name: new RegExp(`${name}-pair-${number}.*Place 1 in line\\. \\S`) }).waitFor();
@@ -194,6 +198,34 @@ export async function reports() {
     await page.getByText("None of the sliced nodes could be whole").waitFor();
     await seen("capacity-whole", "nodes that could be whole");
   });
+
+  await test("without a region one is told what to do next", async () => {
+    const regions = "**/api/v1/regions?*";
+    await page.route(regions, (route) => route.fulfill({ json: { regions: [] } }));
+    await page.goto(`${BASE}/admin/capacity`);
+    await tab("Who waits");
+    await page.getByText("There is no region yet").waitFor();
+    await seen("capacity-no-region", "who waits without a region");
+    await page.goto(`${BASE}/launch`);
+    await page.getByText("There is no region yet").waitFor();
+    await seen("launch-no-region", "the launch form without a region");
+    await page.unroute(regions);
+    await page.goto(`${BASE}/admin/capacity`);
+  });
+}
+
+/** Address of the form that launches again what waited beside the allocation, with a cached image. */
+let again = "";
+
+export async function leftOut() {
+  await test("what one to launch again was near to and has ended is left out, and that is said", async () => {
+    await page.goto(again);
+    await page.getByText("The allocation that it was to be beside is not on a node any more.").waitFor();
+    assert.ok(await page.getByRole("radio", { name: "Anywhere" }).isChecked());
+    assert.ok(await prewarmed.isChecked());
+    await page.getByText("Fits where it may run").waitFor();
+    await seen("launch-again-left-out", "a launch again without its neighbour", TALL);
+  });
 }
 
 export async function ends() {
@@ -216,6 +248,17 @@ export async function ends() {
       await dialog.getByRole("button", { name: "Stop waiting" }).click();
       await heading(`${name}-pair-${number}`).getByText("Released").waitFor();
     }
+    again = page.url().replace("/allocations/", "/launch?again=");
+  });
+
+  await test("con_10_one_to_launch_again_is_asked_to_run_where_it_was", async () => {
+    await page.goto(again);
+    await page.getByLabel("Beside", { exact: true }).waitFor();
+    assert.match(await page.getByLabel("Beside", { exact: true }).locator("option:checked").textContent(), new RegExp(`^${name} `));
+    assert.ok(await prewarmed.isChecked());
+    assert.equal(await page.getByLabel("Labels, if any").inputValue(), "app=db");
+    assert.equal(await page.getByText("Filled in as").count(), 0, "nothing was left out");
+    await seen("launch-again", "a launch again", TALL);
   });
 
   await test("a project reserves within its limit, now and for later, and gives back", async () => {

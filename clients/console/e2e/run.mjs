@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { accessible, findings } from "./accessible.mjs";
 import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.mjs";
-import { ends, limits, reports, reservations, several } from "./capacity.mjs";
+import { ends, leftOut, limits, reports, reservations, several } from "./capacity.mjs";
 import { approve, drain, hosts } from "./operator.mjs";
 import { terminal } from "./terminal.mjs";
 import { BASE, browser, name, page, shot, signIn, test } from "./world.mjs";
@@ -42,6 +42,7 @@ try {
   await drain();
   await page.getByRole("link", { name }).click();
   await release();
+await leftOut();
   await hosts();
   await byKeyboard();
   await darkAndNarrow();

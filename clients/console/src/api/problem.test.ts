@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, problemFrom } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isOfPlace, problemFrom } from "./problem";
 
 const fragmented = "12 GPUs free on 2 nodes, none has 4 in one legal group.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -36,5 +36,14 @@ describe("what went wrong", () => {
     expect(adviceFor(problem)).toContain("nodes without the image in their cache, too");
     // there is room: asking for less of it would not help
     expect(isOfCapacity(problem)).toBe(false);
+    expect([problem, refusal("no"), refused("no", "AFFINITY", {})].map(isOfPlace)).toEqual([true, true, true]);
+    expect(isOfPlace(refused("no", "QUOTA", {}))).toBe(false);
+  });
+
+  it("what one may not do, what is not there and what nobody explains come with what to do", () => {
+    expect(adviceFor(refused("no", "PERMISSION_DENIED", {}))).toContain("ask an administrator");
+    for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("choose it from its list");
+    expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
+    expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();
   });
 });

@@ -108,6 +108,11 @@ export function isOfCapacity(problem: unknown): boolean {
   return problem instanceof Problem && CAPACITY.includes(problem.reason);
 }
 
+/** Nothing is free, or nothing where it may run: the refusal tells where it does not fit. */
+export function isOfPlace(problem: unknown): boolean {
+  return isOfCapacity(problem) || (problem instanceof Problem && ["AFFINITY", "IMAGE_NOT_CACHED"].includes(problem.reason));
+}
+
 /** What to do about it, where the message itself does not say. */
 export function adviceFor(problem: Problem): string | undefined {
   if (isOfCapacity(problem)) return "Ask for fewer GPUs, choose another region, or wait for others to release theirs.";
@@ -120,6 +125,12 @@ export function adviceFor(problem: Problem): string | undefined {
       return "Choose another place or another allocation to be near to, or let it run anywhere.";
     case "IMAGE_NOT_CACHED":
       return "Let it run on nodes without the image in their cache, too: it is pulled there first, and stays.";
+    case "PERMISSION_DENIED":
+      return "Sign in as somebody who may do this, or ask an administrator.";
+    case "ALLOCATION_NOT_FOUND":
+    case "NODE_NOT_FOUND":
+    case "NOT_FOUND":
+      return "It is gone, another project’s, or its address is mistyped: choose it from its list.";
     case "DEPENDENCY_UNAVAILABLE":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":
@@ -131,6 +142,7 @@ export function adviceFor(problem: Problem): string | undefined {
     case "INTERNAL":
       return "Try again; if it stays, pass on the request id.";
     default:
-      return undefined;
+      // no answer of the API itself, for instance one of a proxy
+      return problem.reason === "" && problem.status >= 500 ? "Try again in a moment; if it stays, ask who runs the platform." : undefined;
   }
 }

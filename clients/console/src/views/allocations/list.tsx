@@ -13,7 +13,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
-import { rowsOf } from "./rows";
+import { insteadOfRows, rowsOf } from "./rows";
 import { StateBadge, overallPercent } from "./state";
 
 const COLUMNS: Column[] = ["Name", "State", "Product", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
@@ -61,7 +61,8 @@ export function AllocationList() {
   const seen = useRef(new Set<string>());
   const listed = ended ? (history.data?.pages.flatMap((page) => page.allocations ?? []) ?? []) : [];
   const rows = rowsOf(watched.view ?? {}, listed, ended, seen.current);
-  const waiting = !watched.view || (ended && history.isPending);
+  const parts = [{ told: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ told: !!history.data, failed: !!history.error }] : [])];
+  const instead = rows.length === 0 ? insteadOfRows(parts) : undefined;
   return (
     <Page
       title="Allocations"
@@ -80,8 +81,8 @@ export function AllocationList() {
     >
       <WatchProblem watched={watched} />
       {ended && history.error && <ProblemNote error={history.error} retry={() => history.refetch()} />}
-      {waiting && rows.length === 0 && !watched.problem && <Skeleton lines={5} label="Loading allocations" />}
-      {!waiting && rows.length === 0 && (
+      {instead === "loading" && <Skeleton lines={5} label="Loading allocations" />}
+      {instead === "empty" && (
         <Empty
           icon={<Cpu size={28} />}
           title={ended ? "This project has never had an allocation" : "Nothing is allocated now"}

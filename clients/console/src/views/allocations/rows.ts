@@ -3,6 +3,17 @@ import { type ById, later } from "../../api/watches";
 import type { Allocation } from "../../api/types";
 import { isEnded } from "./state";
 
+interface Told {
+  told: boolean;
+  failed: boolean;
+}
+
+/** What stands where rows would be. Of all there ever was nothing is said before all of it was told. */
+export function insteadOfRows(parts: Told[]): "empty" | "loading" | undefined {
+  if (parts.every(({ told }) => told)) return "empty";
+  return parts.some(({ failed }) => failed) ? undefined : "loading";
+}
+
 /**
  * The newest first: what the watch knows, and the listed pages where history is wanted. What has ended is shown
  * without it only if it has been `seen` before its end; `seen` is brought up to date.

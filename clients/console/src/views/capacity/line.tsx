@@ -2,13 +2,14 @@
 import { useState } from "react";
 import { useLine } from "../../api/capacity";
 import { useRegions } from "../../api/queries";
-import type { WaitingRequest } from "../../api/types";
+import type { Region, WaitingRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence, shortId } from "../../lib/words";
 import { Badge, Button, Empty, Time, type Tone } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Hourglass, ListOrdered } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { NoRegions } from "../../ui/no-regions";
 import { ProjectName } from "../../ui/project";
 import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
@@ -54,17 +55,16 @@ export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: 
   );
 }
 
-export function Line() {
-  const regions = useRegions();
+function Waiting({ regions }: { regions: Region[] }) {
   const [wanted, setWanted] = useState("");
   const [told, setTold] = useState("");
-  const region = wanted || firstRegion(regions.data ?? []);
+  const region = wanted || firstRegion(regions);
   const line = useLine(region);
   const fleet = useFleetWatch().view;
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
   return (
-    <Loaded of={[regions, line]} lines={4} label="Loading who waits">
-      {(regions, requests) => (
+    <Loaded of={[line]} lines={4} label="Loading who waits">
+      {(requests) => (
         <>
           <p className="lead">
             <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
@@ -97,6 +97,14 @@ export function Line() {
           )}
         </>
       )}
+    </Loaded>
+  );
+}
+
+export function Line() {
+  return (
+    <Loaded of={[useRegions()]} lines={4} label="Loading the regions">
+      {(regions) => (regions.length === 0 ? <NoRegions /> : <Waiting regions={regions} />)}
     </Loaded>
   );
 }

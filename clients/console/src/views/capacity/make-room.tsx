@@ -9,6 +9,7 @@ import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Shuffle } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { NoRegions } from "../../ui/no-regions";
 import { ProblemNote } from "../../ui/problem";
 import { firstRegion, optionsOf, skusOf } from "../launch/choice";
 import { Moves, movesText } from "./moves";
@@ -104,6 +105,7 @@ export function MakeRoom() {
   return (
     <Loaded of={[useSkus(), useRegions()]} lines={4} label="Loading products and regions">
       {(skus, regions) => {
+        if (regions.length === 0) return <NoRegions />;
         const slices = skusOf(skus, "gpu_slice");
         if (slices.length === 0) return <Empty icon={<Shuffle size={28} />} title="Nothing is sold in slices">Create a SKU first; whole nodes do not break up.</Empty>;
         return <Form regions={regions} skus={slices} />;

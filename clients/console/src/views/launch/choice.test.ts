@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Availability, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
 import { nameProblem } from "../../lib/words";
-import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, skusOf, waitFor, worthJudging } from "./choice";
+import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, shapeOf, skusOf, waitFor, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },
@@ -33,6 +33,8 @@ describe("the launch form", () => {
   it("h_25_one_launch_branches_into_virtual_machine_and_whole_node", () => {
     const shaped = [{ code: "slice", capacity_shape: "gpu_slice" }, { code: "node", capacity_shape: "baremetal" }] as Sku[];
     expect(SHAPES.map(({ value }) => skusOf(shaped, value).map(({ code }) => code))).toEqual([["slice"], ["node"]]);
+    // so that one to launch again is not turned into another product
+    expect(["slice", "node", "gone"].map((code) => shapeOf(shaped, code))).toEqual(["gpu_slice", "baremetal", "gpu_slice"]);
     // whether whole nodes can be had is the server's to say
     expect(worthJudging("baremetal", undefined)).toBe(true);
     expect(worthJudging("gpu_slice", { fits: 0 })).toBe(false);

@@ -19,6 +19,11 @@ export function skusOf(skus: Sku[], shape: Shape): Sku[] {
   return skus.filter((sku) => sku.capacity_shape === shape);
 }
 
+/** The way that a product goes; one that is not on sale begins where most do. */
+export function shapeOf(skus: Sku[], code: string): Shape {
+  return skus.find((sku) => sku.code === code)?.capacity_shape === "baremetal" ? "baremetal" : "gpu_slice";
+}
+
 /** The region to begin with: the first in which something can be launched. */
 export function firstRegion(regions: Region[]): string {
   return (regions.find(({ enabled }) => enabled) ?? regions[0])?.code ?? "";

@@ -1,22 +1,29 @@
 /** The launch form: what can be had now, what it costs, and why not. */
 import { useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useMemo, useState } from "react";
+import { type FormEvent, useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { Problem } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useImages, useRegions, useSkus } from "../../api/queries";
-import type { Availability, Image, Region, Sku } from "../../api/types";
+import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
+import { type ById, useAllocationsWatch } from "../../api/watches";
 import { keyProblem, keysOf } from "../../lib/ssh";
 import { bytes, nameProblem, suggestName } from "../../lib/words";
 import { currentSession } from "../../session/session";
 import { Card, LabMark, Skeleton } from "../../ui/basics";
 import { Choice, Field, Segments, Select } from "../../ui/form";
 import { Loaded } from "../../ui/loaded";
+import { NoRegions } from "../../ui/no-regions";
+import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, skusOf, worthJudging } from "./choice";
+import { WatchProblem } from "../../watch/live";
+import type { Watched } from "../../watch/use-watch";
+import { type Again, againOf } from "./again";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, shapeOf, skusOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
-import { FitWord, RegionChoice, WaitChoice, priceOf } from "./parts";
+import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, priceOf } from "./parts";
 import { Place } from "./place";
-import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, placementOf, sensible, whereProblem } from "./request";
+import { rememberPlace, rememberedPlace } from "./places";
+import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -30,20 +37,22 @@ interface Offer {
 }
 
 interface Start {
-  /** Id of an allocation to launch again. */
-  again: string;
   region: string;
   sku: string;
+  /** One to launch again. */
+  earlier: Allocation | undefined;
+  /** What of it still makes sense. */
+  again: Again | undefined;
 }
 
-function Form({ offer, start }: { offer: Offer; start: Start }) {
+function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: Watched<ById<Allocation>> }) {
   const { skus, regions, images, availability } = offer;
   const queries = useQueryClient();
   const [, navigate] = useLocation();
-  const earlier = useAllocation(start.again).data?.config;
+  const [{ earlier: { config: earlier } = {}, again }] = useState(start);
   const [region, setRegion] = useState((earlier?.region_code ?? start.region) || firstRegion(regions));
-  const [shape, setShape] = useState<Shape>("gpu_slice");
   const [skuCode, setSku] = useState((earlier?.sku ?? start.sku) || (firstChoice(skus, availability, region)?.code ?? ""));
+  const [shape, setShape] = useState<Shape>(shapeOf(skus, skuCode));
   const ofShape = skusOf(skus, shape);
   const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, availability, region);
   const counts = sku?.allowed_gpu_counts ?? [];
@@ -55,8 +64,8 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
   const [name, setName] = useState(() => suggestName());
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys());
-  const [where, setWhere] = useState(ANYWHERE);
-  const [labelText, setLabelText] = useState("");
+  const [where, setWhere] = useState(again?.where ?? ANYWHERE);
+  const [labelText, setLabelText] = useState(again?.labels ?? "");
   const [waits, setWaits] = useState(false);
   const [waitHours, setWaitHours] = useState(2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
@@ -66,7 +75,8 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
   const keys = keysOf(keyText);
   const keysProblem = keys.length === 0 ? "Add a key, or you could not log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
-  const place = sensible(where, count, shape);
+  const others = watched.view && neighbours(Object.values(watched.view), region);
+  const place = sensible(where, count, shape, others);
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
   const fits = (fit?.fits ?? 0) >= count;
@@ -78,9 +88,9 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
     each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
     waitHours: waits ? waitHours : undefined,
   };
-  // a launch that may wait is refused for no lack of room: the launch itself says what else is wrong
-  const asked = useLaunch(order, complete && !waits && worthJudging(shape, fit), (made) => {
+  const asked = useLaunch(order, complete && (waits || worthJudging(shape, fit)), (made) => {
     rememberKeys(keyText);
+    rememberPlace(made, placement.placement);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
@@ -94,6 +104,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
   return (
     <form className="launch" onSubmit={submit}>
       <div>
+        {again && <LeftOut left={again.left} name={earlier?.name ?? ""} />}
         <Card title="Region">
           <RegionChoice regions={regions} value={region} onChoose={setRegion} />
         </Card>
@@ -162,11 +173,12 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
           </Field>
         </Card>
         <Place
+          watched={watched}
           where={place}
           setWhere={setWhere}
           count={count}
           shape={shape}
-          region={region}
+          others={others}
           labels={labelText}
           setLabels={setLabelText}
           problem={(touched.place && whereProblem(place)) || rule("placement")}
@@ -181,8 +193,7 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
       </div>
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
-        fit={fit}
-        explanation={asked.placement ?? explanation}
+        fit={<FitNote fit={fit} count={count} explanation={explanation} judged={asked.judged} constrained={!!placement.placement} />}
         problem={asked.problem}
         busy={asked.busy}
         ready={!!sku && !!image && (fits || waits) && !isRefused(asked.problem)}
@@ -194,18 +205,26 @@ function Form({ offer, start }: { offer: Offer; start: Start }) {
 }
 
 export default function Launch() {
-  const search = useSearch();
-  const start = useMemo((): Start => {
-    const given = new URLSearchParams(search);
-    return { again: given.get("again") ?? "", region: given.get("region") ?? "", sku: given.get("sku") ?? "" };
-  }, [search]);
-  const earlier = useAllocation(start.again);
+  const given = new URLSearchParams(useSearch());
+  const id = given.get("again") ?? "";
+  const { data: earlier, error, refetch } = useAllocation(id);
+  const watched = useAllocationsWatch();
+  const lost = id !== "" && !earlier && error;
   return (
     <Page title="Launch">
+      {lost && <ProblemNote error={error} retry={refetch} />}
+      {id && !lost && !watched.view && <WatchProblem watched={watched} />}
       <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading what can be launched">
-        {(skus, regions, images, availability) =>
-          start.again !== "" && earlier.isPending ? <Skeleton lines={8} label="Loading the earlier launch" /> : <Form start={start} offer={{ skus, regions, images, availability }} />
-        }
+        {(skus, regions, images, availability) => {
+          const offer = { skus, regions, images, availability };
+          const start = { region: given.get("region") ?? "", sku: given.get("sku") ?? "", earlier: undefined, again: undefined };
+          if (regions.length === 0) return <NoRegions />;
+          if (!id || lost) return <Form key="" offer={offer} start={start} watched={watched} />;
+          // what the earlier one was near to may have ended since
+          if (!earlier || !watched.view) return !watched.problem && <Skeleton lines={8} label="Loading the earlier launch" />;
+          const again = againOf(earlier, rememberedPlace(id), Object.values(watched.view), offer);
+          return <Form key={id} offer={offer} start={{ ...start, earlier, again }} watched={watched} />;
+        }}
       </Loaded>
     </Page>
   );

@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { FitNote, FitWord, PrewarmedChoice } from "./parts";
+import { FitNote, FitWord, type Judged, LeftOut, PrewarmedChoice } from "./parts";
 
 const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
 const fragmented = [{ reason: "FRAGMENTED", gpus: 12, nodes: 9, message }];
@@ -28,4 +28,30 @@ it("con_10_only_where_the_image_is_cached_says_what_it_brings_and_what_it_costs"
   const show = (chosen: boolean) => renderToStaticMarkup(<PrewarmedChoice chosen={chosen} choose={() => {}} />);
   for (const text of ["Only on nodes that have the image in their cache", "starts sooner", "fewer nodes qualify"]) expect(show(false)).toContain(text);
   expect([show(false), show(true)].map((shown) => shown.includes("checked"))).toEqual([false, true]);
+});
+
+it("con_10_where_it_would_fit_is_counted_with_the_place_that_was_chosen_or_said_to_be_without", () => {
+  const anywhere = { nodes: 9, nodes_fit: 9 };
+  const show = (constrained: boolean, judged: Judged | undefined, count = 1) =>
+    renderToStaticMarkup(<FitNote fit={{ fits: 12 }} count={count} explanation={anywhere} judged={judged} constrained={constrained} />);
+  const here = { nodes: 9, nodes_fit: 1, removed: [{ reason: "AFFINITY", message: "88 GPUs on 8 nodes that the placement constraints rule out." }] };
+  const chosen = show(true, { fits: true, placement: here });
+  for (const text of ["Fits where it may run", "Fits on 1 of 9 nodes here", "88 GPUs on 8 nodes"]) expect(chosen).toContain(text);
+  expect(chosen).not.toContain("12 available");
+  // one that may wait is judged, too, when it does not fit now
+  const waits = show(true, { fits: false, placement: { nodes: 9, nodes_fit: 0 } });
+  for (const text of ["Does not fit now where it may run", "Fits on 0 of 9 nodes here"]) expect(waits).toContain(text);
+  expect(show(true, { fits: true }, 2)).toContain("All 2 fit where they may run");
+  expect(show(true, { fits: true }, 2)).not.toContain("of 9 nodes");
+  const unknown = show(true, undefined);
+  for (const text of ["12 available", "Fits on 9 of 9 nodes here", "Counted as if it could run anywhere"]) expect(unknown).toContain(text);
+  const free = show(false, { fits: true, placement: here });
+  for (const text of ["12 available", "Fits on 9 of 9 nodes here"]) expect(free).toContain(text);
+  expect(free).not.toContain("Counted as if");
+});
+
+it("what of an earlier launch is left out is said, and nothing where nothing is", () => {
+  expect(renderToStaticMarkup(<LeftOut left={[]} name="web" />)).toBe("");
+  const shown = renderToStaticMarkup(<LeftOut left={["One.", "Two."]} name="web" />);
+  for (const text of ["Filled in as web was launched, but", "<li>One.</li>", "<li>Two.</li>"]) expect(shown).toContain(text);
 });

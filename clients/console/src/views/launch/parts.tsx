@@ -31,16 +31,52 @@ export function FitWord({ fit, count = 1 }: { fit: Availability | undefined; cou
   return fits > 0 ? <small className="fits">{fits} available</small> : <small className="fits-not">None fits now</small>;
 }
 
-/** How many fit, and if none does, why. */
-export function FitNote({ fit, count = 1, explanation }: { fit: Availability | undefined; count?: number; explanation: PlacementExplanation | undefined }) {
-  const reasons = (fit?.fits ?? 0) > 0 ? [] : (fit?.reasons ?? []);
+/** What the server has counted with all that was chosen. */
+export interface Judged {
+  /** It would be launched now. */
+  fits: boolean;
+  /** It is told of one only. */
+  placement?: PlacementExplanation | undefined;
+}
+
+/**
+ * How many fit, and if none does, why. What is free and `explanation` are counted for a launch that may run anywhere: of one that
+ * may not (`constrained`) the judgement is told, and until there is one, that it is missing.
+ */
+export function FitNote({ fit, count = 1, explanation, judged, constrained = false }: { fit: Availability | undefined; count?: number; explanation: PlacementExplanation | undefined; judged?: Judged | undefined; constrained?: boolean }) {
+  const known = constrained ? judged : undefined;
+  const told = known ? known.placement : explanation;
+  const some = (fit?.fits ?? 0) > 0;
   return (
     <>
       <p className="summary-fit" role="status">
-        <FitWord fit={fit} count={count} />
+        {known ? <ChosenWord fits={known.fits} count={count} /> : <FitWord fit={fit} count={count} />}
       </p>
-      {explanation ? <Explanation explanation={explanation} /> : <Reasons reasons={reasons} />}
+      {told ? <Explanation explanation={told} /> : <Reasons reasons={some || known ? [] : (fit?.reasons ?? [])} />}
+      {constrained && !known && some && <p className="field-hint">Counted as if it could run anywhere; in the place that you chose fewer may fit.</p>}
     </>
+  );
+}
+
+function ChosenWord({ fits, count }: { fits: boolean; count: number }) {
+  if (!fits) return <small className="fits-not">Does not fit now where it may run</small>;
+  return <small className="fits">{count > 1 ? `All ${count} fit where they may run` : "Fits where it may run"}</small>;
+}
+
+/** What of an earlier launch is not in the form. */
+export function LeftOut({ left, name }: { left: string[]; name: string }) {
+  if (left.length === 0) return null;
+  return (
+    <div className="notice" role="status">
+      <div>
+        Filled in as {name} was launched, but:
+        <ul>
+          {left.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+        </ul>
+      </div>
+    </div>
   );
 }
 

@@ -1,12 +1,13 @@
 /** The part of the launch form that says where it may run, and which labels it has. */
-import { useAllocationsWatch } from "../../api/watches";
 import type { Allocation } from "../../api/types";
+import type { ById } from "../../api/watches";
 import { Card } from "../../ui/basics";
 import { Field, Segments } from "../../ui/form";
 import { WatchProblem } from "../../watch/live";
+import type { Watched } from "../../watch/use-watch";
 import type { Shape } from "./choice";
 import { PrewarmedChoice } from "./parts";
-import { type Where, kindsFor, neighbours } from "./request";
+import { type Where, kindsFor } from "./request";
 
 const NOTES: Record<Where["kind"], string> = {
   anywhere: "Placement takes the node that leaves most room for others.",
@@ -20,9 +21,7 @@ function nameOf({ config }: Allocation): string {
   return `${config?.name} (${config?.sku} × ${config?.gpu_count})`;
 }
 
-export function Place({ where, setWhere, count, shape, region, labels, setLabels, problem, labelsProblem }: { where: Where; setWhere: (where: Where) => void; count: number; shape: Shape; region: string; labels: string; setLabels: (labels: string) => void; problem: string | undefined; labelsProblem: string | undefined }) {
-  const watched = useAllocationsWatch();
-  const others = neighbours(Object.values(watched.view ?? {}), region);
+export function Place({ watched, where, setWhere, count, shape, others = [], labels, setLabels, problem, labelsProblem }: { watched: Watched<ById<Allocation>>; where: Where; setWhere: (where: Where) => void; count: number; shape: Shape; /** Those that it can be near to, once they are known. */ others: Allocation[] | undefined; labels: string; setLabels: (labels: string) => void; problem: string | undefined; labelsProblem: string | undefined }) {
   const none = (where.kind === "same" || where.kind === "away") && watched.view && others.length === 0;
   const toggle = (id: string, on: boolean) => setWhere({ ...where, away: on ? [...where.away, id] : where.away.filter((other) => other !== id) });
   return (
@@ -30,7 +29,7 @@ export function Place({ where, setWhere, count, shape, region, labels, setLabels
       <Segments label="Where it may run" options={kindsFor(count)} value={where.kind} onChoose={(kind) => setWhere({ ...where, kind })} />
       <p className="field-hint">{NOTES[where.kind]}</p>
       <WatchProblem watched={watched} />
-      {none && <p className="muted">The project has no allocation in this region yet.</p>}
+      {none && <p className="muted">The project has no allocation on a node of this region now. Launch one first, or let this one run anywhere.</p>}
       {where.kind === "same" && others.length > 0 && (
         <Field label="Beside" problem={problem}>
           {({ id, describedBy }) => (

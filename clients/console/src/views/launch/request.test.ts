@@ -29,6 +29,10 @@ describe("where it may run", () => {
     expect(placementOf({ ...cached, kind: "apart" }, "web")).toEqual({ placement: { spread_from_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
     expect(sensible(cached, 1, "gpu_slice")).toEqual(cached);
     expect(placementOf(sensible(cached, 1, "baremetal"), "web")).toEqual({ labels: {} });
+    // what is on another region's node, or has ended, is not asked for without being seen
+    const chosen = { ...ANYWHERE, kind: "away" as const, same: "1", away: ["1", "2"] };
+    expect(sensible(chosen, 1, "gpu_slice", [{ id: "2" }])).toEqual({ ...chosen, same: "", away: ["2"] });
+    expect(sensible(chosen, 1, "gpu_slice")).toEqual(chosen);
     // "one per node" is dropped for one, and nothing else
     expect(sensible({ ...cached, kind: "apart" }, 1, "gpu_slice")).toEqual(cached);
     expect(sensible({ ...cached, kind: "apart" }, 2, "gpu_slice").kind).toBe("apart");

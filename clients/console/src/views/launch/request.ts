@@ -27,10 +27,14 @@ export interface Where {
 
 export const ANYWHERE: Where = { kind: "anywhere", same: "", away: [], label: "", prewarmed: false };
 
-/** Without what makes no sense: "one per node" for one only, and a cached image for a whole node, which boots none. */
-export function sensible(where: Where, count: number, shape: Shape): Where {
+/**
+ * Without what makes no sense: "one per node" for one only, a cached image for a whole node, which boots none, and what cannot be
+ * chosen because it is not among `others`, once they are known.
+ */
+export function sensible(where: Where, count: number, shape: Shape, others?: Allocation[]): Where {
   const kind = where.kind === "apart" && count === 1 ? "anywhere" : where.kind;
-  return { ...where, kind, prewarmed: where.prewarmed && shape === "gpu_slice" };
+  const near = (id: string) => !others || others.some((other) => other.id === id);
+  return { ...where, kind, same: near(where.same) ? where.same : "", away: where.away.filter(near), prewarmed: where.prewarmed && shape === "gpu_slice" };
 }
 
 /** "One per node" is for several only. */

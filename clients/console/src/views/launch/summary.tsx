@@ -1,11 +1,11 @@
 /** What would be launched, what it costs, whether it fits, and the button. */
 import type { ReactNode } from "react";
-import { isOfCapacity } from "../../api/problem";
-import type { Availability, Image, PlacementExplanation, Sku } from "../../api/types";
+import { isOfPlace } from "../../api/problem";
+import type { Image, Sku } from "../../api/types";
 import { bytes, plural } from "../../lib/words";
 import { Button, Card, LabMark } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
-import { FitNote, priceOf } from "./parts";
+import { priceOf } from "./parts";
 
 const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys", "labels", "placement"];
 
@@ -17,7 +17,7 @@ interface Ordered {
   region: string;
 }
 
-export function Summary({ ordered, fit, explanation, problem, busy, ready, children }: { ordered: Ordered; fit: Availability | undefined; explanation: PlacementExplanation | undefined; problem: Error | null; busy: boolean; ready: boolean; children: ReactNode }) {
+export function Summary({ ordered, fit, problem, busy, ready, children }: { ordered: Ordered; /** Where it would fit. */ fit: ReactNode; problem: Error | null; busy: boolean; ready: boolean; children: ReactNode }) {
   const { sku, gpus, names, image, region } = ordered;
   const count = names.length;
   const all = gpus * count;
@@ -45,7 +45,7 @@ export function Summary({ ordered, fit, explanation, problem, busy, ready, child
               <li>{image ? (image.display_name ?? image.slug) : "No image"}</li>
               <li>{region}</li>
             </ul>
-            {!isOfCapacity(problem) && <FitNote fit={fit} count={count} explanation={explanation} />}
+            {!isOfPlace(problem) && fit}
             {children}
           </>
         ) : (

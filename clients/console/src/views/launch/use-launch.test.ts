@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { client } from "../../api/client";
 import { ANYWHERE, placementOf } from "./request";
-import { type Order, send } from "./use-launch";
+import { type Order, judgedOf, send } from "./use-launch";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -20,8 +20,17 @@ it("con_10_only_where_the_image_is_cached_is_asked_of_a_check_a_launch_and_a_bat
     return [path, ...(init.body.allocations ?? [init.body])];
   };
   const one = expect.objectContaining({ placement: { require_prewarmed: true } });
-  for (const how of [{ validate_only: true } as const, {}, { wait: { deadline: "2026-01-31T12:00:00Z" } }]) {
+  for (const how of [{ validate_only: true }, { validate_only: true, wait: { deadline: "2026-01-31T12:00:00Z" } }, {}, { wait: { deadline: "2026-01-31T12:00:00Z" } }]) {
     expect(await bodies(["web"], how)).toEqual(["/api/v1/allocations", one]);
     expect(await bodies(["web-1", "web-2"], how)).toEqual(["/api/v1/allocations:batchCreate", one, one]);
   }
+});
+
+it("a judgement tells where one fits with all that was chosen, and of several only that they do", () => {
+  const placement = (nodes_fit: number) => ({ nodes: 2, nodes_fit });
+  expect(judgedOf(order(["web"]), [{ placement: placement(1) }])).toEqual({ fits: true, placement: placement(1) });
+  expect(judgedOf({ ...order(["web"]), waitHours: 2 }, [{ placement: placement(0) }])).toEqual({ fits: false, placement: placement(0) });
+  expect(judgedOf(order(["web-1", "web-2"]), [])).toEqual({ fits: true });
+  expect(judgedOf({ ...order(["web-1", "web-2"]), waitHours: 2 }, [])).toBeUndefined();
+  expect(judgedOf(order(["web"]), undefined)).toBeUndefined();
 });

@@ -1,13 +1,15 @@
 /** Asks the API what would become of a launch, and launches. */
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { client, unwrap } from "../../api/client";
-import { Problem } from "../../api/problem";
+import { Problem, isOfPlace } from "../../api/problem";
 import type { Allocation, CreateAllocation } from "../../api/types";
 import { useAttempt } from "../../ui/use-attempt";
 import { waitFor } from "./choice";
+import type { Judged } from "./parts";
 
 const SETTLED_MS = 400;
+const SLOW_MS = 5000;
 
 /** One allocation or several of the same, which are launched together or not at all. */
 export interface Order {
@@ -18,7 +20,10 @@ export interface Order {
   waitHours: number | undefined;
 }
 
-type How = { validate_only: true } | { wait?: { deadline: string } };
+interface How {
+  validate_only?: boolean;
+  wait?: { deadline: string };
+}
 
 /** Asks the API; `how` says whether to judge only. A key names the attempt. */
 export async function send({ project_id, names, each }: Order, how: How, key?: string): Promise<Allocation[]> {
@@ -31,6 +36,24 @@ export async function send({ project_id, names, each }: Order, how: How, key?: s
     throw error instanceof Problem ? error.withNames(names) : error;
   });
   return made.allocations ?? [];
+}
+
+/** What decides where it fits: a name or a key that is typed does not. */
+function placeOf({ names, each: { region_code, sku, gpu_count, image, placement }, waitHours }: Order): string {
+  return JSON.stringify([names.length, region_code, sku, gpu_count, image, placement, waitHours !== undefined]);
+}
+
+/** What a judgement says of where an order fits; nothing, when it says nothing of it. */
+export function judgedOf({ names, waitHours }: Order, answer: Allocation[] | undefined): Judged | undefined {
+  const placement = answer?.[0]?.placement;
+  if (placement) return { fits: (placement.nodes_fit ?? 0) > 0, placement };
+  // several would be launched as they are; of several that may wait it is not told whether they would have to
+  return answer && names.length > 1 && waitHours === undefined ? { fits: true } : undefined;
+}
+
+/** How the server is asked: a launch that may wait is judged as one. */
+function howOf(waitHours: number | undefined): { wait?: { deadline: string } } {
+  return waitHours === undefined ? {} : { wait: waitFor(waitHours, Date.now()) };
 }
 
 /** Whether a text has stayed the same for a moment, as when somebody has stopped typing. */
@@ -47,13 +70,7 @@ function useIsSettled(text: string): boolean {
 export function useLaunch(order: Order, judge: boolean, done: (made: Allocation[]) => void) {
   const text = JSON.stringify(order);
   const judging = useIsSettled(text) && judge;
-  const judged = useQuery({
-    queryKey: ["validate", text],
-    enabled: judging,
-    retry: false,
-    queryFn: () => send(order, { validate_only: true }),
-  });
-  const attempt = useAttempt(text, () => (order.waitHours === undefined ? {} : { wait: waitFor(order.waitHours, Date.now()) }));
+  const attempt = useAttempt(text, () => howOf(order.waitHours));
   const launch = useMutation({
     mutationFn: () => {
       const { key, ...how } = attempt();
@@ -61,13 +78,28 @@ export function useLaunch(order: Order, judge: boolean, done: (made: Allocation[
     },
     onSuccess: done,
   });
+  const judged = useQuery({
+    queryKey: ["validate", text],
+    // while it is launched, its own name would be taken
+    enabled: judging && !launch.isPending,
+    retry: false,
+    queryFn: () => send(order, { validate_only: true, ...howOf(order.waitHours) }),
+    // as what is free is looked at, until it is refused, which is told once; several are tried on the ledger itself, which is not
+    // done again and again
+    refetchInterval: ({ state }) => order.names.length === 1 && state.status === "success" && SLOW_MS,
+  });
+  // what was counted stands while a name or a key is typed
+  const place = placeOf(order);
+  const counted = useRef<{ place: string; judged: Judged | undefined }>(undefined);
+  if (judging && isOfPlace(judged.error)) counted.current = undefined;
+  else if (judging && judged.data) counted.current = { place, judged: judgedOf(order, judged.data) };
   // a refusal belongs to what was asked for
   useEffect(() => launch.reset(), [text]);
   return {
     launch: () => !launch.isPending && launch.mutate(),
     busy: launch.isPending,
     problem: launch.error ?? (judging ? judged.error : null),
-    /** Where it would fit with all that was chosen; of one allocation only. */
-    placement: judging ? judged.data?.[0]?.placement : undefined,
+    /** Where it would fit with all that was chosen. */
+    judged: counted.current?.place === place ? counted.current.judged : undefined,
   };
 }

@@ -117,7 +117,7 @@ export default function NodeView({ id }: { id: string }) {
           <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
         </Tabs.Content>
         <Tabs.Content value="evidence">
-          {evidence.length === 0 ? <Empty title="The host has not reported yet" /> : <EvidenceTable evidence={evidence} />}
+          {evidence.length === 0 ? <Empty title="The host has not reported yet">Start its agent with the enrolment token; what it checks stands here with its first report.</Empty> : <EvidenceTable evidence={evidence} />}
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />

@@ -8,9 +8,10 @@ import type { Region, Sku } from "../../api/types";
 import { fromField, plannedTime, span, toField, zone } from "../../lib/time";
 import { suggestName } from "../../lib/words";
 import { currentSession } from "../../session/session";
-import { Button, Card, LabMark } from "../../ui/basics";
+import { Button, Card, Empty, LabMark } from "../../ui/basics";
 import { Choice, Field, Segments } from "../../ui/form";
 import { Loaded } from "../../ui/loaded";
+import { NoRegions } from "../../ui/no-regions";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { useAttempt } from "../../ui/use-attempt";
@@ -180,7 +181,11 @@ export default function Reserve({ side }: { side: Side }) {
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
       <Loaded of={[useSkus(), useRegions()]} lines={6} label="Loading what can be reserved">
-        {(skus, regions) => <Form side={side} skus={skus} regions={regions} />}
+        {(skus, regions) => {
+          if (regions.length === 0) return <NoRegions />;
+          if (skus.length === 0) return <Empty title="Nothing is on sale yet">A reservation is of a product. An operator makes the first one with <code>gpuaas admin sku put</code>.</Empty>;
+          return <Form side={side} skus={skus} regions={regions} />;
+        }}
       </Loaded>
     </Page>
   );
