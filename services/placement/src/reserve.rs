@@ -25,10 +25,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::availability::decision_request;
+use crate::availability::launch_request;
 use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Filling, Fleet, telling};
+use crate::decision::{Filling, Fleet, Rules, telling};
 use crate::model::{Image, Shape};
 use crate::{Error, Reason, Result, quota};
 
@@ -332,9 +332,13 @@ async fn scout(
         };
         // the last bytes of an id are random
         let [.., a, b, c, d] = *id.as_bytes();
-        let asked = decision_request(sku, request.gpu_count);
-        let at = u32::from_be_bytes([a, b, c, d]);
-        fleet.likely(&asked, Some(request.project_id), at)
+        let rules = Rules {
+            filling: search.policy.filling,
+            project: Some(request.project_id),
+            ..Rules::default()
+        };
+        let asked = launch_request(sku, request);
+        fleet.likely(&rules, &asked, u32::from_be_bytes([a, b, c, d]))
     };
     let look = |regions: &Regions| {
         let all = call.requests.iter().zip(skus).zip(made);

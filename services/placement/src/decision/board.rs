@@ -24,6 +24,9 @@ use crate::model::{Health, SlotClass, SlotStatus};
 /// Part of a rank: what is taken is not reserved for the project that asks.
 pub(super) const NOT_OWN: u32 = 1 << 30;
 
+/// Part of a rank: the image is to be pulled first.
+pub(super) const LACKS_IMAGE: u32 = 1;
+
 /// Slots of one class and node that have a bit; what a node has beyond them is not sold.
 const BITS: usize = 64;
 
@@ -88,6 +91,31 @@ pub(super) struct Pick {
     numa_nodes: u32,
     broken_groups: u32,
     left_over: u32,
+}
+
+/// What taking slots of a node costs, whoever takes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cost {
+    /// Beyond the first.
+    numa_nodes: u16,
+    /// Nobody has anything of the node.
+    clean: bool,
+    broken_groups: u16,
+    left_over: u16,
+}
+
+impl Cost {
+    /// Its part of a rank, under a policy.
+    pub(super) fn rank(self, filling: Filling) -> u32 {
+        let (clean, left_over) = match filling {
+            Filling::Pack => (self.clean, self.left_over),
+            Filling::Spread => (false, 63 - self.left_over),
+        };
+        u32::from(self.numa_nodes) << 24
+            | u32::from(clean) << 23
+            | u32::from(self.broken_groups) << 7
+            | u32::from(left_over) << 1
+    }
 }
 
 impl Deref for Board {
@@ -175,13 +203,19 @@ impl Board {
         &self.state
     }
 
-    /// Per class, what the node has to offer to everybody; nothing while it is out of sale.
-    pub(super) fn rooms(&self) -> impl Iterator<Item = (SlotClass, bool, u32)> {
-        let open = self.enabled && self.schedulable && !self.exclusively_held;
-        SlotClass::ALL.iter().filter_map(move |class| {
-            let side = self.sides[*class as usize].as_ref().filter(|_| open)?;
-            let free = side.usable.count_ones();
-            (free > 0).then_some((*class, self.clean, free))
+    /// Per class and count that can be sold of it, what taking that costs; nothing while it is out of sale.
+    pub(super) fn rooms(&self) -> impl Iterator<Item = ((SlotClass, u32), Cost)> {
+        let full = self.max_vms > 0 && self.live_vms >= self.max_vms;
+        let open = self.enabled && self.schedulable && !self.exclusively_held && !full;
+        let sides = SlotClass::ALL.iter().filter_map(move |class| {
+            let side = self.sides[*class as usize].as_ref();
+            Some((*class, side.filter(|side| open && side.usable != 0)?))
+        });
+        sides.flat_map(move |(class, side)| {
+            side.layout.sizes().into_iter().filter_map(move |size| {
+                let pick = side.layout.best(side.usable, size)?;
+                Some(((class, size), self.cost(&pick)))
+            })
         })
     }
 
@@ -306,18 +340,19 @@ impl Board {
     /// The order among nodes, but for their ids: less is better, and it has 31 bits. What is reserved for the project
     /// comes before all else.
     pub(super) fn rank(&self, filling: Filling, request: &Request, pick: &Pick) -> u32 {
-        let numa = (pick.numa_nodes - 1).min(63);
-        let broken = pick.broken_groups.min(0xffff);
-        let (clean, left_over) = match filling {
-            Filling::Pack => (self.clean, pick.left_over),
-            Filling::Spread => (false, 63 - pick.left_over),
-        };
         (u32::from(!pick.own) * NOT_OWN)
-            | numa << 24
-            | u32::from(clean) << 23
-            | broken << 7
-            | left_over << 1
-            | u32::from(self.lacks_image_of(request))
+            | self.cost(pick).rank(filling)
+            | (u32::from(self.lacks_image_of(request)) * LACKS_IMAGE)
+    }
+
+    fn cost(&self, pick: &Pick) -> Cost {
+        let few = |number: u32, most: u32| u16::try_from(number.min(most)).unwrap_or(u16::MAX);
+        Cost {
+            numa_nodes: few(pick.numa_nodes - 1, 63),
+            clean: self.clean,
+            broken_groups: few(pick.broken_groups, 0xffff),
+            left_over: few(pick.left_over, 63),
+        }
     }
 
     /// The image that the request names is to be pulled first.

@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::alike::Alike;
-use super::board::{Board, NOT_OWN, Shared};
+use super::board::{Board, LACKS_IMAGE, NOT_OWN, Shared};
 use super::causes::{Causes, Found};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
@@ -27,6 +27,9 @@ pub struct Ranking {
     order: Vec<u64>,
     removed: Causes,
 }
+
+/// Nodes that are looked at first where a few could not be told to be the best.
+const MOST_LIKELY: usize = 32;
 
 /// What becomes of nodes that are alike.
 enum Outcome {
@@ -109,26 +112,46 @@ impl Fleet {
         }
     }
 
-    /// A few nodes that have room for a request, those next to `at` first where they are alike: a fleet of its own, whose
-    /// size does not grow with this one. Where none of them fits, others may.
+    /// A few nodes that have room for a request, the best of all among them, and of equal ones those next to `at`: a fleet of
+    /// its own, whose size does not grow with this one. Where none of them fits, others may.
     #[must_use]
-    pub fn likely(&self, request: &Request, project_id: Option<Uuid>, at: u32) -> Self {
+    pub fn likely(&self, rules: &Rules, request: &Request, at: u32) -> Self {
         let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
-        let ids = self.rooms.likely(request.slot_class, count, project_id, at);
+        let of = (request.slot_class, count);
+        let likely = self.rooms.likely(of, rules.filling, rules.project, at);
+        let few = self.these(likely.ids);
+        let best = few.rank(rules, request).order.first().map(|key| key >> 32);
+        let others_are_worse = match best {
+            Some(rank) if rank < u64::from(NOT_OWN) => true,
+            Some(rank) => {
+                let rank = rank as u32 & !(NOT_OWN | LACKS_IMAGE);
+                !likely.others_reserved && likely.others.is_none_or(|least| rank <= least)
+            }
+            None => likely.others.is_none() && !likely.others_reserved,
+        };
+        if others_are_worse {
+            return few;
+        }
+        // what was looked at is out of the question for this request, by the host's free memory or for its image
+        let ranking = self.rank(rules, request);
+        self.these(self.nodes(&ranking).take(MOST_LIKELY))
+    }
+
+    /// These nodes as a fleet of its own.
+    fn these(&self, ids: impl IntoIterator<Item = Uuid>) -> Self {
+        let boards = ids.into_iter().filter_map(|id| self.board(id)).cloned();
+        let mut boards: Vec<Board> = boards.collect();
+        boards.sort_unstable_by_key(|board| board.id);
         Self {
-            boards: ids
-                .into_iter()
-                .filter_map(|id| self.board(id))
-                .cloned()
-                .collect(),
+            boards,
             ..Self::default()
         }
     }
 
-    /// The most slots of a class that are free for everybody on one node.
+    /// The largest count of a class that can be sold of one node, whoever asks.
     #[must_use]
-    pub fn most_free(&self, class: SlotClass) -> u32 {
-        self.rooms.most_free(class)
+    pub fn largest(&self, class: SlotClass) -> u32 {
+        self.rooms.largest(class)
     }
 
     fn board(&self, id: Uuid) -> Option<&Board> {

@@ -3,11 +3,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::board::Board;
+use super::Filling;
+use super::board::{Board, Cost};
 use crate::model::SlotClass;
 
 /// Nodes of one kind that are looked at.
 const OF_A_KIND: usize = 4;
+/// Nodes that are looked at beside those with something reserved.
+const IN_ALL: usize = 32;
 /// Nodes with so many slots that are reserved for who asks that are looked at.
 const RESERVED: usize = 8;
 
@@ -15,15 +18,24 @@ const RESERVED: usize = 8;
 /// requests of one moment, each of which begins at a place of its own, look at different ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rooms {
-    open: BTreeMap<Kind, Ring>,
+    /// Per class and count, and by what taking so many costs.
+    open: BTreeMap<(SlotClass, u32), BTreeMap<Cost, Ring>>,
     reserved: BTreeMap<Own, Ring>,
 }
 
-/// Class, whether nobody has anything of the node, and how many slots are free for everybody.
-type Kind = (SlotClass, bool, u32);
 /// Project, class, and how many free slots only this project may have.
 type Own = (Uuid, SlotClass, u32);
 type Ring = BTreeSet<(u32, Uuid)>;
+
+/// Some of the nodes with room, and what the others may have.
+#[derive(Debug, Default)]
+pub(super) struct Likely {
+    pub(super) ids: BTreeSet<Uuid>,
+    /// No other node has a lower rank than this, but for its image and what is reserved there. None: these are all.
+    pub(super) others: Option<u32>,
+    /// Others have slots that are reserved for who asks.
+    pub(super) others_reserved: bool,
+}
 
 /// Where a node lies in its ring.
 fn place(id: Uuid) -> u32 {
@@ -42,8 +54,9 @@ fn from(ring: &Ring, at: u32, most: usize) -> impl Iterator<Item = Uuid> {
 impl Rooms {
     pub(super) fn add(&mut self, board: &Board) {
         let node = (place(board.id), board.id);
-        for kind in board.rooms() {
-            self.open.entry(kind).or_default().insert(node);
+        for (of, cost) in board.rooms() {
+            let kinds = self.open.entry(of).or_default();
+            kinds.entry(cost).or_default().insert(node);
         }
         for of in board.reserved_rooms() {
             self.reserved.entry(of).or_default().insert(node);
@@ -52,48 +65,55 @@ impl Rooms {
 
     pub(super) fn remove(&mut self, board: &Board) {
         let node = (place(board.id), board.id);
-        for kind in board.rooms() {
-            take(&mut self.open, &kind, node);
+        for (of, cost) in board.rooms() {
+            if let Some(kinds) = self.open.get_mut(&of) {
+                take(kinds, &cost, node);
+                if kinds.is_empty() {
+                    self.open.remove(&of);
+                }
+            }
         }
         for of in board.reserved_rooms() {
             take(&mut self.reserved, &of, node);
         }
     }
 
-    /// The most slots of a class that are free on one node.
-    pub(super) fn most_free(&self, class: SlotClass) -> u32 {
-        let most = |clean| {
-            let kinds = self
-                .open
-                .range((class, clean, 0)..=(class, clean, u32::MAX));
-            kinds.last().map_or(0, |((_, _, free), _)| *free)
-        };
-        most(false).max(most(true))
+    /// The largest count of a class that one node has, whoever asks.
+    pub(super) fn largest(&self, class: SlotClass) -> u32 {
+        let kinds = self.open.range((class, 0)..=(class, u32::MAX));
+        kinds.last().map_or(0, |((_, count), _)| *count)
     }
 
-    /// A few nodes with so many free slots of a class or more: of each number some that are in use and some that are not;
-    /// and some with slots that are reserved for the project. Their number does not grow with the fleet.
+    /// A few nodes with room for so many of a class, the best by a policy: of those that cost the same some; and some with
+    /// slots that are reserved for the project. Their number does not grow with the fleet.
     pub(super) fn likely(
         &self,
-        class: SlotClass,
-        count: u32,
+        (class, count): (SlotClass, u32),
+        filling: Filling,
         project_id: Option<Uuid>,
         at: u32,
-    ) -> BTreeSet<Uuid> {
-        let mut found = BTreeSet::new();
-        for clean in [false, true] {
-            let kinds = (class, clean, count.max(1))..=(class, clean, u32::MAX);
-            for (_, ring) in self.open.range(kinds) {
-                found.extend(from(ring, at, OF_A_KIND));
+    ) -> Likely {
+        let mut likely = Likely::default();
+        let kinds = self.open.get(&(class, count)).into_iter().flatten();
+        let mut kinds: Vec<(u32, &Ring)> = kinds
+            .map(|(cost, ring)| (cost.rank(filling), ring))
+            .collect();
+        kinds.sort_unstable_by_key(|(rank, _)| *rank);
+        for (rank, ring) in kinds {
+            let most = OF_A_KIND.min(IN_ALL - likely.ids.len());
+            likely.ids.extend(from(ring, at, most));
+            if ring.len() > most {
+                likely.others.get_or_insert(rank);
             }
         }
         if let Some(id) = project_id {
             let own = (id, class, count.max(1))..=(id, class, u32::MAX);
             for (_, ring) in self.reserved.range(own) {
-                found.extend(from(ring, at, RESERVED));
+                likely.ids.extend(from(ring, at, RESERVED));
+                likely.others_reserved |= ring.len() > RESERVED;
             }
         }
-        found
+        likely
     }
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{CapacityReservation, least};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::Fleet;
+use crate::decision::{Fleet, Rules};
 use crate::model::Shape;
 use crate::reserve::{Request, Search, place, whole};
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ pub(super) async fn some(
 ) -> Result<u32> {
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {
-        let free = |fleet: &Fleet| fleet.most_free(sku.slot_class);
+        let free = |fleet: &Fleet| fleet.largest(sku.slot_class);
         let free = search.capacity.known(&of.region_code, free).await;
         *most = free.min(*most);
     }
@@ -85,7 +85,11 @@ async fn take(
         let asked = decision_request(sku, request.gpu_count);
         // the last bytes of an id are random
         let at = of.id.as_u128() as u32;
-        let likely = |fleet: &Fleet| fleet.likely(&asked, None, at);
+        let rules = Rules {
+            filling: search.policy.filling,
+            ..Rules::default()
+        };
+        let likely = |fleet: &Fleet| fleet.likely(&rules, &asked, at);
         let likely = search.capacity.known(&of.region_code, likely).await;
         // it stands in no line
         let taken = place::take(conn, search, request, sku, Some(likely), false).await?;

@@ -74,6 +74,8 @@ pub(crate) async fn take(
         };
         // whom the answer is about may end meanwhile, or others come before it
         let for_itself = !waits && !request.before_line && !request.constraints.name_others();
+        // nothing that is known only now keeps the best of the likely ones away
+        let as_likely = !waits && !request.constraints.name_others();
         // what was known is old after a round
         waits = true;
         let region = &request.region_code;
@@ -87,6 +89,7 @@ pub(crate) async fn take(
             ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &asked),
             fleet,
         });
+        seen = seen.filter(|seen| as_likely || seen.ranking.fits() == seen.fleet.len());
         let mut left = seen
             .as_ref()
             .map_or_else(Vec::new, |seen| seen.fleet.nodes(&seen.ranking).collect());

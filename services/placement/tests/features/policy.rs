@@ -207,6 +207,49 @@ proptest! {
         }
     }
 
+    /// A reservation looks at a few nodes of a large fleet first, wherever it begins: the laws above hold there, too.
+    #[test]
+    fn b_36_b_47_the_few_nodes_that_are_looked_at_first_are_as_good_as_all(
+        kinds in prop::collection::vec((0..BOARDS.len(), prop_oneof![Just(0u8), Just(0x5a), Just(0xf5), any::<u8>()], 0..8u8), 40..160),
+        count in counts(),
+        spread in any::<bool>(),
+        mine in any::<bool>(),
+        at in any::<u32>(),
+    ) {
+        let owner = Uuid::from_u128(7);
+        let rules = Rules { project: mine.then_some(owner), ..by(if spread { Filling::Spread } else { Filling::Pack }) };
+        let request = Request { hugepages_1g: 8, ..asked(count) };
+        let fleet: Vec<CandidateNode> = kinds
+            .into_iter()
+            .enumerate()
+            .map(|(number, (board, held, unlike))| {
+                let mut node = node(number as u128 + 1, board, held);
+                match unlike {
+                    0 => node.enabled = false,
+                    // looked at, and out of the question
+                    1 | 2 => node.hugepages_1g_free = 7,
+                    3 => node.max_vms = node.live_vms,
+                    4 => {
+                        let free = node.slots.iter_mut().filter(|slot| !slot.held);
+                        free.for_each(|slot| slot.reserved = Some(ReservedFor { project_id: owner, hugepages_1g: 0 }));
+                    }
+                    _ => {}
+                }
+                node
+            })
+            .collect();
+        let all = Fleet::of(&fleet);
+        let few = all.likely(&rules, &request, at);
+        prop_assert!(few.len() <= 64, "{} are not few", few.len());
+        let best = |fleet: &Fleet| {
+            let ranking = fleet.rank(&rules, &request);
+            let best = fleet.choices(&ranking).next();
+            // which of equal ones is taken, and which of what is reserved, is open
+            best.map(|best| if best.own { (true, Vec::new()) } else { (false, best.score.parts().to_vec()) })
+        };
+        prop_assert_eq!(best(&few), best(&all));
+    }
+
     #[test]
     fn spread_takes_the_emptiest_of_equal_fits(fleet in fleet(), count in counts()) {
         let decision = decide_by(&by(Filling::Spread), &asked(count), &fleet);

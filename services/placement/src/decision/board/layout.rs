@@ -75,6 +75,16 @@ impl Layout {
         self.exclusive.iter().fold(0, |all, mask| all | mask)
     }
 
+    /// The counts that can be sold of it.
+    pub(super) fn sizes(&self) -> Vec<u32> {
+        let whole = (!self.reported).then(|| self.all.count_ones());
+        let groups = self.groups.iter().map(|group| group.size);
+        let mut sizes: Vec<u32> = groups.chain(whole).chain([1]).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
     /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
     pub(super) fn best(&self, usable: u64, count: u32) -> Option<Pick> {
         if usable.count_ones() < count {
