@@ -313,7 +313,7 @@ async fn hold_now(
     sku: &Sku,
 ) -> Result<()> {
     // every group is looked for in what the ones before left
-    let own = search.capacity.for_transaction().await;
+    let own = search.capacity.for_transaction().await?;
     let search = Search {
         capacity: &own,
         ..search

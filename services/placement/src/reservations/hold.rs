@@ -26,7 +26,7 @@ pub(super) async fn some(
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {
         let free = |fleet: &Fleet| fleet.most_free(sku.slot_class);
-        let free = search.capacity.known(&of.region_code, free).await;
+        let free = search.capacity.known(&of.region_code, free).await?;
         *most = free.min(*most);
     }
     let mut refusal = Error::Busy { nodes: 0 };
@@ -86,7 +86,7 @@ async fn take(
         // the last bytes of an id are random
         let at = of.id.as_u128() as u32;
         let likely = |fleet: &Fleet| fleet.likely(&asked, None, at);
-        let likely = search.capacity.known(&of.region_code, likely).await;
+        let likely = search.capacity.known(&of.region_code, likely).await?;
         // it stands in no line
         let taken = place::take(conn, search, request, sku, Some(likely), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();

@@ -177,7 +177,7 @@ async fn one(
     let own;
     let search = if step.dropped > 0 {
         // what was let go just now may be held again
-        own = search.capacity.for_transaction().await;
+        own = search.capacity.for_transaction().await?;
         own.now(conn).await?;
         Search {
             capacity: &own,
