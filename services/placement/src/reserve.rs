@@ -16,7 +16,7 @@ mod record;
 mod wait;
 pub(crate) mod whole;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use gpuaas_kit::audit;
@@ -435,7 +435,7 @@ async fn reserve_one(
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
-            let host = whole::take(conn, policy, until, request, sku).await?;
+            let host = whole::take(conn, policy, until, request, sku, &mut VecDeque::new()).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, whole::claim(conn, ids, sku, host).await?)
         }
