@@ -10,13 +10,15 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::decision::Fleet;
-use crate::{Result, candidates};
+use crate::{Error, Result, candidates};
 
 /// Slice nodes by region.
 pub type Regions = HashMap<String, Arc<Fleet>>;
@@ -24,6 +26,10 @@ pub type Regions = HashMap<String, Arc<Fleet>>;
 /// How connections of a process that places are set up: statements are planned once per connection. Planning them for
 /// each reservation anew takes as long as running them, and what they look for is always found by its keys.
 pub const CONNECTION: [(&str, &str); 1] = [("plan_cache_mode", "force_generic_plan")];
+
+/// How long the readings of others are waited for: as long as for a row that others have locked, so that a reading that
+/// hangs does not keep all others with it.
+const WAIT: Duration = Duration::from_secs(3);
 
 /// The ledger as a process that places has it: connections, and one copy of the nodes for all of them.
 #[derive(Debug, Clone)]
@@ -90,9 +96,9 @@ impl Capacity {
     /// those who ask now.
     ///
     /// # Errors
-    /// Those of the database.
+    /// [`Error::Reading`]; those of the database.
     pub async fn now(&self, conn: &mut PgConnection) -> Result<Regions> {
-        let mut known = self.known.lock().await;
+        let mut known = self.lock().await?;
         let look = known.look(conn).await?;
         if look.writes && !self.own {
             let mut own = known.clone();
@@ -108,26 +114,30 @@ impl Capacity {
     /// that the fleet is copied once and not for each look. What the transaction writes after its first look it must tell by
     /// [`Capacity::changed`]: its snapshots do not count its own number among those that run. Nothing that it has read may
     /// be taken back to a savepoint.
-    pub(crate) async fn for_transaction(&self) -> Self {
-        Self {
-            known: Mutex::new(self.known.lock().await.clone()),
+    pub(crate) async fn for_transaction(&self) -> Result<Self> {
+        Ok(Self {
+            known: Mutex::new(self.lock().await?.clone()),
             begun: AtomicU64::default(),
             own: true,
-        }
+        })
     }
 
     /// Reads nodes anew that the transaction has changed, in a copy that it has for itself; all others see them once it has
     /// committed.
     pub(crate) async fn changed(&self, conn: &mut PgConnection, ids: &[Uuid]) -> Result<()> {
         if self.own {
-            self.known.lock().await.put(conn, ids.to_vec()).await?;
+            self.lock().await?.put(conn, ids.to_vec()).await?;
         }
         Ok(())
     }
 
     /// Looks at a region as it was when it was last read: for where to look, not for what is told.
-    pub(crate) async fn known<T>(&self, region_code: &str, look: impl FnOnce(&Fleet) -> T) -> T {
-        self.known.lock().await.region(region_code, look)
+    pub(crate) async fn known<T>(
+        &self,
+        region_code: &str,
+        look: impl FnOnce(&Fleet) -> T,
+    ) -> Result<T> {
+        Ok(self.lock().await?.region(region_code, look))
     }
 
     /// Looks at the regions as they are now. Those who ask at the same time share one reading, which begins after all of them
@@ -146,9 +156,15 @@ impl Capacity {
         self.current(conn).await.map(drop)
     }
 
+    /// What is known, once the readings of others are over.
+    async fn lock(&self) -> Result<MutexGuard<'_, Known>> {
+        let locked = timeout(WAIT, self.known.lock()).await;
+        locked.map_err(|_| Error::Reading)
+    }
+
     async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, Known>> {
         let asked = self.begun.load(Ordering::Acquire);
-        let mut known = self.known.lock().await;
+        let mut known = self.lock().await?;
         if known.reading > asked {
             return Ok(known);
         }

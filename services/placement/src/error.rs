@@ -76,6 +76,9 @@ pub enum Error {
     /// What was to be had was lost to others; the transaction is rolled back and run again.
     #[error("lost to others")]
     Lost,
+    /// Others were reading the nodes into memory for too long. Nothing was changed.
+    #[error("others read the nodes for too long")]
+    Reading,
     /// One request of a batch was refused, and so all of them were.
     #[error("request {index}: {source}")]
     InBatch {
@@ -114,11 +117,12 @@ impl Error {
         }
     }
 
-    /// Whether the transaction came to nothing for what others were doing: a lost node, serialization failure, deadlock,
-    /// lock timeout, or a key that another call recorded first.
+    /// Whether the transaction came to nothing for what others were doing: a lost node, a reading that takes too long,
+    /// serialization failure, deadlock, lock timeout, or a key that another call recorded first.
     pub(crate) fn lost_to_others(&self) -> bool {
         let state = self.sqlstate();
-        matches!(self, Self::Lost) || matches!(state.as_deref(), Some("40001" | "40P01" | "55P03"))
+        matches!(self, Self::Lost | Self::Reading)
+            || matches!(state.as_deref(), Some("40001" | "40P01" | "55P03"))
     }
 
     /// SQLSTATE of a database error.
@@ -192,6 +196,11 @@ impl From<Error> for gpuaas_kit::Error {
                 "Other requests are being placed on every node that fits; try again in a moment.",
             )
             .meta("busy_nodes", nodes.to_string()),
+            Error::Reading => Self::new(
+                Code::Unavailable,
+                ErrorReason::Overloaded,
+                "Reading the nodes takes longer than it should; try again in a moment.",
+            ),
             Error::InBatch { index, source } => of_batch(index, &Self::from(*source)),
             Error::EvidenceMissing(slot) => Self::new(
                 Code::FailedPrecondition,

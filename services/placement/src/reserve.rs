@@ -16,7 +16,7 @@ mod record;
 mod wait;
 pub(crate) mod whole;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use gpuaas_kit::audit;
@@ -292,7 +292,7 @@ async fn run(
         let mut conn = ledger.acquire().await?;
         let made: Vec<Uuid> = call.requests.iter().map(|_| ids.next()).collect();
         // what is wrong is told by the transaction, after the key was looked at
-        let scouted = scout(&mut conn, search, call, &made).await.ok();
+        let scouted = scout(&mut conn, search, call, &made).await;
         let body = async |conn: &mut PgConnection| {
             in_transaction(conn, ids, search, call, made, scouted).await
         };
@@ -357,7 +357,7 @@ async fn in_transaction(
     search: Search<'_>,
     call: &Call<'_>,
     made: Vec<Uuid>,
-    scouted: Option<Vec<Scouted>>,
+    scouted: Result<Vec<Scouted>>,
 ) -> Result<(Vec<Uuid>, bool)> {
     let made = match call.take_key(conn, made).await? {
         Taking::Fresh(made) => made,
@@ -366,8 +366,10 @@ async fn in_transaction(
     let batch = call.method == BATCH_METHOD;
     let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let scouted = match scouted {
-        Some(scouted) => scouted,
-        None => {
+        Ok(scouted) => scouted,
+        // it would wait once more for what kept it from looking
+        Err(error) if error.lost_to_others() => return Err(error),
+        Err(_) => {
             let mut all = Vec::with_capacity(call.requests.len());
             for (index, request) in call.requests.iter().enumerate() {
                 let sku = check(conn, search.policy, request).await;
@@ -437,7 +439,7 @@ async fn reserve_one(
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
-            let host = whole::take(conn, policy, until, request, sku).await?;
+            let host = whole::take(conn, policy, until, request, sku, &mut VecDeque::new()).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, whole::claim(conn, ids, sku, host).await?)
         }

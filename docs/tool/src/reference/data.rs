@@ -126,7 +126,8 @@ fn collect(text: &str, schema: &mut Schema) {
             });
         }
         comment.clear();
-        if line.starts_with("GRANT ") || line.starts_with("INSERT INTO ") || !statement.is_empty() {
+        let begins = ["GRANT ", "INSERT INTO ", "COMMENT ON TABLE "];
+        if begins.iter().any(|head| line.starts_with(head)) || !statement.is_empty() {
             // comments inside a statement end with their line
             statement.push_str(line.split("--").next().unwrap_or_default());
             statement.push(' ');
@@ -138,7 +139,7 @@ fn collect(text: &str, schema: &mut Schema) {
     }
 }
 
-/// A whole GRANT or INSERT.
+/// A whole GRANT, INSERT or COMMENT.
 fn finish(statement: &str, schema: &mut Schema) {
     let statement = statement.trim().trim_end_matches(';');
     if let Some(grant) = statement.strip_prefix("GRANT ") {
@@ -158,6 +159,19 @@ fn finish(statement: &str, schema: &mut Schema) {
                     known.push(right);
                 }
             }
+        }
+    } else if let Some((name, text)) = statement
+        .strip_prefix("COMMENT ON TABLE ")
+        .and_then(|comment| comment.split_once(" IS "))
+    {
+        // what a later script says of a table instead of what was said where it was made
+        if let Some(table) = schema
+            .tables
+            .iter_mut()
+            .find(|table| table.name == bare(name))
+        {
+            let words: Vec<&str> = text.trim().trim_matches('\'').split_whitespace().collect();
+            table.what = words.join(" ").replace("''", "'");
         }
     } else if let Some((name, values)) = statement
         .strip_prefix("INSERT INTO ")
@@ -204,6 +218,20 @@ fn bare(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_later_script_says_of_a_table_counts() {
+        let mut schema = Schema::default();
+        collect(
+            "-- Looked at first.\nCREATE TABLE a.things (\n    id uuid\n);\n",
+            &mut schema,
+        );
+        collect(
+            "COMMENT ON TABLE things IS\n    'A node''s marks; and\n     nothing else.';\n",
+            &mut schema,
+        );
+        assert_eq!(schema.tables[0].what, "A node's marks; and nothing else.");
+    }
 
     #[test]
     fn tables_rights_and_transitions_are_read() {

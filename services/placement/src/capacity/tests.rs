@@ -80,7 +80,7 @@ async fn b_35_a_transaction_that_looks_often_copies_the_fleet_once() {
     let all = ledger.capacity.now(&mut tx).await.expect("looked");
     assert_eq!((all["r-0"].len(), all["r-1"].len()), (1, 1));
     drop(all);
-    let own = ledger.capacity.for_transaction().await;
+    let own = ledger.capacity.for_transaction().await.expect("read");
     let write = async |conn: &mut PgConnection, free: u32| {
         let sql = format!(
             "UPDATE placement.nodes SET hugepages_1g_free = {free} WHERE region_code = 'r-0'"
@@ -109,7 +109,7 @@ async fn b_35_a_transaction_that_looks_often_copies_the_fleet_once() {
         ];
     for (capacity, left) in [(&own, 0), (&*ledger.capacity, 1)] {
         capacity.changed(&mut tx, &id).await.expect("read");
-        assert_eq!(capacity.known("r-0", Fleet::len).await, left);
+        assert_eq!(capacity.known("r-0", Fleet::len).await.expect("read"), left);
     }
     // its own changes and those of others are in it; its own are nowhere else
     sqlx::raw_sql(mode("r-0", false))

@@ -313,14 +313,14 @@ async fn hold_now(
     sku: &Sku,
 ) -> Result<()> {
     // every group is looked for in what the ones before left
-    let own = search.capacity.for_transaction().await;
+    let own = search.capacity.for_transaction().await?;
     let search = Search {
         capacity: &own,
         ..search
     };
-    let (mut missing, mut most) = (asked.gpu_count, u32::MAX);
+    let (mut missing, mut seen) = (asked.gpu_count, hold::Seen::nothing());
     while missing > 0 {
-        match hold::some(conn, search, made, sku, missing, &mut most).await {
+        match hold::some(conn, search, made, sku, missing, &mut seen).await {
             Ok(held) => missing -= held,
             Err(Error::Refused { causes, .. }) => {
                 return Err(not_all(asked, asked.gpu_count - missing, causes));

@@ -1,4 +1,6 @@
 //! Holding slots, and letting them go.
+use std::collections::VecDeque;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -10,8 +12,27 @@ use crate::model::Shape;
 use crate::reserve::{Request, Search, place, whole};
 use crate::{Error, Result};
 
+/// What was seen while groups of one reservation were looked for, one after the other.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// More GPUs than these fit on no node.
+    pub(super) most: u32,
+    /// Whole nodes that fitted and were not needed yet.
+    whole: VecDeque<Uuid>,
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Self {
+        Self {
+            most: u32::MAX,
+            whole: VecDeque::new(),
+        }
+    }
+}
+
 /// Holds as many GPUs of what is missing as fit on one node and are sold together, and returns how many. The
-/// reservation's row is locked. No more than `most` are tried, which becomes less when so many fit nowhere.
+/// reservation's row is locked. What was seen before is not looked for again, but judged again under its node's lock.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits, with what keeps the least away that is sold; [`Error::Busy`].
@@ -21,18 +42,18 @@ pub(super) async fn some(
     of: &CapacityReservation,
     sku: &Sku,
     missing: u32,
-    most: &mut u32,
+    seen: &mut Seen,
 ) -> Result<u32> {
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {
         let free = |fleet: &Fleet| fleet.largest(sku.slot_class);
-        let free = search.capacity.known(&of.region_code, free).await;
-        *most = free.min(*most);
+        let free = search.capacity.known(&of.region_code, free).await?;
+        seen.most = free.min(seen.most);
     }
     let mut refusal = Error::Busy { nodes: 0 };
     for (place, size) in sizes.iter().enumerate() {
         // no node has so many; the last one is asked for nevertheless, for the reasons
-        if *size > *most && place + 1 < sizes.len() {
+        if *size > seen.most && place + 1 < sizes.len() {
             continue;
         }
         let request = Request {
@@ -42,14 +63,14 @@ pub(super) async fn some(
             before_line: true,
             ..Request::default()
         };
-        match take(conn, search, of, &request, sku).await {
+        match take(conn, search, of, &request, sku, &mut seen.whole).await {
             Ok((node_id, slots)) => {
                 insert(conn, of, sku, node_id, &slots).await?;
                 search.capacity.changed(conn, &[node_id]).await?;
                 return Ok(*size);
             }
             Err(refused @ Error::Refused { .. }) => {
-                *most = size - 1;
+                seen.most = size - 1;
                 refusal = refused;
             }
             Err(error) => return Err(error),
@@ -80,23 +101,24 @@ async fn take(
     of: &CapacityReservation,
     request: &Request,
     sku: &Sku,
+    whole: &mut VecDeque<Uuid>,
 ) -> Result<(Uuid, Vec<Uuid>)> {
     if sku.capacity_shape == Shape::GpuSlice {
         let asked = decision_request(sku, request.gpu_count);
-        // the last bytes of an id are random
-        let at = of.id.as_u128() as u32;
+        // elsewhere each time: the last bytes of an id are random
+        let at = Uuid::now_v7().as_u128() as u32;
         let rules = Rules {
             filling: search.policy.filling,
             ..Rules::default()
         };
         let likely = |fleet: &Fleet| fleet.likely(&rules, &asked, at);
-        let likely = search.capacity.known(&of.region_code, likely).await;
+        let likely = search.capacity.known(&of.region_code, likely).await?;
         // it stands in no line
         let taken = place::take(conn, search, request, sku, Some(likely), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }
-    let node_id = whole::take(conn, search.policy, search.until, request, sku)
+    let node_id = whole::take(conn, search.policy, search.until, request, sku, whole)
         .await?
         .id;
     let slots = sqlx::query_scalar(

@@ -11,7 +11,7 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::end::close;
-use super::hold::{self, Which};
+use super::hold::{self, Seen, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
@@ -80,6 +80,7 @@ pub(super) async fn attend(
     id: Uuid,
     tended: &mut Tended,
 ) -> Result<()> {
+    let mut seen = Seen::nothing();
     loop {
         let search = Search {
             capacity: &ledger.capacity,
@@ -91,7 +92,7 @@ pub(super) async fn attend(
         let mut conn = ledger.acquire().await?;
         ledger.capacity.refresh(&mut conn).await?;
         let mut tx = conn.begin().await?;
-        match one(&mut tx, search, id, &mut step).await {
+        match one(&mut tx, search, id, &mut seen, &mut step).await {
             Ok(again) => {
                 tx.commit().await?;
                 tended.add(step);
@@ -128,6 +129,7 @@ async fn one(
     conn: &mut PgConnection,
     search: Search<'_>,
     id: Uuid,
+    seen: &mut Seen,
     step: &mut Tended,
 ) -> Result<bool> {
     let locked: Option<(bool, bool)> = sqlx::query_as(
@@ -177,7 +179,7 @@ async fn one(
     let own;
     let search = if step.dropped > 0 {
         // what was let go just now may be held again
-        own = search.capacity.for_transaction().await;
+        own = search.capacity.for_transaction().await?;
         own.now(conn).await?;
         Search {
             capacity: &own,
@@ -186,8 +188,10 @@ async fn one(
     } else {
         search
     };
-    let (missing, mut most) = (row.missing(), u32::MAX);
-    match hold::some(conn, search, &row, &sku, missing, &mut most).await {
+    let missing = row.missing();
+    // more may be free on a node than at the last step
+    seen.most = u32::MAX;
+    match hold::some(conn, search, &row, &sku, missing, seen).await {
         Ok(held) => {
             step.held = held;
             Ok(held < missing)

@@ -151,8 +151,10 @@ pub(crate) async fn take(
                 return Ok(*taken);
             }
         }
-        // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time.
-        if Instant::now() >= until {
+        // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time. All
+        // are looked at once, however late it is: else others could keep somebody waiting who work on a few of many nodes.
+        let all = !likely_ones || rules.only.is_some();
+        if all && Instant::now() >= until {
             return Err(Error::Busy { nodes: fit });
         }
     }

@@ -1,4 +1,5 @@
 //! Taking a whole node: one exclusive claim, and the node's mode under its lock (B-21, B-32).
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gpuaas_kit::id::IdGen;
@@ -17,14 +18,22 @@ use crate::outbox::Held;
 use crate::waiting::Ahead;
 use crate::{Error, Result, candidates};
 
-/// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked.
+/// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
+/// the same was seen to fit before, best first; the region is read when none of them can be had, and what else fits there
+/// is left in it.
 pub(crate) async fn take(
     conn: &mut PgConnection,
     policy: Policy,
     until: Instant,
     request: &Request,
     sku: &Sku,
+    seen: &mut VecDeque<Uuid>,
 ) -> Result<Host> {
+    while let Some(node_id) = seen.pop_front() {
+        if let Some(host) = try_node(conn, policy, sku, request, node_id, None).await? {
+            return Ok(host);
+        }
+    }
     let asked = decision_request(sku, request.gpu_count);
     loop {
         let (rules, nodes) = look(conn, policy, request, sku, None).await?;
@@ -32,8 +41,9 @@ pub(crate) async fn take(
         if fit.is_empty() {
             return Err(refusal(reasons));
         }
-        for node_id in &fit {
+        for (place, node_id) in fit.iter().enumerate() {
             if let Some(host) = try_node(conn, policy, sku, request, *node_id, None).await? {
+                seen.extend(&fit[place + 1..]);
                 return Ok(host);
             }
         }

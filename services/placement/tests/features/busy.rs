@@ -1,9 +1,10 @@
 //! Nodes and quotas that others have locked: the next candidate is tried, and no database error reaches a caller.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use gpuaas_placement::Error;
+use futures::future::join_all;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
+use gpuaas_placement::{Error, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
@@ -129,4 +130,49 @@ async fn a_quota_that_others_hold_is_told_as_busy_and_not_as_a_database_error() 
     assert!(error.is_transient());
     other.commit().await.expect("commit");
     assert_eq!(world.fingerprint().await, before);
+}
+
+/// All look at the nodes at once, and none can: each waits for the one that reads, then for the lock, and no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
+    const CALLERS: usize = 6;
+    let (world, _) = World::with_lab_slots(2).await;
+    // an allocation and a key that are there before, and nodes that have been read
+    let before = world.request(1);
+    world.reserve(&before).await.expect("reserved");
+    let as_it_was = world.fingerprint().await;
+    let mut migration = world.owner.begin().await.expect("begin");
+    sqlx::query("LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *migration)
+        .await
+        .expect("lock");
+    let policy = Policy {
+        patience: Duration::from_millis(50),
+        ..POLICY
+    };
+    let begun = Instant::now();
+    let requests: Vec<Request> = (0..CALLERS).map(|_| world.request(1)).collect();
+    let launches = requests
+        .iter()
+        .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
+    let looks = (0..CALLERS).map(|_| async {
+        let mut conn = world.scheduler.acquire().await?;
+        availability::list(&mut conn, &world.scheduler.capacity, None, None, None).await
+    });
+    let (launched, looked) = tokio::join!(join_all(launches), join_all(looks));
+    let took = begun.elapsed();
+    let errors = launched.into_iter().map(|one| one.expect_err("no node"));
+    let errors = errors.chain(looked.into_iter().map(|one| one.expect_err("no answer")));
+    for error in errors.map(gpuaas_kit::Error::from) {
+        assert_eq!(error.reason(), ErrorReason::Overloaded, "{error:?}");
+        assert!(error.is_transient(), "{error:?}");
+    }
+    // three seconds for those before it and three for the lock; one after the other it would be half a minute or more
+    assert!(took < Duration::from_secs(12), "{took:?}");
+    // what was done before is still told, and nothing has changed
+    let again = reserve::reserve(&world.scheduler, world.ids, policy, &before);
+    assert!(again.await.expect("told").replayed);
+    migration.commit().await.expect("commit");
+    assert_eq!(world.fingerprint().await, as_it_was);
+    world.reserve(&requests[0]).await.expect("reserved");
 }

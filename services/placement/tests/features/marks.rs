@@ -148,6 +148,13 @@ async fn changed(world: &World, node: Uuid, before: &Look, what: &str) -> bool {
     true
 }
 
+/// A table, its columns that placement sees each with another value, and all others.
+type Table = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [&'static str],
+);
+
 /// Every column is either seen by placement, with a change that marks the node, or it is named as one that is not.
 #[tokio::test]
 async fn p1_every_column_that_placement_sees_marks_its_node() {
@@ -155,8 +162,7 @@ async fn p1_every_column_that_placement_sees_marks_its_node() {
     world
         .run("INSERT INTO regions (code, enabled) VALUES ('other', true)")
         .await;
-    let tables: [(&str, &[(&str, &str)], &[&str]); 2] =
-        [("nodes", &NODE, &NODE_ELSE), ("slots", &SLOT, &SLOT_ELSE)];
+    let tables: [Table; 2] = [("nodes", &NODE, &NODE_ELSE), ("slots", &SLOT, &SLOT_ELSE)];
     for (table, seen, other) in tables {
         let columns: Vec<String> = sqlx::query_scalar(
             "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'placement' AND table_name = $1",
@@ -294,19 +300,27 @@ async fn p1_every_step_of_slots_claims_and_reservations_marks_the_node() {
     watch
         .step(&world, "approve", world.approve(node, &[lab_slot(1)]))
         .await;
-    let id = watch.step(&world, "reserve", world.reserved(1)).await;
+    let id = watch
+        .step(&world, "reserve", Box::pin(world.reserved(1)))
+        .await;
     watch
         .step(&world, "give back", begin_release(&world, id))
         .await;
-    let id = watch.step(&world, "launch", world.active(1)).await;
+    let id = watch
+        .step(&world, "launch", Box::pin(world.active(1)))
+        .await;
     watch
         .step(&world, "release", begin_release(&world, id))
         .await;
     watch.step(&world, "wipe", wipe(&world, id)).await;
-    let id = watch.step(&world, "launch again", world.active(1)).await;
+    let id = watch
+        .step(&world, "launch again", Box::pin(world.active(1)))
+        .await;
     watch.step(&world, "block", block(&world, id)).await;
     watch.step(&world, "repair", repair(&world, node)).await;
-    let held = watch.step(&world, "hold", reserved(&world, 1)).await;
+    let held = watch
+        .step(&world, "hold", Box::pin(reserved(&world, 1)))
+        .await;
     let gone = watch
         .step(
             &world,
@@ -338,9 +352,8 @@ async fn p1_every_step_of_slots_claims_and_reservations_marks_the_node() {
         seen: Vec::new(),
     };
     watch
-        .step(&world, "take", async {
-            reserve(&world, &whole(&world)).await.expect("reserved")
-        })
-        .await;
+        .step(&world, "take", Box::pin(reserve(&world, &whole(&world))))
+        .await
+        .expect("reserved");
     assert_eq!(watch.seen, ["take"]);
 }

@@ -20,7 +20,7 @@ pub enum Command {
     },
     /// Set the class of a project's requests, those that wait already included.
     Prioritise {
-        /// Id of the project.
+        /// Id of the project; that there is such a project is not checked.
         project: String,
         /// A higher class is served first; every hour of waiting raises a request by one.
         #[arg(value_enum)]

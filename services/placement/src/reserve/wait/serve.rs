@@ -3,7 +3,7 @@
 //! Any number of replicas may serve: who works on a ticket holds its lock, and a placement is decided again under the
 //! node's lock as every other is. A ticket is served in one transaction, so a process that dies leaves it in line or
 //! served, never both and never neither.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use gpuaas_kit::error::reason_name;
@@ -231,7 +231,15 @@ async fn place_all(
                 claims(ids, sku, taken)
             }
             Shape::Baremetal => {
-                let host = whole::take(conn, policy, search.until, request, sku).await?;
+                let host = whole::take(
+                    conn,
+                    policy,
+                    search.until,
+                    request,
+                    sku,
+                    &mut VecDeque::new(),
+                )
+                .await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
                 whole::claim(conn, ids, sku, host).await?
             }

@@ -2,6 +2,7 @@
 mod decision;
 mod draw;
 pub mod limits;
+mod looking;
 mod races;
 mod refused;
 mod window;
