@@ -17,6 +17,8 @@ use super::Api;
 use super::public::given;
 
 const MINUTE: i64 = 60;
+/// Longest bucket: 31 days, in seconds.
+const MAX_BUCKET: i64 = 31 * 24 * 60 * MINUTE;
 /// What is shown when no start is asked for.
 const DEFAULT_SPAN: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 /// Buckets of an answer for which no length is asked for.
@@ -121,11 +123,11 @@ fn span(
     }
     let bucket = match request.bucket_seconds {
         0 => (seconds / DEFAULT_BUCKETS + MINUTE - 1) / MINUTE * MINUTE,
-        asked if asked > 0 && asked % MINUTE == 0 => asked,
+        asked if (1..=MAX_BUCKET).contains(&asked) && asked % MINUTE == 0 => asked,
         _ => {
             return Err(Error::invalid(
                 "bucket_seconds",
-                "must be a positive multiple of 60, or absent",
+                format!("must be a multiple of 60 up to {MAX_BUCKET}, or absent"),
             ));
         }
     };

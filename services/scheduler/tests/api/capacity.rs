@@ -92,6 +92,13 @@ async fn a_bad_span_is_named() {
         ),
         (
             ListCapacityHistoryRequest {
+                bucket_seconds: i64::MAX / 60 * 60,
+                ..day.clone()
+            },
+            "bucket_seconds",
+        ),
+        (
+            ListCapacityHistoryRequest {
                 end_time: time(86_400 * 365),
                 bucket_seconds: 60,
                 ..day.clone()

@@ -1,5 +1,5 @@
 //! Reservations and the intake of nodes and slots.
-use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::common::v1::{SlotBindings, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
@@ -403,12 +403,32 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
     }
     let there = node_in(&world, "lab-2", 2).await;
     node_in(&world, "lab-3", 2).await;
-    // another pool of the region: what its nodes have is not sold as lab slices
+    // another pool of the region: what its node has is free, and not sold as lab slices
     let other_pool = PutNodeRequest {
         lab: false,
+        hugepages_1g_free: 1000,
         ..node()
     };
-    ok(world.api.put_node(Request::new(other_pool)).await);
+    ok(world.api.put_node(Request::new(other_pool.clone())).await);
+    let mut slots = approval(&other_pool.node_id, 2);
+    slots.idempotency_key = other_pool.node_id.clone();
+    for slot in &mut slots.slots {
+        slot.slot_class = "h200_sxm".into();
+        let index = slot.slot_index;
+        let bindings = slot.bindings.as_mut().expect("bindings");
+        *bindings = SlotBindings {
+            gpu_pci_address: format!("0000:{:02x}:00.0", 0x10 + index),
+            gpu_module_id: Some(index + 1),
+            numa_node: Some(0),
+            nvme_device: format!("/dev/disk/by-id/nvme-eui.{index:016x}"),
+            storage_identity_kind: "nvme_wwn_by_id".into(),
+            fabric_device: "0000:1a:00.0".into(),
+            fabric_vf_pci_address: format!("0000:1a:00.{}", index + 1),
+            fabric_claim_mode: "per_slot_vf".into(),
+            ..bindings.clone()
+        };
+    }
+    ok(world.api.approve_slots(Request::new(slots)).await);
     let asked = |key: &str, region: &str| ReserveRequest {
         region_code: region.into(),
         ..reservation(key)
