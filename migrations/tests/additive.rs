@@ -43,7 +43,7 @@ INSERT INTO audit (id, principal, action, resource, resource_id, request_id) VAL
 ";
 
 /// What the scripts after this one find besides, by version.
-const LATER: [(u32, &str); 5] = [
+const LATER: [(u32, &str); 6] = [
     (2, "
 INSERT INTO workflows (id, kind, allocation_id, state, deadline_at, ended_at)
 VALUES (ID(60), 'provision', ID(20), 'done', now(), now()), (ID(61), 'release', ID(21), 'done', now(), now());
@@ -72,6 +72,7 @@ INSERT INTO capacity_reservations (id, project_id, name, region_code, sku, gpu_c
 VALUES (ID(70), ID(1), 'c', 'r-1', 'h200-sxm-slice', 1, now(), now() + interval '1 hour', 'active', true, 'user:a');
 INSERT INTO held_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 "),
+    (18, "UPDATE project_quotas SET max_allocations = 5;"),
 ];
 
 /// Columns of all tables of the ledger with their types.

@@ -79,6 +79,12 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         project: Option<String>,
     },
+    /// Show how much your project may hold, and holds.
+    Quota {
+        /// The project [default: your only one].
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+    },
     /// List what is sold.
     Skus,
     /// List the images an allocation can boot.

@@ -100,6 +100,25 @@ pub struct WaitingRequest {
     pub kept_node_ids: Vec<String>,
 }
 
+/// How much a project may hold, and holds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ProjectQuotas {
+    pub max_allocations: u32,
+    pub used_allocations: u32,
+    pub quotas: Vec<ProjectQuota>,
+    pub default_max_gpus: u32,
+}
+
+/// How many GPUs of a SKU a project may hold, and holds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ProjectQuota {
+    pub sku: String,
+    pub max_gpus: u32,
+    pub used_gpus: u32,
+}
+
 /// GPUs that only one project may launch on.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

@@ -354,6 +354,9 @@ fn an_operator_sees_the_line_and_sets_classes() {
         &path,
         [(200, json!({ "project_id": NODE, "priority": "low" }))],
     );
+    world.get(&path, json!({ "project_id": NODE, "priority": "high" }));
+    let ran = world.run(&["admin", "queue", "priority", NODE]).ok();
+    assert!(ran.out.contains("wait with priority high"), "{}", ran.out);
     let ran = world
         .run(&["admin", "queue", "prioritise", NODE, "low"])
         .ok();

@@ -112,6 +112,17 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         &limit,
         [(200, json!({ "project_id": PROJECT, "max_gpus": 8 }))],
     );
+    world.get(
+        &limit,
+        json!({ "project_id": PROJECT, "max_gpus": 4, "reserved_gpus": 3 }),
+    );
+    let ran = world.run(&["admin", "reservations", "limit", PROJECT]).ok();
+    assert!(
+        ran.out
+            .contains("may reserve 4 GPU by itself; it has reserved 3"),
+        "{}",
+        ran.out
+    );
     let ran = world
         .run(&["admin", "reservations", "limit", PROJECT, "8"])
         .ok();

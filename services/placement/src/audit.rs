@@ -76,16 +76,16 @@ pub const INVARIANTS: [Invariant; 25] = [
     },
     Invariant {
         name: "quota_counts_what_is_held",
-        rule: "the GPUs that count against a project's quota are the GPUs it holds",
+        rule: "the GPUs and allocations that count against a project's quota are those it holds",
         query: "SELECT project_id || '/' || sku FROM
-                  (SELECT project_id, sku, sum(gpu_count) AS used FROM allocations
+                  (SELECT project_id, sku, sum(gpu_count) AS gpus, count(*) AS allocations FROM allocations
                     WHERE capacity_shape = 'gpu_slice' AND state NOT IN ('requested', 'released', 'failed')
                     GROUP BY project_id, sku) u
                   FULL JOIN
-                  (SELECT a.project_id, c.sku, count(*) AS held FROM claims c JOIN allocations a ON a.id = c.allocation_id
+                  (SELECT a.project_id, c.sku, count(*) AS gpus, count(DISTINCT a.id) AS allocations FROM claims c JOIN allocations a ON a.id = c.allocation_id
                     WHERE c.kind = 'slot' AND c.state <> 'released' AND a.state NOT IN ('released', 'failed')
                     GROUP BY a.project_id, c.sku) h USING (project_id, sku)
-                 WHERE u.used IS DISTINCT FROM h.held",
+                 WHERE (u.gpus, u.allocations) IS DISTINCT FROM (h.gpus, h.allocations)",
     },
     Invariant {
         name: "room_matches_slots",

@@ -4,6 +4,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::quota;
+
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -18,6 +20,19 @@ pub struct Reason {
     pub nodes: u32,
     /// A sentence for the user.
     pub message: String,
+}
+
+/// A limit that a request would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which: "gpus" of a SKU, "allocations" of a project, or "waiting_allocations" of a project.
+    pub quota: &'static str,
+    /// How many there may be.
+    pub limit: i64,
+    /// How many there are.
+    pub used: i64,
+    /// How many more were asked for.
+    pub asked: i64,
 }
 
 /// Why the ledger did not change.
@@ -63,6 +78,8 @@ pub enum Error {
         message: String,
         /// All causes.
         causes: Vec<Reason>,
+        /// The limit, where one was exceeded.
+        exceeded: Option<Exceeded>,
     },
     /// The name is taken by another allocation of the project that has not ended.
     #[error("name {0:?} is taken")]
@@ -161,7 +178,7 @@ impl From<Error> for gpuaas_kit::Error {
             Error::Invalid { reason, field, rule } => {
                 Self::new(Code::InvalidArgument, reason, format!("{field}: {rule}")).field(field, rule)
             }
-            Error::Refused { reason, message, causes } => {
+            Error::Refused { reason, message, causes, exceeded } => {
                 let code = match reason {
                     ErrorReason::RegionDisabled => Code::FailedPrecondition,
                     _ => Code::ResourceExhausted,
@@ -171,9 +188,23 @@ impl From<Error> for gpuaas_kit::Error {
                         Self::new(code, reason, message).field("region_code", "must be a region that is open")
                     }
                     ErrorReason::Quota => {
-                        Self::new(code, reason, message).field("gpu_count", "must fit the project's quota")
+                        let of_allocations = exceeded.is_some_and(|limit| limit.quota == quota::ALLOCATIONS);
+                        let (field, rule) = if of_allocations {
+                            ("project_id", "must be a project with room for one more allocation")
+                        } else {
+                            ("gpu_count", "must fit the project's quota")
+                        };
+                        Self::new(code, reason, message).field(field, rule)
                     }
                     _ => Self::new(code, reason, message),
+                };
+                let refused = match exceeded {
+                    Some(limit) => refused
+                        .meta("quota", limit.quota)
+                        .meta("limit", limit.limit.to_string())
+                        .meta("used", limit.used.to_string())
+                        .meta("asked", limit.asked.to_string()),
+                    None => refused,
                 };
                 causes.into_iter().fold(refused, |error, cause| {
                     let name = reason_name(cause.reason);

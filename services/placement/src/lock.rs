@@ -1,5 +1,5 @@
-//! Row locks in the one order: idempotency key, quota, reservation limit, capacity reservation, node, slots by id, held
-//! slots, allocation, workflow, outbox.
+//! Row locks in the one order: idempotency key, quota of the project, quota of the SKU, reservation limit, capacity
+//! reservation, node, slots by id, held slots, allocation, workflow, outbox.
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 

@@ -33,7 +33,7 @@ use crate::model::{Image, Shape};
 use crate::{Error, Reason, Result, quota};
 
 use admit::check_quota;
-pub(crate) use admit::{check, refusal};
+pub(crate) use admit::{check, over_quota, refusal};
 use call::{Call, Taking};
 pub(crate) use call::{Keep, once, try_again};
 pub(crate) use place::Search;
@@ -99,6 +99,8 @@ pub struct Request {
 pub struct Policy {
     /// GPUs of a SKU a project may hold when it has no quota of its own.
     pub default_quota_gpus: u32,
+    /// Allocations, of all SKUs together, a project may hold when it has no quota of its own.
+    pub default_quota_allocations: u32,
     /// How long one busy node is waited for before the next one is tried.
     pub node_wait: Duration,
     /// How long other candidates are tried and lost races are run again, before the caller is told to come back.
@@ -113,6 +115,7 @@ impl Policy {
     /// What a site has that sets nothing.
     pub const DEFAULT: Self = Self {
         default_quota_gpus: 64,
+        default_quota_allocations: 256,
         node_wait: Duration::from_secs(2),
         patience: Duration::from_secs(10),
         filling: Filling::Pack,
@@ -251,13 +254,7 @@ pub async fn validate(
     if taken {
         return Err(Error::NameTaken(request.name.clone()));
     }
-    let quota = quota::read(
-        conn,
-        request.project_id,
-        &request.sku,
-        i64::from(policy.default_quota_gpus),
-    )
-    .await?;
+    let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, capacity, policy, request).await?;
     if explanation.nodes_fit == 0 {
@@ -423,8 +420,7 @@ async fn reserve_one(
     let Search { policy, until, .. } = search;
     let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
-    let default_max = i64::from(policy.default_quota_gpus);
-    let asked = (request.project_id, request.sku.as_str(), default_max);
+    let asked = (request.project_id, request.sku.as_str(), policy);
     let (region, class) = (&request.region_code, sku.slot_class);
     let (quota, waits) = quota::read_with_line(conn, asked, region, class).await?;
     check_quota(request, quota)?;

@@ -1,7 +1,7 @@
 //! Scheduler: decides where capacity is placed, and takes nodes, slots, regions, SKUs and prices into the ledger.
 //!
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
-//! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`,
+//! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`, `QuotaService`,
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
 //! `CapacityReservationAdminService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
 //! constraints of the database, met in one transaction. The task in [`waiting`] tends capacity reservations and
@@ -26,6 +26,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::Ca
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuServiceServer;
 use serde::Deserialize;
@@ -39,6 +40,8 @@ use crate::api::Api;
 pub struct Config {
     /// GPUs of a SKU that a project without a quota of its own may hold.
     pub default_project_quota_gpus: u32,
+    /// Allocations, of all SKUs together, that a project without a quota of its own may hold.
+    pub default_project_quota_allocations: u32,
     /// How long a node that others are placing on is waited for before the next one is tried, in milliseconds.
     pub node_wait_ms: u64,
     /// How long a request tries other nodes, and again after it lost to others, in milliseconds.
@@ -55,6 +58,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             default_project_quota_gpus: 64,
+            default_project_quota_allocations: 256,
             node_wait_ms: 2000,
             patience_ms: 10_000,
             capacity_history_days: 90,
@@ -75,6 +79,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         wake: ctx.wake()?,
         policy: Policy {
             default_quota_gpus: config.default_project_quota_gpus,
+            default_quota_allocations: config.default_project_quota_allocations,
             node_wait: Duration::from_millis(config.node_wait_ms),
             patience: Duration::from_millis(config.patience_ms),
             filling: config.filling,
@@ -103,6 +108,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(SkuServiceServer::new(api.clone()))
         .add(AvailabilityServiceServer::new(api.clone()))
         .add(SkuAdminServiceServer::new(api.clone()))
+        .add(QuotaServiceServer::new(api.clone()))
         .add(LedgerAdminServiceServer::new(api.clone()))
         .add(CapacityAdminServiceServer::new(api.clone()))
         .add(NodePlacementServiceServer::new(api.clone()))

@@ -6,6 +6,7 @@ pub mod hosts;
 pub mod launch;
 pub mod list;
 pub mod power;
+pub mod quotas;
 pub mod release;
 pub mod reservations;
 pub mod show;
@@ -63,6 +64,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             allocation,
             project,
         } => usage::run(&session, allocation, project).await,
+        Command::Quota { project } => quotas::run(&session, project).await,
         Command::Skus => catalog::skus(&session).await,
         Command::Images { sku } => catalog::images(&session, sku).await,
         Command::Regions => catalog::regions(&session).await,

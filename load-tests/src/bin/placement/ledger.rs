@@ -21,6 +21,7 @@ use crate::{PROJECTS, SKU};
 const ROUNDS: usize = 500;
 const POLICY: Policy = Policy {
     default_quota_gpus: 1_000_000,
+    default_quota_allocations: 1_000_000,
     ..Policy::DEFAULT
 };
 

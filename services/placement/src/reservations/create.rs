@@ -16,7 +16,7 @@ use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::decision::sentence;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Keep, Policy, Search, ids_of, once, refusal, try_again};
+use crate::reserve::{Keep, Policy, Search, ids_of, once, over_quota, refusal, try_again};
 use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
@@ -216,10 +216,11 @@ async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
     if limit.reserved_gpus + i64::from(asked.gpu_count) <= limit.max_gpus {
         return Ok(());
     }
-    Err(of_quota(format!(
+    let told = format!(
         "The project may reserve {} GPU by itself and has reserved {}; ask an operator to reserve more for it.",
         limit.max_gpus, limit.reserved_gpus
-    )))
+    );
+    Err(over_quota(told, None))
 }
 
 /// What the project's quota keeps it from launching would be reserved in vain.
@@ -229,8 +230,7 @@ async fn check_quota(
     asked: &Asked,
     starts_at: Timestamp,
 ) -> Result<()> {
-    let default_max = i64::from(policy.default_quota_gpus);
-    let quota = quota::read(conn, asked.project_id, &asked.sku, default_max).await?;
+    let quota = quota::read(conn, asked.project_id, &asked.sku, policy).await?;
     let reserved: i64 = sqlx::query_scalar(
         "SELECT coalesce(sum(gpu_count - released_gpus), 0) FROM capacity_reservations
           WHERE project_id = $1 AND sku = $2 AND ended_at IS NULL AND starts_at < $4 AND ends_at > $3",
@@ -244,19 +244,12 @@ async fn check_quota(
     if reserved + i64::from(asked.gpu_count) <= quota.max_gpus {
         return Ok(());
     }
-    Err(of_quota(format!(
+    let told = format!(
         "The project may hold {} GPU of {} and has reserved {reserved} for that time, so it could not use {} more; \
          raise its quota first.",
         quota.max_gpus, asked.sku, asked.gpu_count
-    )))
-}
-
-fn of_quota(message: String) -> Error {
-    Error::Refused {
-        reason: ErrorReason::Quota,
-        message,
-        causes: Vec::new(),
-    }
+    );
+    Err(over_quota(told, None))
 }
 
 async fn insert(
@@ -345,6 +338,7 @@ fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
             reason,
             message,
             causes,
+            exceeded,
         } => Error::Refused {
             reason,
             message: format!(
@@ -352,6 +346,7 @@ fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
                 asked.gpu_count
             ),
             causes,
+            exceeded,
         },
         other => other,
     }

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use super::{Policy, Request};
 use crate::catalog::{self, Sku};
 use crate::decision::sentence;
+use crate::error::Exceeded;
 use crate::model::Shape;
 use crate::{Error, Reason, Result, quota};
 
@@ -68,23 +69,31 @@ pub(crate) async fn check(
     if !enabled {
         return Err(refused(
             ErrorReason::RegionDisabled,
-            sentence(ErrorReason::RegionDisabled),
-            Vec::new(),
+            sentence(ErrorReason::RegionDisabled).to_owned(),
+            None,
         ));
     }
     Ok(sku)
 }
 
 pub(super) fn check_quota(request: &Request, quota: quota::Quota) -> Result<()> {
-    let asked = i64::from(request.gpu_count);
-    if quota.used_gpus + asked <= quota.max_gpus {
+    let Some(over) = quota.exceeded_by(request.gpu_count) else {
         return Ok(());
-    }
+    };
+    let what = match over.quota {
+        quota::GPUS => format!("GPU of {}", request.sku),
+        _ => "allocations".to_owned(),
+    };
     let message = format!(
-        "The project may hold {} GPU of {} and holds {}; release some or ask for a higher quota.",
-        quota.max_gpus, request.sku, quota.used_gpus
+        "The project may hold {} {what} and holds {}; release some or ask for a higher quota.",
+        over.limit, over.used
     );
-    Err(refused(ErrorReason::Quota, &message, Vec::new()))
+    Err(over_quota(message, Some(over)))
+}
+
+/// The refusal of what a quota does not allow.
+pub(crate) fn over_quota(message: String, exceeded: Option<Exceeded>) -> Error {
+    refused(ErrorReason::Quota, message, exceeded)
 }
 
 /// The refusal of a request that fits nowhere: one cause leads by its name, several are `NO_CAPACITY` with all
@@ -106,13 +115,15 @@ pub(crate) fn refusal(causes: Vec<Reason>) -> Error {
         reason,
         message,
         causes,
+        exceeded: None,
     }
 }
 
-fn refused(reason: ErrorReason, message: &str, causes: Vec<Reason>) -> Error {
+fn refused(reason: ErrorReason, message: String, exceeded: Option<Exceeded>) -> Error {
     Error::Refused {
         reason,
-        message: message.to_owned(),
-        causes,
+        message,
+        causes: Vec::new(),
+        exceeded,
     }
 }

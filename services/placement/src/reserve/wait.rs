@@ -19,7 +19,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::admit::check;
+use super::admit::{check, over_quota};
 use super::call::{Call, Keep, Taking, ids_of, once, try_again};
 use super::record::{Beginning, insert_allocation};
 use super::{
@@ -28,8 +28,10 @@ use super::{
 };
 use crate::capacity::{Capacity, Ledger};
 use crate::catalog::Sku;
+use crate::error::Exceeded;
 use crate::model::{AllocationState, SlotClass};
-use crate::{Error, Result, outbox, quota, timeline, waiting};
+use crate::quota::{self, Quota};
+use crate::{Error, Result, outbox, timeline, waiting};
 
 pub use serve::{Pass, serve_waiting};
 
@@ -348,24 +350,34 @@ async fn possible_at_all(
     requests: &[Request],
     refusal: Error,
 ) -> Result<()> {
+    let allocations = i64::try_from(requests.len()).unwrap_or(i64::MAX);
     let mut asked: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
     for request in requests {
         *asked.entry((request.project_id, &request.sku)).or_default() +=
             i64::from(request.gpu_count);
     }
     for ((project_id, sku), gpus) in asked {
-        let default_max = i64::from(policy.default_quota_gpus);
-        let quota = quota::read(conn, project_id, sku, default_max).await?;
-        if gpus > quota.max_gpus {
-            if told(&refusal).0 == ErrorReason::Quota {
-                return Err(refusal);
-            }
-            let message = format!(
-                "The project may hold {} GPU of {sku}, so waiting does not help; ask for a higher quota.",
-                quota.max_gpus
-            );
-            return Err(quota_refusal(message));
+        let quota = quota::read(conn, project_id, sku, policy).await?;
+        let empty = Quota {
+            used_gpus: 0,
+            used_allocations: 0,
+            ..quota
+        };
+        let Some(over) = empty.exceeded_by_all(allocations, gpus) else {
+            continue;
+        };
+        if told(&refusal).0 == ErrorReason::Quota {
+            return Err(refusal);
         }
+        let what = match over.quota {
+            quota::GPUS => format!("GPU of {sku}"),
+            _ => "allocations".to_owned(),
+        };
+        let message = format!(
+            "The project may hold {} {what}, so waiting does not help; ask for a higher quota.",
+            over.limit
+        );
+        return Err(over_quota(message, Some(over)));
     }
     Ok(())
 }
@@ -377,20 +389,19 @@ async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize)
     .bind(project_id)
     .fetch_one(conn)
     .await?;
-    if waiting + i64::try_from(joining).unwrap_or(i64::MAX) > MAX_WAITING {
-        return Err(quota_refusal(format!(
-            "At most {MAX_WAITING} allocations of a project may wait at once and {waiting} do; release some of them."
-        )));
+    let over = Exceeded {
+        quota: "waiting_allocations",
+        limit: MAX_WAITING,
+        used: waiting,
+        asked: i64::try_from(joining).unwrap_or(i64::MAX),
+    };
+    if over.used + over.asked <= over.limit {
+        return Ok(());
     }
-    Ok(())
-}
-
-fn quota_refusal(message: String) -> Error {
-    Error::Refused {
-        reason: ErrorReason::Quota,
-        message,
-        causes: Vec::new(),
-    }
+    let message = format!(
+        "At most {MAX_WAITING} allocations of a project may wait at once and {waiting} do; release some of them."
+    );
+    Err(over_quota(message, Some(over)))
 }
 
 /// A project that has nobody in line joins the ring at its end.

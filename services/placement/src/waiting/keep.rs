@@ -12,7 +12,7 @@ use crate::catalog::{self, Sku};
 use crate::decision::{self, CandidateNode, Fleet, ImageKey, Rules, WholeNode, judge_whole};
 use crate::model::{Shape, SlotClass};
 use crate::reserve::{Policy, Request, constraint_rules, still_meant};
-use crate::{Error, Result};
+use crate::{Error, Result, quota};
 
 /// What is before a request in its line.
 #[derive(Debug, Default)]
@@ -195,33 +195,19 @@ pub(super) async fn able(
                 .map(move |member| (project_id, member.sku.as_str()))
         })
         .collect();
-    let (projects, skus): (Vec<Uuid>, Vec<&str>) = pairs.into_iter().unzip();
-    let left: Vec<(Uuid, String, i64)> = sqlx::query_as(
-        "SELECT k.project_id, k.sku, coalesce(q.max_gpus::bigint, $3) - coalesce(
-                (SELECT sum(a.gpu_count) FROM allocations a WHERE a.project_id = k.project_id AND a.sku = k.sku
-                    AND a.state NOT IN ('requested', 'released', 'failed')), 0)
-           FROM unnest($1::uuid[], $2::text[]) AS k (project_id, sku)
-           LEFT JOIN quotas q ON q.project_id = k.project_id AND q.sku = k.sku",
-    )
-    .bind(projects)
-    .bind(skus)
-    .bind(i64::from(policy.default_quota_gpus))
-    .fetch_all(conn)
-    .await?;
-    let left: HashMap<(Uuid, String), i64> = left
-        .into_iter()
-        .map(|(project_id, sku, gpus)| ((project_id, sku), gpus))
-        .collect();
+    let quotas = quota::read_all(conn, pairs, policy).await?;
     Ok(line
         .into_iter()
         .filter(|waiting| {
+            let allocations = i64::try_from(waiting.members.len()).unwrap_or(i64::MAX);
             let mut asked: HashMap<&str, i64> = HashMap::new();
             for member in &waiting.members {
                 *asked.entry(&member.sku).or_default() += i64::from(member.gpu_count);
             }
             asked.into_iter().all(|(sku, gpus)| {
-                left.get(&(waiting.ticket.project_id, sku.to_owned()))
-                    .is_some_and(|left| gpus <= *left)
+                quotas
+                    .get(&(waiting.ticket.project_id, sku.to_owned()))
+                    .is_some_and(|quota| quota.exceeded_by_all(allocations, gpus).is_none())
             })
         })
         .collect())

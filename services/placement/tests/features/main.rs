@@ -11,6 +11,7 @@ mod operators;
 mod plans;
 mod policy;
 mod prewarmed;
+mod quotas;
 mod reports;
 mod reservations;
 mod sweep;

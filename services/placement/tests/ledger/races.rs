@@ -131,7 +131,7 @@ async fn quota_holds_under_a_race() {
             );
         }
     }
-    let used = quota::read(&mut conn, world.project, LAB, 0)
+    let used = quota::read(&mut conn, world.project, LAB, POLICY)
         .await
         .expect("quota");
     assert_eq!((used.max_gpus, used.used_gpus), (3, 3));

@@ -97,6 +97,10 @@ async fn within_the_ledger_each_role_does_its_own_part() {
         ("gpuaas_allocation", "UPDATE quotas SET max_gpus = 100"),
         (
             "gpuaas_allocation",
+            "UPDATE project_quotas SET max_allocations = 100",
+        ),
+        (
+            "gpuaas_allocation",
             "UPDATE allocations SET project_id = gen_random_uuid()",
         ),
         (
@@ -161,6 +165,7 @@ async fn within_the_ledger_each_role_does_its_own_part() {
             "outbox",
             "clean_evidence",
             "quotas",
+            "project_quotas",
             "skus",
         ] {
             let statement = format!("DELETE FROM {table}");

@@ -30,6 +30,7 @@ pub const H200: &str = "h200-sxm-slice";
 /// Policy of all worlds.
 pub const POLICY: Policy = Policy {
     default_quota_gpus: 1000,
+    default_quota_allocations: 1000,
     node_wait: Duration::from_millis(2500),
     ..Policy::DEFAULT
 };
@@ -322,6 +323,7 @@ impl World {
             "workflows",
             "timeline",
             "clean_evidence",
+            "project_quotas",
         ];
         let mut rows = Vec::new();
         for table in tables {

@@ -2,14 +2,14 @@
 use gpuaas_kit::idempotency::{self, Lookup, Scope};
 use gpuaas_kit::identity::Caller;
 use gpuaas_kit::{Error, Result, audit, id};
-use gpuaas_placement::{catalog, outbox, quota};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_placement::catalog;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
-    ProjectQuota, PutProjectQuotaRequest, PutSkuRequest, Sku,
+    GetProjectQuotasRequest, ProjectAllocationLimit, ProjectQuota, ProjectQuotas,
+    PutProjectAllocationLimitRequest, PutProjectQuotaRequest, PutSkuRequest, Sku,
 };
 use serde_json::json;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
 use super::{Api, parse, wire};
 
@@ -30,6 +30,26 @@ impl SkuAdminService for Api {
         Ok(Response::new(
             self.put_quota_as(&caller, request.into_inner()).await?,
         ))
+    }
+
+    async fn put_project_allocation_limit(
+        &self,
+        request: Request<PutProjectAllocationLimitRequest>,
+    ) -> Result<Response<ProjectAllocationLimit>, Status> {
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(
+            self.put_allocation_limit_as(&caller, request.get_ref())
+                .await?,
+        ))
+    }
+
+    async fn get_project_quotas(
+        &self,
+        request: Request<GetProjectQuotasRequest>,
+    ) -> Result<Response<ProjectQuotas>, Status> {
+        Caller::of(&request)?;
+        let project_id = id::parse("project_id", &request.get_ref().project_id)?;
+        Ok(Response::new(self.quotas_of(project_id).await?))
     }
 }
 
@@ -64,68 +84,5 @@ impl Api {
         tx.commit().await?;
         tracing::info!(sku = stored.code, "put SKU");
         Ok(wire::sku(stored))
-    }
-
-    async fn put_quota_as(
-        &self,
-        caller: &Caller,
-        request: PutProjectQuotaRequest,
-    ) -> Result<ProjectQuota> {
-        let hash = idempotency::hash(&request);
-        let scope = Scope {
-            principal: &caller.principal,
-            method: "PutProjectQuota",
-            key: caller.idempotency_key()?,
-        };
-        let project_id = id::parse("project_id", &request.project_id)?;
-        let max_gpus = i32::try_from(request.max_gpus)
-            .map_err(|_| Error::invalid("max_gpus", "is too large"))?;
-        let mut tx = self.pool.begin().await?;
-        let quota = match idempotency::lookup(&mut tx, scope, &hash).await? {
-            Lookup::Replay { .. } => {
-                let default = i64::from(self.policy.default_quota_gpus);
-                quota::read(&mut tx, project_id, &request.sku, default).await?
-            }
-            Lookup::Fresh => {
-                let quota = quota::put(&mut tx, project_id, &request.sku, max_gpus)
-                    .await
-                    .map_err(unknown_sku)?;
-                let resource_id = format!("{project_id}/{}", request.sku);
-                let entry = audit::Entry {
-                    principal: &caller.principal,
-                    action: "quota.put",
-                    resource: "quota",
-                    resource_id: &resource_id,
-                    request_id: &caller.request_id,
-                    detail: json!({ "max_gpus": max_gpus }),
-                };
-                audit::record(&mut tx, entry).await?;
-                idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
-                tx.commit().await?;
-                tracing::info!(%project_id, sku = request.sku, max_gpus, "put quota");
-                // who waits may be served now
-                self.wake.notify(outbox::TOPIC).await;
-                quota
-            }
-        };
-        let number = |value: i64| u32::try_from(value).unwrap_or(u32::MAX);
-        Ok(ProjectQuota {
-            project_id: request.project_id,
-            sku: request.sku,
-            max_gpus: number(quota.max_gpus),
-            used_gpus: number(quota.used_gpus),
-        })
-    }
-}
-
-fn unknown_sku(error: gpuaas_placement::Error) -> Error {
-    match error {
-        gpuaas_placement::Error::NotFound { .. } => Error::new(
-            Code::NotFound,
-            ErrorReason::SkuUnknown,
-            "There is no such SKU; list the SKUs.",
-        )
-        .field("sku", "is not a SKU"),
-        other => other.into(),
     }
 }

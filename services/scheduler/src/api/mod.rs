@@ -8,6 +8,7 @@ mod parse;
 mod placement;
 mod public;
 mod queue;
+mod quotas;
 mod reports;
 mod reservations;
 mod wire;

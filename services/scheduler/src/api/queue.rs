@@ -38,6 +38,16 @@ impl QueueAdminService for Api {
             self.prioritise(&caller, request.get_ref()).await?,
         ))
     }
+
+    async fn get_project_priority(
+        &self,
+        request: Request<pb::GetProjectPriorityRequest>,
+    ) -> Result<Response<pb::ProjectPriority>, Status> {
+        Caller::of(&request)?;
+        Ok(Response::new(
+            self.priority(&request.get_ref().project_id).await?,
+        ))
+    }
 }
 
 impl Api {
@@ -88,6 +98,13 @@ impl Api {
             }
         }
         Ok(pb::ListQueueResponse { requests })
+    }
+
+    async fn priority(&self, project_id: &str) -> Result<pb::ProjectPriority> {
+        let project_id = id::parse("project_id", project_id)?;
+        let mut conn = self.pool.acquire().await?;
+        let priority = waiting::priority::get(&mut conn, project_id).await?;
+        Ok(answer(project_id, priority))
     }
 
     async fn prioritise(

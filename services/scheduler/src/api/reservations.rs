@@ -149,6 +149,18 @@ impl CapacityReservationAdminService for Api {
             self.put_limit(&caller, request.get_ref()).await?,
         ))
     }
+
+    async fn get_project_reservation_limit(
+        &self,
+        request: Request<pb::GetProjectReservationLimitRequest>,
+    ) -> Result<Response<pb::ProjectReservationLimit>, Status> {
+        Caller::of(&request)?;
+        let project_id = id::parse("project_id", &request.get_ref().project_id)?;
+        let mut conn = self.pool.acquire().await.map_err(Error::from)?;
+        let limit = reservations::limit(&mut conn, project_id).await;
+        let limit = limit.map_err(Error::from)?;
+        Ok(Response::new(limited(project_id, limit)))
+    }
 }
 
 /// A request to reserve, parsed; a member's for `project`, an operator's for the project that it names.
@@ -348,11 +360,15 @@ impl Api {
         } else {
             reservations::limit(&mut tx, project_id).await?
         };
-        Ok(pb::ProjectReservationLimit {
-            project_id: request.project_id.clone(),
-            max_gpus: number(limit.max_gpus),
-            reserved_gpus: number(limit.reserved_gpus),
-        })
+        Ok(limited(project_id, limit))
+    }
+}
+
+fn limited(project_id: Uuid, limit: reservations::Limit) -> pb::ProjectReservationLimit {
+    pb::ProjectReservationLimit {
+        project_id: project_id.to_string(),
+        max_gpus: number(limit.max_gpus),
+        reserved_gpus: number(limit.reserved_gpus),
     }
 }
 

@@ -5,6 +5,7 @@ mod ledger;
 mod nodes;
 mod placement;
 mod queue;
+mod quotas;
 mod race;
 mod reports;
 mod reservations;

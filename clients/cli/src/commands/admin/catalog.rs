@@ -1,4 +1,4 @@
-//! Regions, SKUs, quotas, prices, images.
+//! Regions, SKUs, prices, images.
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -121,45 +121,6 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
             "SKU {} is on sale once it has a price: gpuaas admin price create --sku {}",
             flags.code, flags.code
         ),
-    );
-    Ok(())
-}
-
-#[derive(Debug, clap::Subcommand)]
-pub enum Quota {
-    /// Set how many GPUs of a SKU a project may hold.
-    Put {
-        /// Id of the project.
-        project: String,
-        /// The SKU.
-        sku: String,
-        /// 0 lets it hold none.
-        #[arg(long, value_name = "COUNT")]
-        max_gpus: u32,
-    },
-}
-
-pub async fn quota(session: &Session, command: Quota) -> Result<(), Failure> {
-    let Quota::Put {
-        project,
-        sku,
-        max_gpus,
-    } = command;
-    let body = json!({ "max_gpus": max_gpus });
-    let answer = session
-        .api
-        .change(
-            Method::PUT,
-            &["admin", "projects", &project, "quotas", &sku],
-            &body,
-            &session.key,
-        )
-        .await?;
-    let used = answer["used_gpus"].as_u64().unwrap_or_default();
-    done(
-        session,
-        &answer,
-        &format!("Project {project} may hold {max_gpus} GPUs of {sku}; it holds {used}."),
     );
     Ok(())
 }

@@ -6,6 +6,7 @@ mod node;
 pub mod placement;
 mod plans;
 mod queue;
+mod quota;
 mod reservations;
 mod slots;
 
@@ -25,7 +26,7 @@ pub enum Command {
     Sku(catalog::Sku),
     /// Quotas: how much a project may hold.
     #[command(subcommand)]
-    Quota(catalog::Quota),
+    Quota(quota::Command),
     /// Prices.
     #[command(subcommand)]
     Price(catalog::Price),
@@ -68,7 +69,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Region(command) => catalog::region(session, command).await,
         Command::Sku(command) => catalog::sku(session, command).await,
-        Command::Quota(command) => catalog::quota(session, command).await,
+        Command::Quota(command) => quota::run(session, command).await,
         Command::Price(command) => catalog::price(session, command).await,
         Command::Image(command) => catalog::image(session, command).await,
         Command::Explain(flags) => placement::explain(session, flags).await,

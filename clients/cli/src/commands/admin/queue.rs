@@ -18,6 +18,11 @@ pub enum Command {
         #[arg(long)]
         region: Option<String>,
     },
+    /// Show the class of a project's requests.
+    Priority {
+        /// Id of the project.
+        project: String,
+    },
     /// Set the class of a project's requests, those that wait already included.
     Prioritise {
         /// Id of the project; that there is such a project is not checked.
@@ -44,6 +49,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 None => only_region(session).await?,
             };
             list(session, region).await
+        }
+        Command::Priority { project } => {
+            let path = ["admin", "projects", &project, "priority"];
+            let answer = session.api.get(&path, &[]).await?;
+            let word = answer["priority"].as_str().unwrap_or_default();
+            let told = format!("Requests of project {project} wait with priority {word}.");
+            done(session, &answer, &told);
+            Ok(())
         }
         Command::Prioritise { project, priority } => {
             let word = priority.to_possible_value();

@@ -10,12 +10,12 @@ use crate::failure::Failure;
 pub enum Command {
     #[command(flatten)]
     Common(reservations::Command),
-    /// Set how many GPUs a project may reserve without you.
+    /// Show or set how many GPUs a project may reserve without you.
     Limit {
         /// Id of the project.
         project: String,
-        /// GPUs of all its own reservations; 0: only administrators reserve.
-        gpus: u32,
+        /// GPUs of all its own reservations; 0: only administrators reserve; left out: show it.
+        gpus: Option<u32>,
     },
 }
 
@@ -28,12 +28,19 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Common(command) => reservations::run(session, Side::Operator, command).await,
         Command::Limit { project, gpus } => {
             let path = ["admin", "projects", &project, "reservation-limit"];
-            let body = json!({ "max_gpus": gpus });
-            let answer = session
-                .api
-                .change(Method::PUT, &path, &body, &session.key)
-                .await?;
-            let told = format!("Project {project} may reserve {gpus} GPU by itself.");
+            let answer = match gpus {
+                None => session.api.get(&path, &[]).await?,
+                Some(gpus) => {
+                    let body = json!({ "max_gpus": gpus });
+                    let change = session.api.change(Method::PUT, &path, &body, &session.key);
+                    change.await?
+                }
+            };
+            let [most, reserved] =
+                ["max_gpus", "reserved_gpus"].map(|key| answer[key].as_u64().unwrap_or_default());
+            let told = format!(
+                "Project {project} may reserve {most} GPU by itself; it has reserved {reserved}."
+            );
             done(session, &answer, &told);
             Ok(())
         }

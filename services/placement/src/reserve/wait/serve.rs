@@ -127,12 +127,11 @@ fn alike(waiting: &Waiting) -> Option<(String, u32)> {
 
 /// Its project may not hold it now, whatever is free.
 async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &Waiting) -> Result<bool> {
-    let default_max = i64::from(policy.default_quota_gpus);
     let mut conn = pool.acquire().await?;
     for member in &waiting.members {
         let project_id = waiting.ticket.project_id;
-        let quota = quota::read(&mut conn, project_id, &member.sku, default_max).await?;
-        if quota.used_gpus + i64::from(member.gpu_count) > quota.max_gpus {
+        let quota = quota::read(&mut conn, project_id, &member.sku, policy).await?;
+        if quota.exceeded_by(member.gpu_count).is_some() {
             return Ok(true);
         }
     }
@@ -221,8 +220,7 @@ async fn place_all(
     }
     let mut made = Vec::new();
     for (row, request, sku) in &members {
-        let default_max = i64::from(policy.default_quota_gpus);
-        let quota = quota::read(conn, row.project_id, &row.sku, default_max).await?;
+        let quota = quota::read(conn, row.project_id, &row.sku, policy).await?;
         check_quota(request, quota)?;
         let claims = match sku.capacity_shape {
             Shape::GpuSlice => {

@@ -444,10 +444,9 @@ impl Run {
     /// What a project is said to hold is what it holds.
     async fn quotas(&self) -> Outcome {
         let mut conn = self.world.scheduler.acquire().await.expect("connection");
-        let default_max = i64::from(MODEL_POLICY.default_quota_gpus);
         for (number, project) in self.fleet.projects.iter().enumerate() {
             for (sku, whole) in [(SKU, false), (NODE_SKU, true)] {
-                let read = quota::read(&mut conn, *project, sku, default_max).await;
+                let read = quota::read(&mut conn, *project, sku, MODEL_POLICY).await;
                 let used = read.expect("quota").used_gpus;
                 let expected = self.fleet.used(&self.view, number, whole);
                 if used != i64::from(expected) {

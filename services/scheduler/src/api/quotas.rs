@@ -1,0 +1,167 @@
+//! `QuotaService`, and what `SkuAdminService` does about quotas: how much a project may hold. Each change has its audit
+//! row (P10).
+use gpuaas_kit::idempotency::{self, Lookup, Scope};
+use gpuaas_kit::identity::Caller;
+use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_placement::{outbox, quota};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::scheduler::v1 as pb;
+use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaService;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Api, parse};
+
+#[tonic::async_trait]
+impl QuotaService for Api {
+    async fn get_quotas(
+        &self,
+        request: Request<pb::GetQuotasRequest>,
+    ) -> Result<Response<pb::ProjectQuotas>, Status> {
+        let caller = Caller::of(&request)?;
+        let project = caller.project(&request.get_ref().project_id)?;
+        Ok(Response::new(self.quotas_of(project.id()).await?))
+    }
+}
+
+/// A limit that an operator sets.
+struct Change<'a> {
+    method: &'static str,
+    request_hash: Vec<u8>,
+    project_id: Uuid,
+    /// What the audit names.
+    resource_id: &'a str,
+    detail: serde_json::Value,
+}
+
+impl Api {
+    pub(super) async fn quotas_of(&self, project_id: Uuid) -> Result<pb::ProjectQuotas> {
+        let mut conn = self.pool.acquire().await?;
+        let found = quota::of_project(&mut conn, project_id, self.policy).await?;
+        let of_sku = |one: quota::SkuQuota| pb::ProjectQuota {
+            project_id: project_id.to_string(),
+            sku: one.sku,
+            max_gpus: number(one.max_gpus),
+            used_gpus: number(one.used_gpus),
+        };
+        Ok(pb::ProjectQuotas {
+            project_id: project_id.to_string(),
+            max_allocations: number(found.max_allocations),
+            used_allocations: number(found.used_allocations),
+            quotas: found.skus.into_iter().map(of_sku).collect(),
+            default_max_gpus: self.policy.default_quota_gpus,
+        })
+    }
+
+    pub(super) async fn put_quota_as(
+        &self,
+        caller: &Caller,
+        request: pb::PutProjectQuotaRequest,
+    ) -> Result<pb::ProjectQuota> {
+        let request_hash = idempotency::hash(&request);
+        let project_id = id::parse("project_id", &request.project_id)?;
+        let max_gpus = parse::signed("max_gpus", request.max_gpus)?;
+        let sku = request.sku;
+        let change = Change {
+            method: "PutProjectQuota",
+            request_hash,
+            project_id,
+            resource_id: &format!("{project_id}/{sku}"),
+            detail: json!({ "max_gpus": max_gpus }),
+        };
+        let put = async |conn: &mut PgConnection| {
+            let done = quota::put(conn, project_id, &sku, max_gpus).await;
+            done.map_err(unknown_sku)
+        };
+        self.change_quota(caller, change, put).await?;
+        let mut conn = self.pool.acquire().await?;
+        let quota = quota::read(&mut conn, project_id, &sku, self.policy).await?;
+        Ok(pb::ProjectQuota {
+            project_id: project_id.to_string(),
+            sku,
+            max_gpus: number(quota.max_gpus),
+            used_gpus: number(quota.used_gpus),
+        })
+    }
+
+    pub(super) async fn put_allocation_limit_as(
+        &self,
+        caller: &Caller,
+        request: &pb::PutProjectAllocationLimitRequest,
+    ) -> Result<pb::ProjectAllocationLimit> {
+        let project_id = id::parse("project_id", &request.project_id)?;
+        let max_allocations = parse::signed("max_allocations", request.max_allocations)?;
+        let change = Change {
+            method: "PutProjectAllocationLimit",
+            request_hash: idempotency::hash(request),
+            project_id,
+            resource_id: &project_id.to_string(),
+            detail: json!({ "max_allocations": max_allocations }),
+        };
+        let put = async |conn: &mut PgConnection| {
+            let done = quota::put_allocations(conn, project_id, max_allocations).await;
+            done.map_err(Error::from)
+        };
+        self.change_quota(caller, change, put).await?;
+        let found = self.quotas_of(project_id).await?;
+        Ok(pb::ProjectAllocationLimit {
+            project_id: found.project_id,
+            max_allocations: found.max_allocations,
+            used_allocations: found.used_allocations,
+        })
+    }
+
+    /// Makes a change once per key.
+    async fn change_quota(
+        &self,
+        caller: &Caller,
+        change: Change<'_>,
+        put: impl AsyncFnOnce(&mut PgConnection) -> Result<()>,
+    ) -> Result<()> {
+        let scope = Scope {
+            principal: &caller.principal,
+            method: change.method,
+            key: caller.idempotency_key()?,
+        };
+        let hash = change.request_hash;
+        let mut tx = self.pool.begin().await?;
+        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+            return Ok(());
+        }
+        put(&mut tx).await?;
+        let told = change.detail.to_string();
+        let entry = audit::Entry {
+            principal: &caller.principal,
+            action: "quota.put",
+            resource: "quota",
+            resource_id: change.resource_id,
+            request_id: &caller.request_id,
+            detail: change.detail,
+        };
+        audit::record(&mut tx, entry).await?;
+        idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;
+        tx.commit().await?;
+        tracing::info!(project_id = %change.project_id, quota = change.resource_id, limit = told, "put quota");
+        // who waits may be served now
+        self.wake.notify(outbox::TOPIC).await;
+        Ok(())
+    }
+}
+
+fn number(count: i64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn unknown_sku(error: gpuaas_placement::Error) -> Error {
+    match error {
+        gpuaas_placement::Error::NotFound { .. } => Error::new(
+            Code::NotFound,
+            ErrorReason::SkuUnknown,
+            "There is no such SKU; list the SKUs.",
+        )
+        .field("sku", "is not a SKU"),
+        other => other.into(),
+    }
+}

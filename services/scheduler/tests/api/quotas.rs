@@ -1,0 +1,177 @@
+//! Limits of projects over the API: an operator sets and reads them, a member reads its own.
+use gpuaas_kit::identity::Caller;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
+use gpuaas_proto::gpuaas::scheduler::v1 as pb;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService as _;
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use crate::world::{LAB, World, by, ok, refused, reservation};
+
+/// The project of [`reservation`].
+const OURS: Uuid = Uuid::from_u128(5);
+
+fn member<T>(message: T, projects: &[Uuid]) -> Request<T> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(Caller {
+        principal: "user:alice".into(),
+        projects: projects.to_vec(),
+        admin: false,
+        request_id: "req-3".into(),
+        idempotency_key: None,
+    });
+    request
+}
+
+async fn put(
+    world: &World,
+    max_allocations: u32,
+    key: Option<&str>,
+) -> Result<tonic::Response<pb::ProjectAllocationLimit>, tonic::Status> {
+    let request = pb::PutProjectAllocationLimitRequest {
+        project_id: OURS.to_string(),
+        max_allocations,
+    };
+    let api = &world.api;
+    api.put_project_allocation_limit(by(request, key)).await
+}
+
+#[tokio::test]
+async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers() {
+    let (world, ..) = World::with_slots(3).await;
+    let first = ok(put(&world, 1, Some("q1")).await);
+    assert_eq!((first.max_allocations, first.used_allocations), (1, 0));
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let error = refused(world.api.reserve(Request::new(reservation("b"))).await);
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::ResourceExhausted, ErrorReason::Quota)
+    );
+    let told =
+        ["quota", "limit", "used", "asked"].map(|key| error.metadata()[key].to_string());
+    assert_eq!(told, ["allocations", "1", "1", "1"]);
+    // what was answered is answered again, though the project is at its limit
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let replayed = ok(put(&world, 1, Some("q1")).await);
+    assert_eq!(
+        (replayed.max_allocations, replayed.used_allocations),
+        (1, 1)
+    );
+    for (outcome, reason) in [
+        (
+            put(&world, 2, Some("q1")).await,
+            ErrorReason::IdempotencyKeyReused,
+        ),
+        (
+            put(&world, 2, None).await,
+            ErrorReason::IdempotencyKeyMissing,
+        ),
+        (
+            put(&world, u32::MAX, Some("q2")).await,
+            ErrorReason::FieldInvalid,
+        ),
+    ] {
+        assert_eq!(refused(outcome).reason(), reason);
+    }
+    let audited = "SELECT count(*) FROM placement.audit WHERE action = 'quota.put'
+        AND detail = '{\"max_allocations\": 1}' AND principal = 'user:root'";
+    assert_eq!(world.number(audited).await, 1);
+    ok(put(&world, 2, Some("q3")).await);
+    ok(world.api.reserve(Request::new(reservation("b"))).await);
+}
+
+#[tokio::test]
+async fn operators_and_members_read_what_a_project_may_hold() {
+    let (world, ..) = World::with_slots(2).await;
+    let of_operator = async |project_id: &str| {
+        let project_id = project_id.to_owned();
+        let request = pb::GetProjectQuotasRequest { project_id };
+        world.api.get_project_quotas(by(request, None)).await
+    };
+    let of_member = async |project_id: &str, projects: &[Uuid]| {
+        let project_id = project_id.to_owned();
+        let request = member(pb::GetQuotasRequest { project_id }, projects);
+        world.api.get_quotas(request).await
+    };
+    let id = OURS.to_string();
+    // nothing was set and nothing is held
+    let none = pb::ProjectQuotas {
+        project_id: id.clone(),
+        max_allocations: 256,
+        used_allocations: 0,
+        quotas: Vec::new(),
+        default_max_gpus: 64,
+    };
+    assert_eq!(ok(of_operator(&id).await), none);
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    ok(put(&world, 7, Some("q1")).await);
+    let held = pb::ProjectQuotas {
+        max_allocations: 7,
+        used_allocations: 1,
+        quotas: vec![pb::ProjectQuota {
+            project_id: id.clone(),
+            sku: LAB.into(),
+            max_gpus: 64,
+            used_gpus: 1,
+        }],
+        ..none
+    };
+    assert_eq!(ok(of_operator(&id).await), held);
+    // a member of one project need not name it, and sees no other
+    let other = Uuid::from_u128(6);
+    assert_eq!(ok(of_member("", &[OURS]).await), held);
+    assert_eq!(ok(of_member(&id, &[OURS, other]).await), held);
+    let error = refused(of_member(&id, &[other]).await);
+    assert_eq!(
+        (error.reason(), error.fields()[0].0.as_str()),
+        (ErrorReason::ProjectUnknown, "project_id")
+    );
+    assert_eq!(
+        refused(of_member("", &[OURS, other]).await).fields()[0].0,
+        "project_id"
+    );
+    assert_eq!(
+        refused(of_operator("ours").await).fields()[0].0,
+        "project_id"
+    );
+}
+
+#[tokio::test]
+async fn an_operator_reads_priority_and_reservation_limit() {
+    let world = World::new().await;
+    let project_id = OURS.to_string();
+    let priority = async || {
+        let project_id = project_id.clone();
+        let request = pb::GetProjectPriorityRequest { project_id };
+        ok(world.api.get_project_priority(by(request, None)).await).priority()
+    };
+    let limit = async || {
+        let project_id = project_id.clone();
+        let request = pb::GetProjectReservationLimitRequest { project_id };
+        let asked = by(request, None);
+        ok(world.api.get_project_reservation_limit(asked).await)
+    };
+    assert_eq!(priority().await, pb::Priority::Normal);
+    assert_eq!(limit().await.max_gpus, 0);
+    let put = pb::PutProjectPriorityRequest {
+        project_id: project_id.clone(),
+        priority: pb::Priority::High.into(),
+    };
+    ok(world.api.put_project_priority(by(put, Some("k-1"))).await);
+    let put = pb::PutProjectReservationLimitRequest {
+        project_id: project_id.clone(),
+        max_gpus: 4,
+    };
+    let put = by(put, Some("k-2"));
+    let answer = ok(world.api.put_project_reservation_limit(put).await);
+    assert_eq!(priority().await, pb::Priority::High);
+    assert_eq!(limit().await, answer);
+    assert_eq!((answer.max_gpus, answer.reserved_gpus), (4, 0));
+    let nobody = pb::GetProjectPriorityRequest::default();
+    let error = refused(world.api.get_project_priority(by(nobody, None)).await);
+    assert_eq!(error.fields()[0].0, "project_id");
+}
