@@ -137,8 +137,7 @@ pub(crate) async fn lock(conn: &mut PgConnection, project_id: Uuid, sku: &str) -
     let locked = sqlx::query(
         "WITH project AS MATERIALIZED
            (SELECT project_id FROM project_quotas WHERE project_id = $1 FOR NO KEY UPDATE)
-         SELECT FROM quotas q JOIN project p ON p.project_id = q.project_id WHERE q.sku = $2
-            FOR NO KEY UPDATE OF q",
+         SELECT FROM project CROSS JOIN quotas q WHERE q.project_id = $1 AND q.sku = $2 FOR NO KEY UPDATE OF q",
     )
     .bind(project_id)
     .bind(sku)

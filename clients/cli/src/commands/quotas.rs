@@ -30,12 +30,7 @@ pub async fn show(
     let found: ProjectQuotas = parse(&answer)?;
     let row = |what: String, max: u32, used: u32| {
         let left = max.saturating_sub(used);
-        [
-            what,
-            max.to_string(),
-            used.to_string(),
-            left.to_string(),
-        ]
+        [what, max.to_string(), used.to_string(), left.to_string()]
     };
     let mut rows = vec![row(
         "allocations".to_owned(),

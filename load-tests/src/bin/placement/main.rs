@@ -46,7 +46,10 @@ async fn main() -> anyhow::Result<()> {
 fn stack() -> anyhow::Result<Stack> {
     let quotas = ["gpus", "allocations"]
         .map(|what| format!("scheduler.default_project_quota_{what}=1000000"));
-    let quotas: Vec<_> = quotas.iter().map(|set| ("scheduler", set.as_str())).collect();
+    let quotas: Vec<_> = quotas
+        .iter()
+        .map(|set| ("scheduler", set.as_str()))
+        .collect();
     let mut options = system::options(Hosts::None, &quotas)?;
     options.root = gpuaas_dev::paths::run_dir().join("bench/placement");
     Ok(Stack::new(options)?)
