@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * CreateProjectReservation reserves GPUs for a project
-         * @description CreateProjectReservation reserves GPUs for a project.
+         * @description CreateProjectReservation reserves GPUs for a project. The scheduler does not know which projects there are: for an id that no project has it keeps GPUs that nobody can use until it is over or canceled.
          *
          *     Platform administrators only; action `reservation.create` on `project`.
          */
@@ -694,7 +694,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/admin/projects/{project_id}/priority": {
+    "/api/v1/admin/projects/{project_id}/allocation-limit": {
         parameters: {
             query?: never;
             header?: never;
@@ -703,12 +703,62 @@ export interface paths {
         };
         get?: never;
         /**
+         * PutProjectAllocationLimit sets how many allocations, of all SKUs together, a project may hold
+         * @description PutProjectAllocationLimit sets how many allocations, of all SKUs together, a project may hold. As with PutProjectQuota, an id that no project has is accepted.
+         *
+         *     Platform administrators only; action `quota.put` on `project`.
+         */
+        put: operations["SkuAdminService_PutProjectAllocationLimit"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/projects/{project_id}/priority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProjectPriority returns the class that a project's requests begin to wait in
+         * @description GetProjectPriority returns the class that a project's requests begin to wait in.
+         *
+         *     Platform administrators only; action `queue.priority` on `project`.
+         */
+        get: operations["QueueAdminService_GetProjectPriority"];
+        /**
          * PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included
-         * @description PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included.
+         * @description PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody is in that class.
          *
          *     Platform administrators only; action `queue.prioritise` on `project`.
          */
         put: operations["QueueAdminService_PutProjectPriority"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/projects/{project_id}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProjectQuotas returns all that limits what a project may hold, and how much of it is used
+         * @description GetProjectQuotas returns all that limits what a project may hold, and how much of it is used. An id that no project has is answered with the site's defaults.
+         *
+         *     Platform administrators only; action `quota.get` on `project`.
+         */
+        get: operations["SkuAdminService_GetProjectQuotas"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -726,7 +776,7 @@ export interface paths {
         get?: never;
         /**
          * PutProjectQuota sets how many GPUs of a SKU a project may hold
-         * @description PutProjectQuota sets how many GPUs of a SKU a project may hold.
+         * @description PutProjectQuota sets how many GPUs of a SKU a project may hold. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody has that quota.
          *
          *     Platform administrators only; action `quota.put` on `project`.
          */
@@ -745,10 +795,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * GetProjectReservationLimit returns how many GPUs a project may reserve by itself, and has reserved
+         * @description GetProjectReservationLimit returns how many GPUs a project may reserve by itself, and has reserved.
+         *
+         *     Platform administrators only; action `reservation.get_limit` on `project`.
+         */
+        get: operations["CapacityReservationAdminService_GetProjectReservationLimit"];
         /**
          * PutProjectReservationLimit sets how many GPUs a project may reserve by itself
-         * @description PutProjectReservationLimit sets how many GPUs a project may reserve by itself.
+         * @description PutProjectReservationLimit sets how many GPUs a project may reserve by itself. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody has that limit.
          *
          *     Platform administrators only; action `reservation.limit` on `project`.
          */
@@ -1232,6 +1288,28 @@ export interface paths {
          *     Members of a project; action `image.list` on `catalog`.
          */
         get: operations["ImageService_ListImages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetQuotas returns all that limits what the caller's project may hold, and how much of it is used
+         * @description GetQuotas returns all that limits what the caller's project may hold, and how much of it is used.
+         *
+         *     Members of a project; action `quota.get` on `project`.
+         */
+        get: operations["QuotaService_GetQuotas"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2374,15 +2452,35 @@ export interface components {
          * @enum {string}
          */
         "scheduler.Priority": "unspecified" | "low" | "normal" | "high";
+        /** @description ProjectAllocationLimit is how many allocations, of all SKUs together, a project may hold. */
+        "scheduler.ProjectAllocationLimit": {
+            project_id?: string;
+            max_allocations?: number;
+            /** @description Allocations that have not ended and do not wait for capacity. */
+            used_allocations?: number;
+        };
         "scheduler.ProjectPriority": {
             project_id?: string;
             priority?: components["schemas"]["scheduler.Priority"];
         };
+        /** @description ProjectQuota is how many GPUs of a SKU a project may hold. */
         "scheduler.ProjectQuota": {
             project_id?: string;
             sku?: string;
             max_gpus?: number;
+            /** @description GPUs of allocations that have not ended and do not wait for capacity. */
             used_gpus?: number;
+        };
+        /** @description ProjectQuotas is all that limits what a project may hold. An allocation counts from its reservation to its end; one that waits for capacity does not count. */
+        "scheduler.ProjectQuotas": {
+            project_id?: string;
+            /** @description Of all SKUs together. */
+            max_allocations?: number;
+            used_allocations?: number;
+            /** @description Each SKU that the project has a quota of or has launched; of every other it may hold the site's default. */
+            quotas?: components["schemas"]["scheduler.ProjectQuota"][];
+            /** @description GPUs of a SKU that is not in `quotas`. */
+            default_max_gpus?: number;
         };
         "scheduler.ProjectReservationLimit": {
             project_id?: string;
@@ -3557,6 +3655,64 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    SkuAdminService_PutProjectAllocationLimit: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description 0 lets it hold none. */
+                    max_allocations?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectAllocationLimit"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    QueueAdminService_GetProjectPriority: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectPriority"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     QueueAdminService_PutProjectPriority: {
         parameters: {
             query?: never;
@@ -3585,6 +3741,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ProjectPriority"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SkuAdminService_GetProjectQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectQuotas"];
                 };
             };
             default: components["responses"]["Error"];
@@ -3619,6 +3799,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ProjectQuota"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    CapacityReservationAdminService_GetProjectReservationLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectReservationLimit"];
                 };
             };
             default: components["responses"]["Error"];
@@ -4403,6 +4607,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["images.ListImagesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    QuotaService_GetQuotas: {
+        parameters: {
+            query?: {
+                /** @description May be left out by a member of exactly one. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ProjectQuotas"];
                 };
             };
             default: components["responses"]["Error"];
