@@ -211,38 +211,6 @@ fn an_audit_of_the_ledger_ends_with_1_when_something_is_broken() {
 }
 
 #[test]
-fn members_and_administrators_see_how_much_a_project_may_hold() {
-    let world = World::new();
-    let told = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2, "default_max_gpus": 64,
-        "quotas": [{ "project_id": "p1", "sku": "lab-slice", "max_gpus": 8, "used_gpus": 3 },
-                   { "project_id": "p1", "sku": "old-slice", "used_gpus": 1 }] });
-    world.get("/api/v1/quotas?project_id=p1", told.clone());
-    world.get("/api/v1/admin/projects/p1/quotas", told.clone());
-    for command in [
-        &["quota", "--project", "p1"][..],
-        &["admin", "quota", "get", "p1"],
-    ] {
-        let ran = world.run(command).ok();
-        let cells: Vec<Vec<&str>> = ran
-            .out
-            .lines()
-            .map(|line| line.split_whitespace().collect())
-            .collect();
-        for row in [
-            &["allocations", "5", "2", "3"][..],
-            &["GPUs", "of", "lab-slice", "8", "3", "5"],
-            // more than it may: the limit was lowered
-            &["GPUs", "of", "old-slice", "0", "1", "0"],
-        ] {
-            assert!(cells.iter().any(|cells| cells == row), "{row:?}: {ran:?}");
-        }
-        assert!(ran.out.contains("64 GPUs of any other SKU"), "{ran:?}");
-        let json = [command, &["--output", "json"]].concat();
-        assert_eq!(world.run(&json).ok().json(), told);
-    }
-}
-
-#[test]
 fn administrators_commands_send_what_the_api_wants() {
     let world = World::new();
     let table: &[(&[&str], &str, &str, Value)] = &[
@@ -287,12 +255,6 @@ fn administrators_commands_send_what_the_api_wants() {
             "PUT",
             "/api/v1/admin/projects/p1/quotas/lab-slice",
             json!({ "max_gpus": 2 }),
-        ),
-        (
-            &["admin", "quota", "allocations", "p1", "--max", "5"],
-            "PUT",
-            "/api/v1/admin/projects/p1/allocation-limit",
-            json!({ "max_allocations": 5 }),
         ),
         (
             &[
