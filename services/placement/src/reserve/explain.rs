@@ -1,4 +1,5 @@
 //! Where a request would fit now: in sum for users, node by node for operators. Nothing is written (B-57, B-58).
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use sqlx::PgConnection;
@@ -21,8 +22,9 @@ pub struct NodeVerdict {
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
-    /// What would be taken, or why not.
-    pub outcome: Result<Choice, Vec<Reason>>,
+    /// What would be taken, none: the node as a whole; or why not. No cause is told of a node that is of another size or
+    /// class than the whole node that is asked for.
+    pub outcome: Result<Option<Choice>, Vec<Reason>>,
 }
 
 /// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only region, SKU, count
@@ -82,29 +84,36 @@ pub async fn explain_nodes(
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        let found = whole::explain(conn, policy, request, &sku).await?;
-        return Ok((found, Vec::new()));
+        let (found, mut each) = whole::explain_each(conn, policy, request, &sku).await?;
+        each.truncate(limit);
+        let each = each.into_iter();
+        let each = each.map(|(node_id, outcome)| (node_id, outcome.map(|()| None)));
+        return Ok((found, named(conn, each.collect()).await?));
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;
     let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    let verdicts = fleet.verdicts(&ranking, limit);
-    let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
-    let names: Vec<(Uuid, String)> =
+    let verdicts = fleet.verdicts(&ranking, limit).into_iter();
+    let verdicts = verdicts.map(|Verdict { node_id, outcome }| (node_id, outcome.map(Some)));
+    let verdicts = named(conn, verdicts.collect()).await?;
+    Ok((explanation(&fleet, &ranking), verdicts))
+}
+
+/// Verdicts with the names of their nodes.
+async fn named(
+    conn: &mut PgConnection,
+    verdicts: Vec<(Uuid, Result<Option<Choice>, Vec<Reason>>)>,
+) -> Result<Vec<NodeVerdict>> {
+    let ids: Vec<Uuid> = verdicts.iter().map(|(node_id, _)| *node_id).collect();
+    let rows: Vec<(Uuid, String)> =
         sqlx::query_as("SELECT id, hostname FROM nodes WHERE id = ANY ($1)")
             .bind(ids)
             .fetch_all(conn)
             .await?;
-    let verdicts = verdicts
-        .into_iter()
-        .map(|Verdict { node_id, outcome }| NodeVerdict {
-            node_id,
-            hostname: names
-                .iter()
-                .find(|(id, _)| *id == node_id)
-                .map(|(_, name)| name.clone())
-                .unwrap_or_default(),
-            outcome,
-        })
-        .collect();
-    Ok((explanation(&fleet, &ranking), verdicts))
+    let mut names: HashMap<Uuid, String> = rows.into_iter().collect();
+    let verdict = |(node_id, outcome)| NodeVerdict {
+        node_id,
+        hostname: names.remove(&node_id).unwrap_or_default(),
+        outcome,
+    };
+    Ok(verdicts.into_iter().map(verdict).collect())
 }
