@@ -83,37 +83,38 @@ pub async fn explain_nodes(
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
-    if sku.capacity_shape == Shape::Baremetal {
-        let (found, mut each) = whole::explain_each(conn, policy, request, &sku).await?;
-        each.truncate(limit);
-        let each = each.into_iter();
-        let each = each.map(|(node_id, outcome)| (node_id, outcome.map(|()| None)));
-        return Ok((found, named(conn, each.collect()).await?));
-    }
-    let rules = constraints::rules(conn, policy.filling, request).await?;
-    let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    let verdicts = fleet.verdicts(&ranking, limit).into_iter();
-    let verdicts = verdicts.map(|Verdict { node_id, outcome }| (node_id, outcome.map(Some)));
-    let verdicts = named(conn, verdicts.collect()).await?;
-    Ok((explanation(&fleet, &ranking), verdicts))
-}
-
-/// Verdicts with the names of their nodes.
-async fn named(
-    conn: &mut PgConnection,
-    verdicts: Vec<(Uuid, Result<Option<Choice>, Vec<Reason>>)>,
-) -> Result<Vec<NodeVerdict>> {
-    let ids: Vec<Uuid> = verdicts.iter().map(|(node_id, _)| *node_id).collect();
+    let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
+        let (found, each) = whole::explain_each(conn, policy, request, &sku).await?;
+        let whole = |(node_id, outcome): whole::Judged| unnamed(node_id, outcome.map(|()| None));
+        (found, each.into_iter().take(limit).map(whole).collect())
+    } else {
+        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
+        let slots = |one: Verdict| unnamed(one.node_id, one.outcome.map(Some));
+        let verdicts: Vec<NodeVerdict> = fleet
+            .verdicts(&ranking, limit)
+            .into_iter()
+            .map(slots)
+            .collect();
+        (explanation(&fleet, &ranking), verdicts)
+    };
+    let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
     let rows: Vec<(Uuid, String)> =
         sqlx::query_as("SELECT id, hostname FROM nodes WHERE id = ANY ($1)")
             .bind(ids)
             .fetch_all(conn)
             .await?;
     let mut names: HashMap<Uuid, String> = rows.into_iter().collect();
-    let verdict = |(node_id, outcome)| NodeVerdict {
+    for verdict in &mut verdicts {
+        verdict.hostname = names.remove(&verdict.node_id).unwrap_or_default();
+    }
+    Ok((found, verdicts))
+}
+
+fn unnamed(node_id: Uuid, outcome: Result<Option<Choice>, Vec<Reason>>) -> NodeVerdict {
+    NodeVerdict {
         node_id,
-        hostname: names.remove(&node_id).unwrap_or_default(),
+        hostname: String::new(),
         outcome,
-    };
-    Ok(verdicts.into_iter().map(verdict).collect())
+    }
 }

@@ -11,7 +11,7 @@ use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, World, access, h200_sku, h200_slot, lab_spec, price};
+use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price};
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
