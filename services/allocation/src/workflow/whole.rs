@@ -1,4 +1,4 @@
-//! Whole nodes (B-03, B-21): from the claim on a node to its tenant, and back.
+//! Whole nodes (B-21): from the claim on a node to its tenant, and back.
 //!
 //! What brings a node up and erases it is the executor that the settings name. The only one yet is simulated: it touches
 //! no host, so its tenant has no login. The ledger trusts it with nothing: a node that was handed over comes back with

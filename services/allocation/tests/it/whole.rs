@@ -47,7 +47,7 @@ fn slice(name: &str) -> pb::CreateAllocationRequest {
 }
 
 #[tokio::test]
-async fn b_03_b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() {
+async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() {
     let Board { world, node_id } = Board::start().await;
     let platform = Platform::of(world, selling(), simulated()).await;
     let made = platform
@@ -139,7 +139,7 @@ async fn b_03_b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approv
 }
 
 #[tokio::test]
-async fn b_03_a_whole_node_is_refused_where_the_platform_does_not_sell_them() {
+async fn a_whole_node_is_refused_where_the_platform_does_not_sell_them() {
     let Board { world, .. } = Board::start().await;
     let platform = Platform::of(world, gpuaas_scheduler::Config::default(), World::config()).await;
     let before = platform.rows().await;

@@ -14,7 +14,7 @@ const offered = (allocation: Allocation) => {
   return ["Stop", "Reboot", "Release"].filter((verb) => shown.includes(verb));
 };
 
-it("b_03_a_whole_node_is_offered_what_can_be_done_to_it", () => {
+it("a whole node is offered what can be done to it", () => {
   expect(offered(running("gpu_slice"))).toEqual(["Stop", "Reboot", "Release"]);
   expect(offered(running("baremetal"))).toEqual(["Release"]);
 });
