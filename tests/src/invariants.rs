@@ -20,7 +20,7 @@ const PREDICATES: [(&str, &str); 2] = [
     (
         "a final allocation has no running workflow",
         "SELECT w.id::text FROM placement.workflows w JOIN placement.allocations a ON a.id = w.allocation_id
-         WHERE w.state = 'running' AND w.kind = 'provision' AND a.state IN ('released', 'active', 'failed')
+         WHERE w.state = 'running' AND w.kind IN ('provision', 'provision_node') AND a.state IN ('released', 'active', 'failed')
            AND w.created_at < clock_timestamp() - interval '30 seconds'",
     ),
 ];

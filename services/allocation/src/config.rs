@@ -4,6 +4,28 @@ use serde::Deserialize;
 
 use crate::domain::wipe::Thoroughness;
 
+/// What brings up and erases whole nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WholeNodes {
+    /// Nothing: a whole node that was sold all the same is given back untouched.
+    #[default]
+    None,
+    /// Nothing either, but it says that it did: no host is touched. To try the platform, and for tests.
+    Simulated,
+}
+
+impl WholeNodes {
+    /// The name in the settings, when there is one to do it.
+    #[must_use]
+    pub fn executor(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Simulated => Some("simulated"),
+        }
+    }
+}
+
 /// Settings with their defaults.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -22,6 +44,9 @@ pub struct Config {
     pub wipe_full_verify_bytes: u64,
     /// Bytes of a larger disk that must at least have been read back.
     pub wipe_sample_verify_bytes: u64,
+    /// What brings up whole nodes: `none`, or `simulated`, which touches no host and is for trying the platform and for
+    /// tests. See `scheduler.whole_nodes`.
+    pub whole_nodes: WholeNodes,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
     /// Seconds between two looks for what watch streams show; wake-ups come sooner.
@@ -40,6 +65,7 @@ impl Default for Config {
             power_graceful_seconds: 60,
             wipe_full_verify_bytes: 16 << 30,
             wipe_sample_verify_bytes: 2 << 30,
+            whole_nodes: WholeNodes::None,
             reconcile_seconds: 60.0,
             watch_poll_seconds: 0.5,
             watch_heartbeat_seconds: 15.0,

@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Fleet, ImageKey, Rules, sentence, telling};
+use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, sentence, telling};
 use crate::model::Shape;
-use crate::{Reason, Result, reserve};
+use crate::reserve::{self, Policy};
+use crate::{Reason, Result, candidates};
 
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +31,15 @@ pub struct Availability {
 const SKUS: i64 = 500;
 
 /// Counts per region, SKU and allowed GPU count what a project could launch: what is free for everybody, and what is
-/// reserved for it. Narrowed by region and SKU when given.
+/// reserved for it. Narrowed by region and SKU when given. Whole nodes are read from the tables, since the copy has no
+/// nodes in mode baremetal.
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] for a region or SKU that does not exist.
 pub async fn list(
     conn: &mut PgConnection,
     capacity: &Capacity,
+    policy: Policy,
     project: Option<Uuid>,
     region_code: Option<&str>,
     sku: Option<&str>,
@@ -58,15 +61,24 @@ pub async fn list(
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
         let fleet = nodes.get(&region_code).unwrap_or(&none);
+        let whole = if enabled && policy.whole_nodes && skus.iter().any(is_whole) {
+            candidates::load_whole(conn, &region_code, None).await?
+        } else {
+            Vec::new()
+        };
         for sku in &skus {
             for count in &sku.allowed_gpu_counts {
                 let gpu_count = count.unsigned_abs();
                 let (fits, reasons) = if !enabled {
                     (0, vec![cause(ErrorReason::RegionDisabled)])
-                } else if sku.price.is_none() || sku.capacity_shape != Shape::GpuSlice {
+                } else if sku.price.is_none() {
                     (0, vec![cause(ErrorReason::NoCapacity)])
-                } else {
+                } else if !is_whole(sku) {
                     count_in(&rules, &decision_request(sku, gpu_count), fleet)
+                } else if policy.whole_nodes {
+                    count_whole(&rules, &decision_request(sku, gpu_count), &whole)
+                } else {
+                    (0, vec![nobody_brings_up()])
                 };
                 rows.push(Availability {
                     region_code: region_code.clone(),
@@ -87,15 +99,40 @@ fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, 
         return (fits, Vec::new());
     }
     let removed = fleet.rank(rules, request).removed();
-    let reasons = telling(removed, request.gpu_count);
-    (
-        0,
-        if reasons.is_empty() {
-            vec![cause(ErrorReason::NoCapacity)]
-        } else {
-            reasons
-        },
-    )
+    (0, or_nothing_free(telling(removed, request.gpu_count)))
+}
+
+fn count_whole(
+    rules: &Rules,
+    request: &decision::Request,
+    nodes: &[WholeNode],
+) -> (u32, Vec<Reason>) {
+    let (fit, removed) = judge_whole(rules, request, nodes);
+    match u32::try_from(fit.len()).unwrap_or(u32::MAX) {
+        0 => (0, or_nothing_free(removed)),
+        fits => (fits, Vec::new()),
+    }
+}
+
+fn or_nothing_free(reasons: Vec<Reason>) -> Vec<Reason> {
+    if reasons.is_empty() {
+        vec![cause(ErrorReason::NoCapacity)]
+    } else {
+        reasons
+    }
+}
+
+fn is_whole(sku: &Sku) -> bool {
+    sku.capacity_shape == Shape::Baremetal
+}
+
+/// Why no whole node can be had where nothing could bring one up.
+fn nobody_brings_up() -> Reason {
+    Reason {
+        message: "Whole nodes cannot be launched: this platform has nothing that brings them up."
+            .to_owned(),
+        ..cause(ErrorReason::NoCapacity)
+    }
 }
 
 /// A cause without numbers.

@@ -42,7 +42,7 @@
 //! nodes::get(conn, node_id) -> Result<Node>                              agent_address, instance_id now
 //! slots::get(conn, node_id, slot_id) -> Result<Slot>
 //! provision::start(conn, Fence, id) -> Result<Outcome>                   reserved → provisioning
-//! provision::activate(conn, Fence, id, &GuestAccess, boot_id: Option<Uuid>) -> Result<Outcome>  → active, period opened, event
+//! provision::activate(conn, Fence, id, Option<&GuestAccess>, boot_id: Option<Uuid>) -> Result<Outcome>  → active, period opened, event
 //! provision::fail(conn, Fence, id, &Failure, HostState) -> Result<Outcome>
 //!     HostState::Untouched { detail: Value }                             slots back to available, claims released
 //!     HostState::Dirty { health_detail: &str }                           slots cleanup_blocked / failed (INC-14)

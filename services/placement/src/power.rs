@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::model::{Allocation, AllocationState, Fence, Outcome, Scope};
+use crate::model::{Allocation, AllocationState, Fence, Outcome, Scope, Shape};
 use crate::provision::conflict;
 use crate::{Result, allocations, lock, outbox, timeline, workflows};
 
@@ -60,7 +60,8 @@ impl Action {
 /// Accepts a change of power and starts its workflow; returns the allocation as it is now and the workflow.
 ///
 /// # Errors
-/// [`crate::Error::NotFound`]; a conflict with a sentence for the user when the allocation is in another state.
+/// [`crate::Error::NotFound`]; a conflict with a sentence for the user when the allocation is in another state, or a
+/// whole node, whose power nothing changes yet.
 pub async fn begin(
     conn: &mut PgConnection,
     scope: Scope,
@@ -71,7 +72,10 @@ pub async fn begin(
 ) -> Result<(Allocation, Uuid)> {
     let allocation = lock::allocation(conn, scope, id).await?;
     let (before, meanwhile, _) = action.powers();
-    if allocation.state != AllocationState::Active || allocation.power.as_deref() != Some(before) {
+    if allocation.capacity_shape == Shape::Baremetal
+        || allocation.state != AllocationState::Active
+        || allocation.power.as_deref() != Some(before)
+    {
         return Err(refusal(action, &allocation).into());
     }
     // What still runs has only its host lease left to give back; the new workflow is given the same one.
@@ -193,6 +197,12 @@ async fn set(
 fn refusal(action: Action, allocation: &Allocation) -> gpuaas_kit::Error {
     let verb = action.as_str();
     let (state, sentence) = match (allocation.state, allocation.power.as_deref()) {
+        (state, _) if allocation.capacity_shape == Shape::Baremetal => {
+            let sentence = format!(
+                "The allocation is a whole node, which cannot {verb} yet; only virtual machines can."
+            );
+            (state.to_string(), sentence)
+        }
         (AllocationState::Active, Some(power)) => {
             let instead = match (action, power) {
                 (Action::Reboot, "stopped") => "start it instead",

@@ -59,8 +59,8 @@ pub async fn start(conn: &mut PgConnection, fence: Fence, id: Uuid) -> Result<Ou
     Ok(Outcome::Changed)
 }
 
-/// `provisioning → active`: the billable period opens at this moment and the event says so. `boot_id` is what the
-/// guest's kernel said of itself, if it did.
+/// `provisioning → active`: the billable period opens at this moment and the event says so. `access` is how its owner
+/// gets in; none: nobody can. `boot_id` is what the guest's kernel said of itself, if it did.
 ///
 /// # Errors
 /// [`Error::StaleLease`], [`Error::Conflict`].
@@ -68,7 +68,7 @@ pub async fn activate(
     conn: &mut PgConnection,
     fence: Fence,
     id: Uuid,
-    access: &GuestAccess,
+    access: Option<&GuestAccess>,
     boot_id: Option<Uuid>,
 ) -> Result<Outcome> {
     let allocation = lock::allocation(conn, Scope::Platform, id).await?;
@@ -93,7 +93,7 @@ pub async fn activate(
         id,
         AllocationState::Active,
         Change {
-            access: Some(access),
+            access,
             boot_id,
             ..Change::default()
         },

@@ -90,7 +90,7 @@ pub async fn begin(
     let window = workflows::RELEASE_WINDOW_SECONDS;
     let workflow_id = workflows::enqueue(
         conn,
-        "release",
+        workflows::release_of(allocation.capacity_shape),
         Some(id),
         None,
         window,

@@ -107,7 +107,8 @@ pub struct Policy {
     pub patience: Duration,
     /// How nodes are filled.
     pub filling: Filling,
-    /// Something is there that can bring up whole nodes. Without it they are refused.
+    /// The allocation service has what brings up whole nodes. Without it they are refused, so that none is sold that
+    /// nobody brings up.
     pub whole_nodes: bool,
 }
 

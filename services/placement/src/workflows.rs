@@ -4,6 +4,8 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::model::Shape;
+
 /// Redis topic that wakes workflow runners. Notified after commit, never the record (P8).
 pub const TOPIC: &str = "workflows";
 
@@ -19,7 +21,26 @@ pub const DISCARD_WINDOW_SECONDS: i64 = 10 * 60;
 /// Seconds a stop, start or reboot may take in all.
 pub const POWER_WINDOW_SECONDS: i64 = 15 * 60;
 
-/// Starts a workflow of `kind` (`provision`, `release`, `repair`, `discard`, `stop`, `start` or `reboot`) and returns its id.
+/// Kind of the workflow that brings an allocation of a shape up.
+#[must_use]
+pub fn provision_of(shape: Shape) -> &'static str {
+    match shape {
+        Shape::GpuSlice => "provision",
+        Shape::Baremetal => "provision_node",
+    }
+}
+
+/// Kind of the workflow that ends an allocation of a shape.
+#[must_use]
+pub fn release_of(shape: Shape) -> &'static str {
+    match shape {
+        Shape::GpuSlice => "release",
+        Shape::Baremetal => "release_node",
+    }
+}
+
+/// Starts a workflow of `kind` ([`provision_of`], [`release_of`], `repair`, `discard`, `stop`, `start` or `reboot`) and
+/// returns its id.
 ///
 /// Call it inside the transaction whose ledger change needs the work; notify [`TOPIC`] after the commit.
 ///

@@ -50,6 +50,8 @@ pub struct Config {
     pub capacity_history_days: u32,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
     pub filling: Filling,
+    /// Whether whole nodes are sold. Switch it on only where `allocation.whole_nodes` names what brings them up.
+    pub whole_nodes: bool,
     /// Seconds between two looks at capacity reservations and at requests that wait for capacity; wake-ups come sooner.
     pub waiting_poll_seconds: f64,
 }
@@ -63,6 +65,7 @@ impl Default for Config {
             patience_ms: 10_000,
             capacity_history_days: 90,
             filling: Filling::Pack,
+            whole_nodes: false,
             waiting_poll_seconds: 5.0,
         }
     }
@@ -83,8 +86,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             node_wait: Duration::from_millis(config.node_wait_ms),
             patience: Duration::from_millis(config.patience_ms),
             filling: config.filling,
-            // nothing brings up whole nodes yet; they are refused rather than kept waiting
-            whole_nodes: false,
+            whole_nodes: config.whole_nodes,
         },
     };
     let stop = shutdown.child_token();

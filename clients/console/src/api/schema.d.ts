@@ -1515,9 +1515,9 @@ export interface components {
             failure?: components["schemas"]["allocation.AllocationFailure"];
             /** @description The step that runs now; set while provisioning, releasing, stopping, starting or rebooting. */
             progress?: components["schemas"]["allocation.Progress"];
-            /** @description Where to log in; set once active. */
+            /** @description Where to log in; set once active. Not set for a whole node, into which nobody can log in yet. */
             access?: components["schemas"]["allocation.Access"];
-            /** @description Domain name on the host, "gpuaas-slice-" and the id without dashes (C-17). */
+            /** @description Domain name on the host, "gpuaas-slice-" and the id without dashes (C-17). Empty for a whole node. */
             vm?: string;
             /** Format: date-time */
             active_time?: string;
@@ -2382,11 +2382,11 @@ export interface components {
             node_id?: string;
             hostname?: string;
             fits?: boolean;
-            /** @description Slots it would take, when it fits. */
+            /** @description Slots it would take, when it fits. Empty for a whole node. */
             slot_indexes?: number[];
-            /** @description Why it ranks where it does: each part of the score, less is better, the first difference decides. */
+            /** @description Why it ranks where it does: each part of the score, less is better, the first difference decides. Empty for a whole node. */
             score?: components["schemas"]["scheduler.ScorePart"][];
-            /** @description Why it does not fit; `nodes` is 1. */
+            /** @description Why it does not fit; `nodes` is 1. Empty for a node of another size or class than the whole node that is asked for. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
         };
         /** @description PlacementConstraints narrow where an allocation may be placed; all of them must hold. */

@@ -108,7 +108,8 @@ impl Ledger {
         for _ in 0..10 {
             self.reserve().await?;
             let began = Instant::now();
-            let rows = availability::list(&mut conn, &capacity, None, None, Some(SKU)).await?;
+            let rows =
+                availability::list(&mut conn, &capacity, POLICY, None, None, Some(SKU)).await?;
             availabilities.push(began.elapsed().as_secs_f64() * 1000.0);
             if rows.iter().all(|row| row.fits == 0) {
                 bail!("the fleet has no room");

@@ -66,6 +66,10 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
             message,
         )
     };
+    if allocation.capacity_shape == Shape::Baremetal {
+        let told = "The allocation is a whole node; a terminal leads into virtual machines only.";
+        return Err(refuse(told.to_owned()));
+    }
     if allocation.state != AllocationState::Active {
         return Err(refuse(format!(
             "The allocation is {}; a terminal needs an active one.",
@@ -93,11 +97,7 @@ fn target(allocation: Allocation, node: Node) -> pb::ResolveTerminalTargetRespon
         Shape::GpuSlice => CapacityShape::GpuSlice,
         Shape::Baremetal => CapacityShape::Baremetal,
     };
-    let guest = match (shape, allocation.access) {
-        (CapacityShape::GpuSlice, Some(access)) => Some(access.0),
-        _ => None,
-    };
-    let guest = guest.unwrap_or_else(no_guest);
+    let guest = allocation.access.map_or_else(no_guest, |access| access.0);
     pb::ResolveTerminalTargetResponse {
         allocation_id: allocation.id.to_string(),
         project_id: allocation.project_id.to_string(),

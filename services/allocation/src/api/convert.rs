@@ -50,7 +50,10 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             ssh_host_port: access.ssh_host_port,
             ssh_host_keys: access.ssh_host_keys,
         }),
-        vm: vm_name(row.id),
+        vm: match row.capacity_shape {
+            model::Shape::GpuSlice => vm_name(row.id),
+            model::Shape::Baremetal => String::new(),
+        },
         active_time: row.active_at.map(time),
         release_time: row.ended_at.filter(|_| released).map(time),
         deadline: row.deadline_at.map(time),
@@ -115,7 +118,7 @@ fn billing(state: RowState, was_active: bool) -> &'static str {
             "Not billed yet: billing begins when the allocation is active."
         }
         RowState::Active => {
-            "Billed, whether its VM runs or is stopped: the GPUs are held for it. Release it to end billing."
+            "Billed, whether it runs or is stopped: the GPUs are held for it. Release it to end billing."
         }
         RowState::Releasing | RowState::Released if was_active => {
             "Not billed any more: billing ended when the release was accepted."

@@ -57,7 +57,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
         "HYPERVISOR_FAILED" => ("The host could not start the VM.", TRY_AGAIN),
         "WIPE_NOT_PROVEN" => ("The slot's disk could not be proven empty.", OPERATOR),
         "DEADLINE_EXCEEDED" => ("The VM was not ready in time.", TRY_AGAIN),
-        _ => ("Something went wrong while the VM was set up.", TRY_AGAIN),
+        _ => ("Something went wrong while it was set up.", TRY_AGAIN),
     };
     Advice {
         message: message.to_owned(),

@@ -1,4 +1,4 @@
-//! Durable workflows: provision, release, repair, discard, stop, start, reboot.
+//! Durable workflows: provision and release of slices and of whole nodes, repair, discard, stop, start, reboot.
 //!
 //! **What is durable.** A workflow is a row; each step is a row written before its effect starts and after it
 //! ended, with what it yielded. Any replica can go on from there: it takes the workflow's lease (a row lock for
@@ -29,6 +29,7 @@ mod repair;
 pub mod runner;
 pub(crate) mod subject;
 pub mod table;
+mod whole;
 mod work;
 
 pub use table::{StepInfo, StepTable};
@@ -37,9 +38,11 @@ pub use work::Deps;
 use table::Definition;
 
 /// All workflows.
-const DEFINITIONS: [&Definition; 7] = [
+const DEFINITIONS: [&Definition; 9] = [
     &provision::DEFINITION,
     &release::DEFINITION,
+    &whole::PROVISION,
+    &whole::RELEASE,
     &repair::DEFINITION,
     &discard::DEFINITION,
     &power::STOP,

@@ -1,4 +1,4 @@
-//! From claim to a login that works: host lease, VM, image report, `active`.
+//! Of a slice, from claim to a login that works: host lease, VM, image report, `active`.
 //!
 //! `begin` comes before the first call to the host, so a release that finds the allocation `reserved` knows that
 //! no host has heard of it. Until `provision` nothing on the host is touched but its journal: a failure there
@@ -249,7 +249,7 @@ fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, Ste
         let access = access(result);
         let boot_id = result["boot_id"].as_str().and_then(|id| id.parse().ok());
         let id = work.allocation_id()?;
-        let _ = provision::activate(conn, work.fence(), id, &access, boot_id)
+        let _ = provision::activate(conn, work.fence(), id, Some(&access), boot_id)
             .await
             .map_err(ledger)?;
         timeline::append(

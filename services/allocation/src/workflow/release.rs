@@ -1,4 +1,4 @@
-//! From a login to an empty disk: the host stops and wipes, the control plane judges the proof, the slots are
+//! Of a slice, from a login to an empty disk: the host stops and wipes, the control plane judges the proof, the slots are
 //! for sale again.
 //!
 //! Billing ended when the release was accepted. A host that does not answer is asked again until it does; a

@@ -21,6 +21,7 @@ impl ImageCatalogService for Catalog {
             "lab-mini" => (images::ImageStatus::Active, "lab-slice"),
             "old-mini" => (images::ImageStatus::Disabled, "lab-slice"),
             "h200-base" => (images::ImageStatus::Active, "h200-sxm-slice"),
+            "node-base" => (images::ImageStatus::Active, "h200-sxm-node"),
             _ => {
                 let reason = gpuaas_proto::gpuaas::errors::v1::ErrorReason::ImageUnknown;
                 return Err(

@@ -34,7 +34,16 @@ pub fn port() -> SocketAddr {
 
 impl Platform {
     pub async fn start() -> Self {
-        let mut world = World::start().await;
+        let world = World::start().await;
+        Self::of(world, gpuaas_scheduler::Config::default(), World::config()).await
+    }
+
+    /// The services with these settings, on a world that is there.
+    pub async fn of(
+        mut world: World,
+        scheduling: gpuaas_scheduler::Config,
+        config: gpuaas_allocation::Config,
+    ) -> Self {
         let (scheduler, allocation) = (port(), port());
         world
             .peers
@@ -49,16 +58,12 @@ impl Platform {
             context,
             gpuaas_scheduler::Config {
                 waiting_poll_seconds: 0.1,
-                ..gpuaas_scheduler::Config::default()
+                ..scheduling
             },
             down.clone(),
         ));
         let context = world.context("allocation", "allocation", allocation);
-        tokio::spawn(gpuaas_allocation::run(
-            context,
-            World::config(),
-            down.clone(),
-        ));
+        tokio::spawn(gpuaas_allocation::run(context, config, down.clone()));
         answers(scheduler).await;
         answers(allocation).await;
         let channel = world

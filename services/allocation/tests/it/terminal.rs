@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::world::World;
 
-async fn resolve(
+pub async fn resolve(
     world: &World,
     id: &str,
     projects: &[Uuid],

@@ -32,12 +32,41 @@ pub fn judge_whole(
     request: &Request,
     nodes: &[WholeNode],
 ) -> (Vec<Uuid>, Vec<Reason>) {
-    let mut fit = Vec::new();
+    let (fit, others) = judged(rules, request, nodes);
     let mut causes = Causes::default();
+    others.iter().for_each(|(_, found)| causes.add(found));
+    (fit, causes.reasons(request.gpu_count))
+}
+
+/// The same node by node: those that can be sold, best first, then the others, each with what keeps how many of its GPUs
+/// away. Nothing does where the node is of another size or class.
+#[must_use]
+pub fn judge_each_whole(
+    rules: &Rules,
+    request: &Request,
+    nodes: &[WholeNode],
+) -> Vec<(Uuid, Result<(), Vec<Reason>>)> {
+    let (fit, others) = judged(rules, request, nodes);
+    let fit = fit.into_iter().map(|id| (id, Ok(())));
+    let others = others.into_iter().map(|(id, found)| {
+        let mut causes = Causes::default();
+        causes.add(&found);
+        (id, Err(causes.reasons(request.gpu_count)))
+    });
+    fit.chain(others).collect()
+}
+
+fn judged(
+    rules: &Rules,
+    request: &Request,
+    nodes: &[WholeNode],
+) -> (Vec<Uuid>, Vec<(Uuid, Found)>) {
+    let mut fit = Vec::new();
+    let mut others = Vec::new();
     for node in nodes {
         match verdict(rules, request, node) {
             Ok(()) => fit.push(node),
-            Err(found) => causes.add(&found),
+            Err(found) => others.push((node.id, found)),
         }
     }
     // what is reserved for the project comes first, then what is whole already, so that slices keep their nodes
@@ -45,8 +74,7 @@ pub fn judge_whole(
         let open = node.slots.iter().any(|slot| slot.reserved.is_none());
         (open, !node.baremetal, node.id)
     });
-    let ids = fit.into_iter().map(|node| node.id).collect();
-    (ids, causes.reasons(request.gpu_count))
+    (fit.into_iter().map(|node| node.id).collect(), others)
 }
 
 /// It is reserved for another project than the one that asks.

@@ -35,7 +35,7 @@ pub(crate) async fn check(
         return Err(invalid(
             ErrorReason::FieldInvalid,
             "sku",
-            "is sold as whole nodes, which cannot be launched yet".to_owned(),
+            "is sold as whole nodes, which this platform does not bring up".to_owned(),
         ));
     }
     if sku.capacity_shape == Shape::Baremetal && request.constraints.require_prewarmed {

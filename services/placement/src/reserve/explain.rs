@@ -1,4 +1,5 @@
 //! Where a request would fit now: in sum for users, node by node for operators. Nothing is written (B-57, B-58).
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use sqlx::PgConnection;
@@ -21,8 +22,9 @@ pub struct NodeVerdict {
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
-    /// What would be taken, or why not.
-    pub outcome: Result<Choice, Vec<Reason>>,
+    /// What would be taken, none: the node as a whole; or why not. No cause is told of a node that is of another size or
+    /// class than the whole node that is asked for.
+    pub outcome: Result<Option<Choice>, Vec<Reason>>,
 }
 
 /// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only region, SKU, count
@@ -81,30 +83,38 @@ pub async fn explain_nodes(
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
-    if sku.capacity_shape == Shape::Baremetal {
-        let found = whole::explain(conn, policy, request, &sku).await?;
-        return Ok((found, Vec::new()));
-    }
-    let rules = constraints::rules(conn, policy.filling, request).await?;
-    let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    let verdicts = fleet.verdicts(&ranking, limit);
+    let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
+        let (found, each) = whole::explain_each(conn, policy, request, &sku).await?;
+        let whole = |(node_id, outcome): whole::Judged| unnamed(node_id, outcome.map(|()| None));
+        (found, each.into_iter().take(limit).map(whole).collect())
+    } else {
+        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
+        let slots = |one: Verdict| unnamed(one.node_id, one.outcome.map(Some));
+        let verdicts: Vec<NodeVerdict> = fleet
+            .verdicts(&ranking, limit)
+            .into_iter()
+            .map(slots)
+            .collect();
+        (explanation(&fleet, &ranking), verdicts)
+    };
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
-    let names: Vec<(Uuid, String)> =
+    let rows: Vec<(Uuid, String)> =
         sqlx::query_as("SELECT id, hostname FROM nodes WHERE id = ANY ($1)")
             .bind(ids)
             .fetch_all(conn)
             .await?;
-    let verdicts = verdicts
-        .into_iter()
-        .map(|Verdict { node_id, outcome }| NodeVerdict {
-            node_id,
-            hostname: names
-                .iter()
-                .find(|(id, _)| *id == node_id)
-                .map(|(_, name)| name.clone())
-                .unwrap_or_default(),
-            outcome,
-        })
-        .collect();
-    Ok((explanation(&fleet, &ranking), verdicts))
+    let mut names: HashMap<Uuid, String> = rows.into_iter().collect();
+    for verdict in &mut verdicts {
+        verdict.hostname = names.remove(&verdict.node_id).unwrap_or_default();
+    }
+    Ok((found, verdicts))
+}
+
+fn unnamed(node_id: Uuid, outcome: Result<Option<Choice>, Vec<Reason>>) -> NodeVerdict {
+    NodeVerdict {
+        node_id,
+        hostname: String::new(),
+        outcome,
+    }
 }

@@ -150,7 +150,7 @@ pub(super) async fn begin(
              VALUES ('allocation.reserved', $1, $11, $12, $13, $14, $15)),
          work AS (
              INSERT INTO workflows (id, kind, allocation_id, deadline_at, traceparent, request_id)
-             VALUES ($16, 'provision', $1, clock_timestamp() + make_interval(secs => $17), $15, $18)),
+             VALUES ($16, $23, $1, clock_timestamp() + make_interval(secs => $17), $15, $18)),
          head AS (
              INSERT INTO timeline_heads (allocation_id, last) VALUES ($1, 1)
              ON CONFLICT (allocation_id) DO UPDATE SET last = timeline_heads.last + 1 RETURNING last),
@@ -182,6 +182,7 @@ pub(super) async fn begin(
     .bind(Uuid::now_v7())
     .bind(principal)
     .bind(detail)
+    .bind(workflows::provision_of(allocation.capacity_shape))
     .execute(conn)
     .await?;
     Ok(())

@@ -12,11 +12,11 @@ use super::record::NewClaim;
 use super::{Explanation, Policy, Request, constraints, count};
 use crate::availability::decision_request;
 use crate::catalog::Sku;
-use crate::decision::{Fleet, Rules, WholeNode, judge_whole};
+use crate::decision::{Fleet, Rules, WholeNode, judge_each_whole, judge_whole};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::waiting::Ahead;
-use crate::{Error, Result, candidates};
+use crate::{Error, Reason, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
 /// the same was seen to fit before, best first; the region is read when none of them can be had, and what else fits there
@@ -148,12 +148,27 @@ pub(super) async fn explain(
     request: &Request,
     sku: &Sku,
 ) -> Result<Explanation> {
+    let (explanation, _) = explain_each(conn, policy, request, sku).await?;
+    Ok(explanation)
+}
+
+/// The same with what each node says, those that fit first.
+pub(super) async fn explain_each(
+    conn: &mut PgConnection,
+    policy: Policy,
+    request: &Request,
+    sku: &Sku,
+) -> Result<(Explanation, Vec<Judged>)> {
     let asked = decision_request(sku, request.gpu_count);
     let (rules, nodes) = look(conn, policy, request, sku, None).await?;
     let (fit, removed) = judge_whole(&rules, &asked, &nodes);
-    Ok(Explanation {
+    let explanation = Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(fit.len()),
         removed,
-    })
+    };
+    Ok((explanation, judge_each_whole(&rules, &asked, &nodes)))
 }
+
+/// A node, and what keeps it from being taken as a whole.
+pub(super) type Judged = (Uuid, Result<(), Vec<Reason>>);

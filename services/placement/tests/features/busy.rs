@@ -157,7 +157,15 @@ async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
         .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
     let looks = (0..CALLERS).map(|_| async {
         let mut conn = world.scheduler.acquire().await?;
-        availability::list(&mut conn, &world.scheduler.capacity, None, None, None).await
+        availability::list(
+            &mut conn,
+            &world.scheduler.capacity,
+            POLICY,
+            None,
+            None,
+            None,
+        )
+        .await
     });
     let (launched, looked) = tokio::join!(join_all(launches), join_all(looks));
     let took = begun.elapsed();

@@ -46,9 +46,16 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     }
     let expected = "6 GPUs free on 2 nodes, none has 4 in one legal group.";
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, None, Some(REGION), Some(H200))
-        .await
-        .expect("availability");
+    let rows = availability::list(
+        &mut conn,
+        &world.capacity,
+        POLICY,
+        None,
+        Some(REGION),
+        Some(H200),
+    )
+    .await
+    .expect("availability");
     let row = rows.iter().find(|row| row.gpu_count == 4).expect("four");
     assert_eq!(row.fits, 0);
     assert_eq!(row.reasons[0].message, expected);
@@ -100,6 +107,7 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
     assert_eq!(again, found);
     assert_eq!((nodes.len(), nodes[0].node_id), (4, good));
     let choice = nodes[0].outcome.as_ref().expect("fits");
+    let choice = choice.as_ref().expect("slots");
     assert_eq!(choice.score.indexes, [0, 1, 2, 3]);
     assert_eq!(choice.score.parts()[0], ("numa_nodes", 1));
     let why = nodes

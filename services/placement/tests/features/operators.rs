@@ -5,7 +5,7 @@ use gpuaas_placement::{Error, Outcome, availability, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use crate::world::{LAB, REGION, World};
+use crate::world::{LAB, POLICY, REGION, World};
 
 async fn say(world: &World, node: Uuid, intent: Intent, reason: &str) -> (NodePlacement, Outcome) {
     let mut tx = world.scheduler.begin().await.expect("begin");
@@ -48,6 +48,7 @@ async fn b_50_a_cordoned_node_takes_nothing_new_until_it_is_uncordoned() {
     let rows = availability::list(
         &mut world.scheduler.acquire().await.expect("connection"),
         &world.capacity,
+        POLICY,
         None,
         Some(REGION),
         Some(LAB),

@@ -32,7 +32,7 @@ pub async fn bring_up(world: &World, id: Uuid) {
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
-    let _ = provision::activate(&mut tx, fence, id, &access(), None)
+    let _ = provision::activate(&mut tx, fence, id, Some(&access()), None)
         .await
         .expect("activate");
     tx.commit().await.expect("commit");

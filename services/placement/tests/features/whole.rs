@@ -11,7 +11,7 @@ use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, World, access, h200_sku, h200_slot, lab_spec, price};
+use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price};
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
@@ -103,7 +103,10 @@ async fn whole_nodes_are_refused_where_nothing_can_bring_them_up() {
         Err(Error::Invalid {
             field: "sku", rule, ..
         }) => {
-            assert_eq!(rule, "is sold as whole nodes, which cannot be launched yet");
+            assert_eq!(
+                rule,
+                "is sold as whole nodes, which this platform does not bring up"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -151,7 +154,7 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
-    let _ = provision::activate(&mut tx, fence, id, &access(), None)
+    let _ = provision::activate(&mut tx, fence, id, None, None)
         .await
         .expect("activate");
     tx.commit().await.expect("commit");
@@ -302,7 +305,7 @@ pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
-    let _ = provision::activate(&mut tx, fence, id, &access(), None)
+    let _ = provision::activate(&mut tx, fence, id, None, None)
         .await
         .expect("activate");
     tx.commit().await.expect("commit");

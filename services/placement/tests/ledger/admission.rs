@@ -393,6 +393,7 @@ async fn b_57_availability_counts_and_explains() {
         availability::list(
             &mut world.scheduler.acquire().await.expect("connection"),
             &world.capacity,
+            POLICY,
             None,
             region,
             sku,

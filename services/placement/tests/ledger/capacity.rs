@@ -12,7 +12,7 @@ type Told = (Vec<Availability>, Vec<(Explanation, Vec<NodeVerdict>)>);
 /// What a copy tells: availability, and every node for one size of each SKU.
 pub async fn told(world: &World, capacity: &Capacity) -> Told {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, capacity, None, None, None)
+    let rows = availability::list(&mut conn, capacity, POLICY, None, None, None)
         .await
         .expect("availability");
     let mut verdicts = Vec::new();
@@ -29,9 +29,16 @@ pub async fn told(world: &World, capacity: &Capacity) -> Told {
 
 async fn lab_fits(world: &World, region: &str) -> u32 {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, None, Some(region), Some(LAB))
-        .await
-        .expect("availability");
+    let rows = availability::list(
+        &mut conn,
+        &world.capacity,
+        POLICY,
+        None,
+        Some(region),
+        Some(LAB),
+    )
+    .await
+    .expect("availability");
     rows.iter()
         .find(|row| row.gpu_count == 1)
         .expect("ones")
@@ -71,9 +78,16 @@ async fn b_57_what_is_rolled_back_never_was() {
     };
     nodes::put(&mut tx, &closed).await.expect("closed");
     // the transaction sees what it wrote, and the copy is not touched by it
-    let rows = availability::list(&mut tx, &world.capacity, None, Some(REGION), Some(LAB))
-        .await
-        .expect("availability");
+    let rows = availability::list(
+        &mut tx,
+        &world.capacity,
+        POLICY,
+        None,
+        Some(REGION),
+        Some(LAB),
+    )
+    .await
+    .expect("availability");
     assert!(rows.iter().all(|row| row.fits == 0), "{rows:?}");
     assert_eq!(lab_fits(&world, REGION).await, 2);
     tx.rollback().await.expect("rollback");

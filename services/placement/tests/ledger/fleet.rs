@@ -249,7 +249,7 @@ async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
     .expect("groups");
     assert_eq!(groups, 7);
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, None, None, Some(H200))
+    let rows = availability::list(&mut conn, &world.capacity, POLICY, None, None, Some(H200))
         .await
         .expect("availability");
     let fours = rows.iter().find(|row| row.gpu_count == 4).expect("fours");

@@ -187,7 +187,7 @@ async fn an_activation_after_a_reinstall_is_refused() {
     .expect("new instance");
     let mut tx = world.allocation.begin().await.expect("begin");
     assert!(matches!(
-        provision::activate(&mut tx, fence, id, &access(), None).await,
+        provision::activate(&mut tx, fence, id, Some(&access()), None).await,
         Err(Error::Conflict { what: "slot", .. })
     ));
 }

@@ -96,13 +96,13 @@ async fn b_28_life_of_an_allocation_ends_with_a_clean_slot() {
     tx.commit().await.expect("commit");
     let mut tx = world.allocation.begin().await.expect("begin");
     assert_eq!(
-        provision::activate(&mut tx, fence, id, &access(), None)
+        provision::activate(&mut tx, fence, id, Some(&access()), None)
             .await
             .expect("activate"),
         Outcome::Changed
     );
     assert_eq!(
-        provision::activate(&mut tx, fence, id, &access(), None)
+        provision::activate(&mut tx, fence, id, Some(&access()), None)
             .await
             .expect("again"),
         Outcome::Unchanged
@@ -228,7 +228,7 @@ async fn stale_lease_changes_no_row() {
         Err(Error::StaleLease)
     ));
     assert!(matches!(
-        provision::activate(&mut tx, stale, id, &access(), None).await,
+        provision::activate(&mut tx, stale, id, Some(&access()), None).await,
         Err(Error::StaleLease)
     ));
     let dirty = HostState::Dirty {
@@ -276,7 +276,7 @@ async fn release_takes_the_lease_from_a_running_provision() {
     );
     let mut tx = world.allocation.begin().await.expect("begin");
     assert!(matches!(
-        provision::activate(&mut tx, fence, id, &access(), None).await,
+        provision::activate(&mut tx, fence, id, Some(&access()), None).await,
         Err(Error::StaleLease)
     ));
 }

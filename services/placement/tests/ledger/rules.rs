@@ -6,7 +6,7 @@ use gpuaas_placement::{Error, availability, claims, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{AssertSqlSafe, Executor as _};
 
-use crate::world::{H200, World, h200_groups, h200_slot, lab_spec};
+use crate::world::{H200, POLICY, World, h200_groups, h200_slot, lab_spec};
 
 async fn strings(world: &World, sql: &str) -> Vec<String> {
     sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
@@ -98,7 +98,7 @@ async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
         .await;
     assert_eq!(world.count(node, SlotStatus::Disabled).await, 1);
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, None, None, None)
+    let rows = availability::list(&mut conn, &world.capacity, POLICY, None, None, None)
         .await
         .expect("availability");
     assert!(

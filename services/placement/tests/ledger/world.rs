@@ -203,7 +203,7 @@ impl World {
         let fence = self.take(id).await;
         let mut tx = self.allocation.begin().await.expect("begin");
         let _ = provision::start(&mut tx, fence, id).await.expect("start");
-        let _ = provision::activate(&mut tx, fence, id, &access(), None)
+        let _ = provision::activate(&mut tx, fence, id, Some(&access()), None)
             .await
             .expect("activate");
         tx.commit().await.expect("commit");

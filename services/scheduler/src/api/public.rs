@@ -89,6 +89,7 @@ impl Api {
         let rows = availability::list(
             &mut conn,
             &self.pool.capacity,
+            self.policy,
             project,
             given(&request.region_code),
             given(&request.sku),

@@ -79,7 +79,13 @@ pub(super) fn explanation(
 pub(super) fn verdict(verdict: NodeVerdict) -> public::NodeVerdict {
     let (node_id, hostname) = (verdict.node_id.to_string(), verdict.hostname);
     match verdict.outcome {
-        Ok(choice) => public::NodeVerdict {
+        Ok(None) => public::NodeVerdict {
+            node_id,
+            hostname,
+            fits: true,
+            ..public::NodeVerdict::default()
+        },
+        Ok(Some(choice)) => public::NodeVerdict {
             node_id,
             hostname,
             fits: true,

@@ -9,4 +9,5 @@ mod quotas;
 mod race;
 mod reports;
 mod reservations;
+mod whole;
 mod world;

@@ -7,6 +7,7 @@ import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Play, RotateCw, Square, Trash2 } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
+import { isWhole } from "./state";
 
 type PowerVerb = "stop" | "start" | "reboot";
 
@@ -37,19 +38,20 @@ export function Actions({ allocation }: { allocation: Allocation }) {
   }
   if (!["reserved", "provisioning", "active"].includes(state ?? "")) return null;
   const busy = turn.isPending;
+  const whole = isWhole(allocation);
   return (
     <>
-      {state === "active" && power === "stopped" && (
+      {!whole && state === "active" && power === "stopped" && (
         <Button busy={busy} onClick={() => turn.mutate("start")}>
           <Play size={15} aria-hidden="true" /> Start
         </Button>
       )}
-      {state === "active" && power === "running" && (
+      {!whole && state === "active" && power === "running" && (
         <Confirm trigger={<Button busy={busy}><RotateCw size={15} aria-hidden="true" /> Reboot</Button>} title={`Reboot ${name}?`} action="Reboot" run={() => turn.mutateAsync("reboot")}>
           Everyone who is logged in is cut off for the time of a restart. Disk and address stay.
         </Confirm>
       )}
-      {state === "active" && power === "running" && (
+      {!whole && state === "active" && power === "running" && (
         <Confirm trigger={<Button busy={busy}><Square size={14} aria-hidden="true" /> Stop</Button>} title={`Stop ${name}?`} action="Stop" run={() => turn.mutateAsync("stop")}>
           <p>The machine is shut down; disk and address stay, and you can start it again.</p>
           <p>
@@ -68,7 +70,11 @@ export function Actions({ allocation }: { allocation: Allocation }) {
         action="Release"
         run={release}
       >
-        <p>Billing stops at once. The machine is shut down and its disk is wiped and proven empty.</p>
+        {whole ? (
+          <p>Billing stops at once. The node is erased, and sold to nobody until its disks are approved anew.</p>
+        ) : (
+          <p>Billing stops at once. The machine is shut down and its disk is wiped and proven empty.</p>
+        )}
         <p>
           <strong>All data on it is lost.</strong> This cannot be undone.
         </p>

@@ -15,7 +15,7 @@ import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
-import { StateBadge, isEnded, overallPercent } from "./state";
+import { StateBadge, isEnded, isWhole, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
@@ -87,6 +87,13 @@ function Failure({ allocation }: { allocation: Allocation }) {
 function Connect({ allocation, openTerminal }: { allocation: Allocation; openTerminal: (() => void) | undefined }) {
   const access = allocation.status?.access;
   if (isEnded(allocation) || allocation.status?.state === "releasing") return null;
+  if (!access && isWhole(allocation) && allocation.status?.state === "active") {
+    return (
+      <Card title="Log in">
+        <p className="muted">Nobody can log in to this node. The timeline says what was brought up on it.</p>
+      </Card>
+    );
+  }
   if (!access?.ssh_ready || !access.ssh_host) {
     return (
       <Card title="Log in">

@@ -29,6 +29,11 @@ export function StateBadge({ allocation }: { allocation: Allocation }) {
   return <Badge tone={TONES[word] ?? "idle"}>{sentence(word)}</Badge>;
 }
 
+/** A node of its own, without the ways into a virtual machine and the switches of one. */
+export function isWhole(allocation: Allocation): boolean {
+  return allocation.config?.capacity_shape === "baremetal";
+}
+
 export function isEnded(allocation: Allocation): boolean {
   return ["released", "failed"].includes(allocation.status?.state ?? "");
 }

@@ -35,9 +35,8 @@ describe("the launch form", () => {
     expect(SHAPES.map(({ value }) => skusOf(shaped, value).map(({ code }) => code))).toEqual([["slice"], ["node"]]);
     // so that one to launch again is not turned into another product
     expect(["slice", "node", "gone"].map((code) => shapeOf(shaped, code))).toEqual(["gpu_slice", "baremetal", "gpu_slice"]);
-    // whether whole nodes can be had is the server's to say
-    expect(worthJudging("baremetal", undefined)).toBe(true);
-    expect(worthJudging("gpu_slice", { fits: 0 })).toBe(false);
+    // of either, what has no room is known with its reason
+    expect([{ fits: 1 }, { fits: 0 }, undefined].map(worthJudging)).toEqual([true, false, false]);
     expect(isRefused(new Problem({ status: 400, message: "no" }))).toBe(true);
     expect(isRefused(unreachable())).toBe(false);
   });

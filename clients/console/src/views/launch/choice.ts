@@ -7,7 +7,7 @@ export type Shape = "gpu_slice" | "baremetal";
 /** The two ways one launch can go (H-25). */
 export const SHAPES: { value: Shape; label: string; none: string }[] = [
   { value: "gpu_slice", label: "Virtual machine", none: "No virtual machines are on sale here." },
-  { value: "baremetal", label: "Whole node", none: "Whole nodes are not on sale here yet. A virtual machine has its GPUs and disks to itself, too." },
+  { value: "baremetal", label: "Whole node", none: "Whole nodes are not on sale here. A virtual machine has its GPUs and disks to itself, too." },
 ];
 
 /** Regions or products, to choose from by their names. */
@@ -35,8 +35,8 @@ export function regionProblem(region: Region): string | undefined {
 }
 
 /** Whether the server should be asked before the launch: what has no room is known, but not all is a matter of room. */
-export function worthJudging(shape: Shape, fit: Availability | undefined): boolean {
-  return shape === "baremetal" || (fit?.fits ?? 0) > 0;
+export function worthJudging(fit: Availability | undefined): boolean {
+  return (fit?.fits ?? 0) > 0;
 }
 
 /** How long a launch may wait in line, in hours. */

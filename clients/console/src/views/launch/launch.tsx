@@ -88,7 +88,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
     waitHours: waits ? waitHours : undefined,
   };
-  const asked = useLaunch(order, complete && (waits || worthJudging(shape, fit)), (made) => {
+  const asked = useLaunch(order, complete && (waits || worthJudging(fit)), (made) => {
     rememberKeys(keyText);
     rememberPlace(made, placement.placement);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);

@@ -16,9 +16,16 @@ use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
 /// What fits of one count of the lab SKU, for a project or for everybody.
 async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let rows = availability::list(&mut conn, &world.capacity, project, Some(REGION), Some(LAB))
-        .await
-        .expect("availability");
+    let rows = availability::list(
+        &mut conn,
+        &world.capacity,
+        POLICY,
+        project,
+        Some(REGION),
+        Some(LAB),
+    )
+    .await
+    .expect("availability");
     let row = rows.into_iter().find(|row| row.gpu_count == gpu_count);
     let row = row.expect("a count of the SKU");
     (

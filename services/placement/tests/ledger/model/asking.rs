@@ -168,7 +168,7 @@ fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View 
             .map(|slot| (*slot, ClaimState::Reserved))
             .collect(),
         whole: whole.then_some(ClaimState::Reserved),
-        work: Some("provision".to_owned()),
+        work: Some(if whole { "provision_node" } else { "provision" }.to_owned()),
         periods: (0, 0),
     };
     view.allocations.insert(id, allocation);

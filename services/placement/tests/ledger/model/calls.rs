@@ -7,6 +7,10 @@ use uuid::Uuid;
 use super::draw::{Beside, Draw, Item};
 use super::view::{AllocationView, SlotView, View};
 
+/// Workflows that bring something up, and those that end it.
+const PROVISION: [&str; 2] = ["provision", "provision_node"];
+const RELEASE: [&str; 2] = ["release", "release_node"];
+
 /// Where an allocation is to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Place {
@@ -201,21 +205,21 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
             project,
             class: Priority::ALL[class],
         },
-        Draw::Start(of) => Call::Start(at_work(view, &["provision"], of)?),
+        Draw::Start(of) => Call::Start(at_work(view, &PROVISION, of)?),
         Draw::Activate { of, finish } => Call::Activate {
-            of: at_work(view, &["provision"], of)?,
+            of: at_work(view, &PROVISION, of)?,
             finish,
         },
         Draw::Fail { of, dirty } => Call::Fail {
-            of: at_work(view, &["provision"], of)?,
+            of: at_work(view, &PROVISION, of)?,
             dirty,
         },
         Draw::Release(of) => Call::Release(any_or(view, of, AllocationView::lives)?),
         Draw::Complete { of, proven } => Call::Complete {
-            of: at_work(view, &["release"], of)?,
+            of: at_work(view, &RELEASE, of)?,
             proven,
         },
-        Draw::Block(of) => Call::Block(at_work(view, &["release"], of)?),
+        Draw::Block(of) => Call::Block(at_work(view, &RELEASE, of)?),
         Draw::Power { of, action } => Call::Power {
             of: any_or(view, of, |one| one.state == AllocationState::Active)?,
             action: Action::ALL[action],

@@ -168,7 +168,7 @@ pub async fn perform(
         Call::Activate { of, finish } => {
             let fence = world.take(*of).await;
             within!(pools.allocation, |tx| {
-                let _ = provision::activate(&mut tx, fence, *of, &access(), None).await?;
+                let _ = provision::activate(&mut tx, fence, *of, Some(&access()), None).await?;
                 if *finish {
                     ended(&mut tx, fence).await?;
                 }

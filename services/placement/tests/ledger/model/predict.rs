@@ -94,7 +94,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         Call::Power { of, action } => {
             let (from, meanwhile, _) = action.powers();
             let allocation = view.allocation(*of);
-            if allocation.power.as_deref() != Some(from) {
+            if allocation.whole.is_some() || allocation.power.as_deref() != Some(from) {
                 return Err(No::Conflict);
             }
             allocation.power = Some(meanwhile.to_owned());
@@ -300,7 +300,11 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
     move_claims(view, id, &from, ClaimState::Releasing);
     end(view, id, AllocationState::Releasing);
     let allocation = view.allocation(id);
-    allocation.work = Some("release".to_owned());
+    let work = match allocation.whole {
+        Some(_) => "release_node",
+        None => "release",
+    };
+    allocation.work = Some(work.to_owned());
     allocation.periods.1 = 0;
     Ok(())
 }

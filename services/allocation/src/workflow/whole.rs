@@ -1,0 +1,195 @@
+//! Whole nodes (B-21): from the claim on a node to its tenant, and back.
+//!
+//! What brings a node up and erases it is the executor that the settings name. The only one yet is simulated: it touches
+//! no host, so its tenant has no login. The ledger trusts it with nothing: a node that was handed over comes back with
+//! every slot out of sale, until an operator has approved the disks anew (P2).
+//!
+//! The executor is looked for before the ledger says `provisioning`, so that a node which nobody could bring up is given
+//! back as it was. An accepted release waits for an executor for as long as that takes: to call a node free on which a
+//! tenant may still run would be a guess.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gpuaas_placement::model::Failure as LedgerFailure;
+use gpuaas_placement::provision::{self, HostState};
+use gpuaas_placement::release;
+use gpuaas_placement::timeline::{self, State};
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::failure::StepError;
+use super::provision::PROVISION_BUDGET;
+use super::subject::ledger;
+use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::work::Work;
+
+/// A node is sold, and nothing in this process can bring it up or erase it.
+const NO_EXECUTOR: &str = "the setting allocation.whole_nodes names nothing that does this";
+
+/// From the claim to the tenant.
+pub static PROVISION: Definition = Definition {
+    kind: "provision_node",
+    bounded: true,
+    steps: &[
+        Step {
+            name: "find_executor",
+            effect: Effect::Outside(ask_executor),
+            records: "the executor that the settings name",
+            deadline: Duration::from_secs(60),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        Step {
+            name: "begin",
+            effect: Effect::Ledger(begin),
+            records: "nothing; the ledger says provisioning, with every slot of the node out of sale",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: None,
+        },
+        Step {
+            name: "deploy",
+            effect: Effect::Outside(ask_executor),
+            records: "the executor that brought the node up",
+            deadline: PROVISION_BUDGET,
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: Some("Bringing the node up."),
+        },
+        Step {
+            name: "activate",
+            effect: Effect::Ledger(activate),
+            records: "nothing; the ledger says active and opened the billable period",
+            deadline: Duration::from_secs(300),
+            on_failure: OnFailure::Undo,
+            undo: None,
+            shown: Some("Handing the node over."),
+        },
+    ],
+    at_failure: &[Step {
+        name: "fail_provision",
+        effect: Effect::Ledger(fail_provision),
+        records: "what became of the node",
+        deadline: Duration::from_secs(60),
+        on_failure: OnFailure::Insist,
+        undo: None,
+        shown: None,
+    }],
+};
+
+/// From the tenant to a node that waits for approval.
+pub static RELEASE: Definition = Definition {
+    kind: "release_node",
+    bounded: false,
+    steps: &[
+        Step {
+            name: "erase",
+            effect: Effect::Outside(ask_executor),
+            records: "the executor that erased the node",
+            deadline: Duration::from_secs(30 * 60),
+            // an accepted release must end, and only once the tenant is gone
+            on_failure: OnFailure::Insist,
+            undo: None,
+            shown: Some("Erasing the node."),
+        },
+        Step {
+            name: "complete_release",
+            effect: Effect::Ledger(complete_release),
+            records: "nothing; the ledger says released, and the slots wait for approval",
+            deadline: Duration::from_secs(60),
+            on_failure: OnFailure::Insist,
+            undo: None,
+            shown: None,
+        },
+    ],
+    at_failure: &[],
+};
+
+/// What the executor is asked for: whether it is there, to bring the node up, to erase it. The simulated one answers
+/// each time that it is done.
+fn ask_executor(work: &Work) -> BoxFuture<'_, StepResult> {
+    Box::pin(async move {
+        match work.deps.config.whole_nodes.executor() {
+            Some(executor) => Ok(json!({"executor": executor})),
+            None => Err(StepError::fail(
+                ErrorReason::DependencyUnavailable,
+                NO_EXECUTOR,
+                FailureClass::Host,
+            )),
+        }
+    })
+}
+
+fn begin<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let _ = provision::start(conn, work.fence(), work.allocation_id()?)
+            .await
+            .map_err(ledger)?;
+        Ok(json!({}))
+    })
+}
+
+fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let id = work.allocation_id()?;
+        let _ = provision::activate(conn, work.fence(), id, None, None)
+            .await
+            .map_err(ledger)?;
+        let told = "The node is billed from now on. It is simulated: nothing was installed on it, and there is no login.";
+        timeline::append(conn, id, "active", State::Done, told).await?;
+        Ok(json!({}))
+    })
+}
+
+fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let id = work.allocation_id()?;
+        let failure = work.failure();
+        let message = match failure.reason.as_str() {
+            "DEPENDENCY_UNAVAILABLE" => "This platform has nothing that brings up whole nodes.",
+            _ => "The node could not be brought up.",
+        };
+        let told = LedgerFailure {
+            reason: failure.reason.clone(),
+            message: message.to_owned(),
+            advice: "Launch a virtual machine instead, and tell your operator. You are not billed for this attempt.".to_owned(),
+            step: failure.step.clone(),
+        };
+        // whatever was begun on a host may have written to its disks
+        let untouched = !work.begun.contains("deploy");
+        let detail = failure.told_of("provision");
+        let state = if untouched {
+            HostState::Untouched {
+                detail: json!({"executor": "was asked for nothing", "cause": failure.reason}),
+            }
+        } else {
+            HostState::Dirty {
+                health_detail: &detail,
+            }
+        };
+        let _ = provision::fail(conn, work.fence(), id, &told, state)
+            .await
+            .map_err(ledger)?;
+        timeline::end_running(conn, id, "Stopped.").await?;
+        timeline::append(conn, id, "failed", State::Failed, &told.message).await?;
+        Ok(json!({"node": if untouched { "given back" } else { "cleanup_blocked" }}))
+    })
+}
+
+fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+    Box::pin(async move {
+        let id = work.allocation_id()?;
+        // nobody's word makes a slot clean here: the ledger takes them all out of sale
+        let _ = release::complete(conn, work.fence(), id, &[])
+            .await
+            .map_err(ledger)?;
+        let told = "The release is complete. The node is out of sale until an operator has approved its disks anew.";
+        timeline::append(conn, id, "released", State::Done, told).await?;
+        Ok(json!({}))
+    })
+}
