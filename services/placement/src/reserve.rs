@@ -41,7 +41,7 @@ use record::{Beginning, begin, claims, insert_allocation};
 
 pub use call::ids_of;
 pub use constraints::Constraints;
-pub(crate) use constraints::{rules as constraint_rules, still_meant};
+pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use wait::{
     MAX_WAIT_SECONDS, MAX_WAITING, Pass, reserve_all_or_wait, reserve_or_wait, serve_waiting,

@@ -1,11 +1,11 @@
 //! Nodes that are kept for the first of a line that does not fit.
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::keep::{Ask, able, ask};
+use super::keep::{Ask, able, asks};
 use super::line::load;
 use crate::decision::{CandidateNode, CandidateSlot, WholeNode, decide_by, judge_whole};
 use crate::model::{Health, SlotClass, SlotStatus};
@@ -30,12 +30,10 @@ pub(crate) async fn settle(
     if !line.is_empty() {
         let slices = candidates::load(conn, region_code, None).await?;
         let mut wholes = None;
-        let mut skus = HashMap::new();
+        let asked = asks(conn, policy, &line).await?;
         for waiting in line {
-            let mut asks = Vec::new();
-            for member in &waiting.members {
-                asks.extend(ask(conn, policy, waiting.ticket.project_id, member, &mut skus).await?);
-            }
+            let ids = waiting.members.iter().map(|member| member.allocation_id);
+            let asks: Vec<Ask> = ids.filter_map(|id| asked.get(&id)).cloned().collect();
             if wholes.is_none() && asks.iter().any(|ask| ask.whole) {
                 wholes = Some(candidates::load_whole(conn, region_code, None).await?);
             }

@@ -1,4 +1,5 @@
 //! Requests that wait for capacity, on the real ledger; here, what all tests of it use.
+mod costs;
 mod ending;
 mod joining;
 mod turns;
