@@ -9,6 +9,7 @@ mod alike;
 mod board;
 mod causes;
 mod defragmentation;
+mod emptied;
 mod evacuation;
 mod fleet;
 mod image;

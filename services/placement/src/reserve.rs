@@ -417,7 +417,7 @@ async fn reserve_one(
         search,
         principal,
     } = making;
-    let Search { policy, until, .. } = search;
+    let policy = search.policy;
     let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let asked = (request.project_id, request.sku.as_str(), policy);
@@ -435,7 +435,7 @@ async fn reserve_one(
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
-            let host = whole::take(conn, policy, until, request, sku, &mut VecDeque::new()).await?;
+            let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, whole::claim(conn, ids, sku, host).await?)
         }

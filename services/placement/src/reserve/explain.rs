@@ -38,7 +38,7 @@ pub async fn explain(
 ) -> Result<Explanation> {
     let sku = check(conn, policy, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        return whole::explain(conn, policy, request, &sku).await;
+        return whole::explain(conn, capacity, policy, request, &sku).await;
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;
     let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
@@ -82,7 +82,7 @@ pub async fn explain_nodes(
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        let found = whole::explain(conn, policy, request, &sku).await?;
+        let found = whole::explain(conn, capacity, policy, request, &sku).await?;
         return Ok((found, Vec::new()));
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;

@@ -117,7 +117,7 @@ async fn serve_line(
         }
     }
     let mut tx = ledger.begin().await?;
-    waiting::settle(&mut tx, policy, region_code, slot_class).await?;
+    waiting::settle(&mut tx, &ledger.capacity, policy, region_code, slot_class).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -234,15 +234,7 @@ async fn place_all(
                 claims(ids, sku, taken)
             }
             Shape::Baremetal => {
-                let host = whole::take(
-                    conn,
-                    policy,
-                    search.until,
-                    request,
-                    sku,
-                    &mut VecDeque::new(),
-                )
-                .await?;
+                let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
                 whole::claim(conn, ids, sku, host).await?
             }
