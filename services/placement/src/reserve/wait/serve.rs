@@ -54,12 +54,17 @@ enum Served {
 /// was served or ended.
 ///
 /// # Errors
-/// Those of the database when lines cannot be read; what is wrong with one ticket does not keep the others waiting.
+/// Those of the database when it cannot be told which lines there are; what is wrong with one ticket or one line does not
+/// keep the others waiting.
 pub async fn serve_waiting(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
     let lines = waiting::lines(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
     for (region_code, slot_class) in lines {
-        serve_line(ledger, ids, policy, (&region_code, slot_class), &mut pass).await?;
+        let line = (region_code.as_str(), slot_class);
+        if let Err(error) = serve_line(ledger, ids, policy, line, &mut pass).await {
+            tracing::warn!(region_code, %slot_class, "look at a line later: {error:?}");
+            pass.busy = true;
+        }
     }
     Ok(pass)
 }
@@ -323,14 +328,22 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
         .map(|one| one.allocation_id)
         .collect();
     let mut tx = pool.begin().await?;
-    sqlx::query("UPDATE waits SET reason = $2 WHERE allocation_id = ANY ($1)")
-        .bind(&ids)
-        .bind(reason)
-        .execute(&mut *tx)
-        .await?;
+    // rows are locked by id, as by everybody who works on a ticket: no two of them wait for each other
+    sqlx::query(
+        "WITH noted AS (SELECT allocation_id FROM waits WHERE allocation_id = ANY ($1)
+                         ORDER BY allocation_id FOR NO KEY UPDATE)
+         UPDATE waits w SET reason = $2 FROM noted WHERE w.allocation_id = noted.allocation_id",
+    )
+    .bind(&ids)
+    .bind(reason)
+    .execute(&mut *tx)
+    .await?;
     // who has left the line meanwhile has no such step that runs, and is not told of any more
     sqlx::query(
-        "UPDATE timeline SET message = $3 WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'",
+        "WITH noted AS (SELECT allocation_id FROM timeline
+                         WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'
+                         ORDER BY allocation_id FOR NO KEY UPDATE)
+         UPDATE timeline t SET message = $3 FROM noted WHERE t.allocation_id = noted.allocation_id AND t.step = $2",
     )
     .bind(ids)
     .bind(STEP)

@@ -2,6 +2,7 @@
 mod costs;
 mod ending;
 mod joining;
+mod passes;
 mod turns;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
