@@ -348,6 +348,22 @@ fn an_operator_sees_the_line_and_sets_classes() {
         "{}",
         ran.out
     );
+    // all pages of a long line
+    let page = |position: u32, next: &str| {
+        let request = json!({ "slot_class": "lab", "position": position, "priority": "low" });
+        (
+            200,
+            json!({ "requests": [request], "total": 2, "next_page_token": next }),
+        )
+    };
+    world.on("GET", "/api/v1/admin/queue", [page(1, "t"), page(2, "")]);
+    let ran = world
+        .run(&[
+            "admin", "queue", "list", "--region", "lab", "--output", "json",
+        ])
+        .ok();
+    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(told["requests"].as_array().map(Vec::len), Some(2));
     let path = format!("/api/v1/admin/projects/{NODE}/priority");
     world.on(
         "PUT",

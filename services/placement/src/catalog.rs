@@ -131,6 +131,18 @@ pub async fn sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
         .ok_or_else(|| Error::not_found("sku", code))
 }
 
+/// Those of these SKUs that there are.
+///
+/// # Errors
+/// Those of the database.
+pub(crate) async fn skus_of(conn: &mut PgConnection, codes: &[&str]) -> Result<Vec<Sku>> {
+    let rows: Vec<Row> = sqlx::query_as(select!("FROM skus s WHERE s.code = ANY ($1)"))
+        .bind(codes)
+        .fetch_all(conn)
+        .await?;
+    Ok(rows.into_iter().map(Sku::from).collect())
+}
+
 /// A SKU and a region that a request names; whether the region is enabled.
 ///
 /// # Errors

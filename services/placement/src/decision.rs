@@ -9,6 +9,7 @@ mod alike;
 mod board;
 mod causes;
 mod defragmentation;
+mod emptied;
 mod evacuation;
 mod fleet;
 mod image;
@@ -37,7 +38,7 @@ pub use trial::{Move, Site, Tenant};
 pub use whole::{WholeNode, judge_each_whole, judge_whole};
 
 /// What is to be placed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     /// GPUs, all on one node (B-17).
     pub gpu_count: usize,
@@ -124,7 +125,7 @@ pub struct CandidateNode {
 }
 
 /// How a site fills its nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Filling {
     /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
@@ -135,7 +136,7 @@ pub enum Filling {
 }
 
 /// What narrows and orders the nodes besides the request itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// The site's policy.
     pub filling: Filling,

@@ -27,8 +27,6 @@ mod hold;
 mod limit;
 mod tend;
 
-use std::collections::HashSet;
-
 use gpuaas_kit::audit;
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
@@ -218,16 +216,6 @@ async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fle
         }
     }
     Ok(Fleet::of(&nodes))
-}
-
-/// The projects that something is held for which nobody uses.
-pub(crate) async fn drawing(conn: &mut PgConnection) -> Result<HashSet<Uuid>> {
-    let projects: Vec<Uuid> = sqlx::query_scalar(
-        "SELECT DISTINCT project_id FROM held_slots WHERE idle_since IS NOT NULL",
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(projects.into_iter().collect())
 }
 
 /// The SKU of a reservation, if it is sold there now.

@@ -41,7 +41,7 @@ use record::{Beginning, begin, claims, insert_allocation};
 
 pub use call::ids_of;
 pub use constraints::Constraints;
-pub(crate) use constraints::{rules as constraint_rules, still_meant};
+pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use wait::{
     MAX_WAIT_SECONDS, MAX_WAITING, Pass, reserve_all_or_wait, reserve_or_wait, serve_waiting,
@@ -418,7 +418,7 @@ async fn reserve_one(
         search,
         principal,
     } = making;
-    let Search { policy, until, .. } = search;
+    let policy = search.policy;
     let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let asked = (request.project_id, request.sku.as_str(), policy);
@@ -436,7 +436,7 @@ async fn reserve_one(
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
-            let host = whole::take(conn, policy, until, request, sku, &mut VecDeque::new()).await?;
+            let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, whole::claim(conn, ids, sku, host).await?)
         }

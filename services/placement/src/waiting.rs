@@ -19,7 +19,7 @@ pub mod order;
 pub mod priority;
 mod settle;
 
-pub(crate) use keep::Ahead;
+pub(crate) use keep::{Ahead, Ask, asks};
 pub use length::{Length, Outcome, lengths, outcomes};
 pub use line::{Member, Standing, Waiting, kept, lines, load, sentence, standing};
 pub(crate) use settle::settle;

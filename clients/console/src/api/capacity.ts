@@ -104,12 +104,14 @@ export function usePreservation() {
   });
 }
 
-/** Who waits for capacity in a region, each line in its order. */
+/** Who waits for capacity in a region, each line in its order, page by page. */
 export function useLine(region_code: string) {
-  return useQuery({
+  return useInfiniteQuery({
     queryKey: ["line", region_code],
     enabled: region_code !== "",
-    queryFn: () => unwrap(client.GET("/api/v1/admin/queue", { params: { query: { region_code } } })).then((answer) => answer.requests ?? []),
+    queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/queue", { params: { query: { region_code, page_size: PAGE, page_token: pageParam } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_page_token || undefined,
     refetchInterval: SLOW_MS,
   });
 }

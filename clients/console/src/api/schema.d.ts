@@ -2315,8 +2315,11 @@ export interface components {
             next_page_token?: string;
         };
         "scheduler.ListQueueResponse": {
-            /** @description At most the first 500 of each line. */
             requests?: components["schemas"]["scheduler.WaitingRequest"][];
+            /** @description A page begins where the one before it ended. The lines move on between two pages: a request that changed its place may be on both, or on none. */
+            next_page_token?: string;
+            /** @description Requests that wait in the region. */
+            total?: number;
         };
         "scheduler.ListSkusResponse": {
             skus?: components["schemas"]["scheduler.Sku"][];
@@ -3866,6 +3869,9 @@ export interface operations {
         parameters: {
             query: {
                 region_code: string;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
             };
             header?: never;
             path?: never;

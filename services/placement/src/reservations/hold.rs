@@ -118,9 +118,7 @@ async fn take(
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }
-    let node_id = whole::take(conn, search.policy, search.until, request, sku, whole)
-        .await?
-        .id;
+    let node_id = whole::take(conn, search, request, sku, whole).await?.id;
     let slots = sqlx::query_scalar(
         "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
     )

@@ -1,8 +1,8 @@
 //! Where an allocation may be placed: beside, or away from, other allocations of its project, and with its image.
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -33,78 +33,151 @@ impl Constraints {
     }
 }
 
-/// The rules that the constraints come to on the ledger as it is now. Asked again under a node's lock, the answer
-/// holds for that node: whoever placed something there before has committed.
+/// The rules that the constraints of a request come to on the ledger as it is now. Asked again under a node's lock, the
+/// answer holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(
     conn: &mut PgConnection,
     filling: Filling,
     request: &Request,
 ) -> Result<Rules> {
-    let constraints = &request.constraints;
-    let mut rules = Rules {
-        filling,
-        // nil: nobody's in particular
-        project: Some(request.project_id).filter(|id| !id.is_nil()),
-        ..Rules::default()
-    };
-    if let Some(id) = constraints.same_node_as {
-        rules.only = Some(node_of(conn, request.project_id, id, "placement.same_node_as").await?);
-    }
-    for id in &constraints.spread_from {
-        let node_id = node_of(conn, request.project_id, *id, "placement.spread_from").await?;
-        rules.avoid.insert(node_id);
-    }
-    if let Some((key, value)) = &constraints.spread_from_label {
-        let nodes: Vec<Uuid> = sqlx::query_scalar(
-            "SELECT DISTINCT node_id FROM allocations
-              WHERE project_id = $1 AND labels @> $2 AND state NOT IN ('released', 'failed') AND node_id IS NOT NULL",
-        )
-        .bind(request.project_id)
-        .bind(json!({ key.as_str(): value }))
-        .fetch_all(conn)
-        .await?;
-        rules.avoid.extend(BTreeSet::from_iter(nodes));
-    }
-    Ok(rules)
+    let asked = Constrained::from(request);
+    let neighbours = Neighbours::of(conn, &[asked]).await?;
+    neighbours.rules(filling, asked)
 }
 
-/// The constraints without the allocations to keep away from that have ended.
-pub(crate) async fn still_meant(
-    conn: &mut PgConnection,
-    constraints: &Constraints,
-) -> Result<Constraints> {
-    let mut constraints = constraints.clone();
-    if !constraints.spread_from.is_empty() {
-        constraints.spread_from = sqlx::query_scalar(
-            "SELECT id FROM allocations WHERE id = ANY ($1) AND state NOT IN ('released', 'failed')",
-        )
-        .bind(&constraints.spread_from)
-        .fetch_all(conn)
-        .await?;
-    }
-    Ok(constraints)
+/// Whose constraints they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Constrained<'a> {
+    pub(crate) project_id: Uuid,
+    pub(crate) constraints: &'a Constraints,
+    /// It has waited: what it was to keep away from may have ended since, and is none of its business any more.
+    pub(crate) waited: bool,
 }
 
-/// The node of an allocation of the project that has not ended; another project's does not exist.
-async fn node_of(
-    conn: &mut PgConnection,
-    project_id: Uuid,
-    id: Uuid,
-    field: &'static str,
-) -> Result<Uuid> {
-    let node_id: Option<Option<Uuid>> = sqlx::query_scalar(
-        "SELECT node_id FROM allocations
-          WHERE id = $1 AND project_id = $2 AND state NOT IN ('released', 'failed')",
-    )
-    .bind(id)
-    .bind(project_id)
-    .fetch_optional(conn)
-    .await?;
-    node_id.flatten().ok_or_else(|| Error::Invalid {
+impl<'a> From<&'a Request> for Constrained<'a> {
+    fn from(request: &'a Request) -> Self {
+        Self {
+            project_id: request.project_id,
+            constraints: &request.constraints,
+            waited: request.ticket.is_some(),
+        }
+    }
+}
+
+/// Where the allocations are that constraints name, read by one statement for any number of requests.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    /// Project and node of those that were named by id.
+    named: HashMap<Uuid, (Uuid, Uuid)>,
+    /// Per project and label, the nodes of those that have it.
+    labelled: HashMap<(Uuid, Label), BTreeSet<Uuid>>,
+}
+
+type Label = (String, String);
+
+impl Neighbours {
+    /// Those of all these constraints that are placed and have not ended.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn of(conn: &mut PgConnection, all: &[Constrained<'_>]) -> Result<Self> {
+        let mut ids = BTreeSet::new();
+        let mut labels = BTreeSet::new();
+        for one in all {
+            let constraints = one.constraints;
+            ids.extend(constraints.same_node_as);
+            ids.extend(&constraints.spread_from);
+            let label = constraints.spread_from_label.as_ref();
+            labels.extend(label.map(|label| (one.project_id, label)));
+        }
+        let mut found = Self::default();
+        if ids.is_empty() && labels.is_empty() {
+            return Ok(found);
+        }
+        let (projects, values): (Vec<Uuid>, Vec<Value>) = labels
+            .iter()
+            .map(|(project_id, (key, value))| (*project_id, json!({ key.as_str(): value })))
+            .unzip();
+        // the second half tells which label it is about
+        let rows: Vec<(Uuid, Option<i64>, Uuid, Uuid)> = sqlx::query_as(
+            "SELECT a.id, NULL::bigint, a.project_id, a.node_id FROM allocations a
+              WHERE a.id = ANY ($1) AND a.state NOT IN ('released', 'failed') AND a.node_id IS NOT NULL
+             UNION ALL
+             SELECT a.id, l.place, a.project_id, a.node_id
+               FROM unnest($2::uuid[], $3::jsonb[]) WITH ORDINALITY AS l (project_id, label, place)
+               JOIN allocations a ON a.project_id = l.project_id AND a.labels @> l.label
+              WHERE a.state NOT IN ('released', 'failed') AND a.node_id IS NOT NULL",
+        )
+        .bind(Vec::from_iter(ids))
+        .bind(projects)
+        .bind(values)
+        .fetch_all(conn)
+        .await?;
+        let labels = Vec::from_iter(labels);
+        for (id, place, project_id, node_id) in rows {
+            let label = place.and_then(|place| labels.get(usize::try_from(place - 1).ok()?));
+            match label {
+                Some((_, label)) => {
+                    let nodes = found.labelled.entry((project_id, (*label).clone()));
+                    nodes.or_default().insert(node_id);
+                }
+                None => {
+                    found.named.insert(id, (project_id, node_id));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The rules that some of these constraints come to.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when they name what is not there.
+    pub(crate) fn rules(&self, filling: Filling, of: Constrained<'_>) -> Result<Rules> {
+        let Constrained {
+            project_id,
+            constraints,
+            waited,
+        } = of;
+        let mut rules = Rules {
+            filling,
+            // nil: nobody's in particular
+            project: Some(project_id).filter(|id| !id.is_nil()),
+            ..Rules::default()
+        };
+        if let Some(id) = constraints.same_node_as {
+            let node_id = self.node_of(project_id, id);
+            rules.only = Some(node_id.ok_or_else(|| not_there("placement.same_node_as", id))?);
+        }
+        for id in &constraints.spread_from {
+            match self.node_of(project_id, *id) {
+                Some(node_id) => {
+                    rules.avoid.insert(node_id);
+                }
+                None if waited => {}
+                None => return Err(not_there("placement.spread_from", *id)),
+            }
+        }
+        if let Some(label) = &constraints.spread_from_label {
+            let nodes = self.labelled.get(&(project_id, label.clone()));
+            rules.avoid.extend(nodes.into_iter().flatten());
+        }
+        Ok(rules)
+    }
+
+    /// The node of an allocation of the project; another project's does not exist.
+    fn node_of(&self, project_id: Uuid, id: Uuid) -> Option<Uuid> {
+        let (of, node_id) = self.named.get(&id)?;
+        (*of == project_id).then_some(*node_id)
+    }
+}
+
+fn not_there(field: &'static str, id: Uuid) -> Error {
+    Error::Invalid {
         reason: ErrorReason::FieldInvalid,
         field,
         rule: format!(
             "must be an allocation of this project that is placed and has not ended; {id} is not"
         ),
-    })
+    }
 }

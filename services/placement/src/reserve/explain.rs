@@ -40,7 +40,7 @@ pub async fn explain(
 ) -> Result<Explanation> {
     let sku = check(conn, policy, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        return whole::explain(conn, policy, request, &sku).await;
+        return whole::explain(conn, capacity, policy, request, &sku).await;
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;
     let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
@@ -84,7 +84,7 @@ pub async fn explain_nodes(
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
     let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
-        let (found, each) = whole::explain_each(conn, policy, request, &sku).await?;
+        let (found, each) = whole::explain_each(conn, capacity, policy, request, &sku).await?;
         let whole = |(node_id, outcome): whole::Judged| unnamed(node_id, outcome.map(|()| None));
         (found, each.into_iter().take(limit).map(whole).collect())
     } else {

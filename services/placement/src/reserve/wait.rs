@@ -382,7 +382,12 @@ async fn possible_at_all(
     Ok(())
 }
 
+/// Those of a project join one after the other: each counts those that joined before it.
 async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 3))")
+        .bind(project_id.to_string())
+        .execute(&mut *conn)
+        .await?;
     let waiting: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM allocations WHERE project_id = $1 AND state = 'requested'",
     )

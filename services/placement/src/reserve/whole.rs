@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::admit::refusal;
 use super::place::{Host, bound, lock_first, unbound};
 use super::record::NewClaim;
-use super::{Explanation, Policy, Request, constraints, count};
+use super::{Explanation, Policy, Request, Search, constraints, count};
 use crate::availability::decision_request;
+use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Fleet, Rules, WholeNode, judge_each_whole, judge_whole};
 use crate::model::{Bindings, Snapshot};
@@ -23,12 +24,17 @@ use crate::{Error, Reason, Result, candidates};
 /// is left in it.
 pub(crate) async fn take(
     conn: &mut PgConnection,
-    policy: Policy,
-    until: Instant,
+    search: Search<'_>,
     request: &Request,
     sku: &Sku,
     seen: &mut VecDeque<Uuid>,
 ) -> Result<Host> {
+    let Search {
+        capacity,
+        policy,
+        until,
+        ..
+    } = search;
     while let Some(node_id) = seen.pop_front() {
         if let Some(host) = try_node(conn, policy, sku, request, node_id, None).await? {
             return Ok(host);
@@ -36,7 +42,7 @@ pub(crate) async fn take(
     }
     let asked = decision_request(sku, request.gpu_count);
     loop {
-        let (rules, nodes) = look(conn, policy, request, sku, None).await?;
+        let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
         let (fit, reasons) = judge_whole(&rules, &asked, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
@@ -62,20 +68,40 @@ pub(crate) async fn take(
     }
 }
 
-/// The nodes of a request's region, or `only` this one, and its rules, with the nodes that are not for it because they
-/// are for somebody before it.
+/// The nodes of a request's region, and its rules, with the nodes that are not for it because they are for somebody before
+/// it.
 async fn look(
+    conn: &mut PgConnection,
+    capacity: &Capacity,
+    policy: Policy,
+    request: &Request,
+    sku: &Sku,
+) -> Result<(Rules, Vec<WholeNode>)> {
+    let region = &request.region_code;
+    let mut rules = constraints::rules(conn, policy.filling, request).await?;
+    let nodes = candidates::load_whole(conn, region, None).await?;
+    let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
+    if ahead.waits() {
+        let slices = capacity.now(conn).await?.remove(region).unwrap_or_default();
+        rules = ahead.keep_whole(&rules, &slices, &nodes);
+    }
+    Ok((rules, nodes))
+}
+
+/// The same of one node, which is locked.
+async fn look_again(
     conn: &mut PgConnection,
     policy: Policy,
     request: &Request,
     sku: &Sku,
-    only: Option<Uuid>,
+    node_id: Uuid,
 ) -> Result<(Rules, Vec<WholeNode>)> {
+    let region = &request.region_code;
     let mut rules = constraints::rules(conn, policy.filling, request).await?;
-    let nodes = candidates::load_whole(conn, &request.region_code, only).await?;
+    let nodes = candidates::load_whole(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
-        let slices = candidates::load(conn, &request.region_code, only).await?;
+        let slices = candidates::these(conn, region, &[node_id]).await?;
         rules = ahead.keep_whole(&rules, &Fleet::of(&slices), &nodes);
     }
     Ok((rules, nodes))
@@ -93,7 +119,7 @@ async fn try_node(
     let mut savepoint = conn.begin().await?;
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
         let asked = decision_request(sku, request.gpu_count);
-        let (rules, found) = look(&mut savepoint, policy, request, sku, Some(node_id)).await?;
+        let (rules, found) = look_again(&mut savepoint, policy, request, sku, node_id).await?;
         if !judge_whole(&rules, &asked, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
@@ -144,23 +170,25 @@ pub(super) async fn claim(
 /// Where a request for a whole node would fit now.
 pub(super) async fn explain(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     request: &Request,
     sku: &Sku,
 ) -> Result<Explanation> {
-    let (explanation, _) = explain_each(conn, policy, request, sku).await?;
+    let (explanation, _) = explain_each(conn, capacity, policy, request, sku).await?;
     Ok(explanation)
 }
 
 /// The same with what each node says, those that fit first.
 pub(super) async fn explain_each(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     request: &Request,
     sku: &Sku,
 ) -> Result<(Explanation, Vec<Judged>)> {
     let asked = decision_request(sku, request.gpu_count);
-    let (rules, nodes) = look(conn, policy, request, sku, None).await?;
+    let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
     let (fit, removed) = judge_whole(&rules, &asked, &nodes);
     let explanation = Explanation {
         nodes: count(nodes.len()),

@@ -1,5 +1,5 @@
 //! What is not for somebody because it is for those before in line.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -8,26 +8,26 @@ use super::line::{Member, Waiting, in_order, load};
 use super::order::Ticket;
 use super::priority;
 use crate::availability::decision_request;
-use crate::catalog::{self, Sku};
+use crate::catalog;
 use crate::decision::{self, CandidateNode, Fleet, ImageKey, Rules, WholeNode, judge_whole};
 use crate::model::{Shape, SlotClass};
-use crate::reserve::{Policy, Request, constraint_rules, still_meant};
+use crate::reserve::{Constrained, Neighbours, Policy, Request};
 use crate::{Error, Result, quota};
 
 /// What is before a request in its line.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// What they ask for, each once.
-    asks: Vec<Ask>,
+    asks: HashSet<Ask>,
     /// Nodes that are kept for one of them.
     kept: BTreeSet<Uuid>,
     /// Somebody waits in the line, before or behind.
     waits: bool,
 }
 
-/// What somebody asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ask {
+/// What somebody asks for: whoever asks for the same fits where this one fits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
     pub(super) request: decision::Request,
     pub(super) rules: Rules,
     /// A whole node.
@@ -66,25 +66,15 @@ impl Ahead {
         .bind(tickets)
         .fetch_all(&mut *conn)
         .await?;
-        let mut ahead = Self {
-            asks: Vec::new(),
+        // where one of a batch fits, the batch may still not: only the first batch holds others up
+        let first = before.first().map(|waiting| waiting.ticket.id);
+        let mut asking = before;
+        asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.ticket.id) == first);
+        Ok(Self {
+            asks: asks(conn, policy, &asking).await?.into_values().collect(),
             kept: kept.into_iter().collect(),
             waits: true,
-        };
-        let mut skus = HashMap::new();
-        for (place, waiting) in before.iter().enumerate() {
-            // where one of a batch fits, the batch may still not: only the first batch holds others up
-            if place > 0 && waiting.members.len() > 1 {
-                continue;
-            }
-            for member in &waiting.members {
-                let asked = ask(conn, policy, waiting.ticket.project_id, member, &mut skus).await?;
-                ahead
-                    .asks
-                    .extend(asked.filter(|ask| !ahead.asks.contains(ask)));
-            }
-        }
-        Ok(ahead)
+        })
     }
 
     /// The same as it is under a node's lock. Who joined an empty line since came later.
@@ -175,6 +165,7 @@ async fn with_new(
         members: Vec::new(),
         deadline: now,
         reason: String::new(),
+        reserves: false,
     });
     Ok(in_order(line, now))
 }
@@ -213,38 +204,58 @@ pub(super) async fn able(
         .collect())
 }
 
-/// What one allocation asks for; none when its constraints cannot be met any more.
-pub(super) async fn ask(
+/// What the allocations of a line ask for, by their ids; those are missing whose constraints cannot be met any more. A long
+/// line costs as many statements as a short one.
+pub(crate) async fn asks(
     conn: &mut PgConnection,
     policy: Policy,
-    project_id: Uuid,
-    member: &Member,
-    skus: &mut HashMap<String, Sku>,
-) -> Result<Option<Ask>> {
-    if !skus.contains_key(&member.sku) {
-        let sku = catalog::sku(conn, &member.sku).await?;
-        skus.insert(member.sku.clone(), sku);
+    line: &[Waiting],
+) -> Result<HashMap<Uuid, Ask>> {
+    if line.is_empty() {
+        return Ok(HashMap::new());
     }
-    let request = Request {
-        project_id,
-        constraints: still_meant(conn, &member.constraints).await?,
-        ..Request::default()
-    };
-    let rules = match constraint_rules(conn, policy.filling, &request).await {
-        Err(Error::Invalid { .. }) => return Ok(None),
-        other => other?,
-    };
-    let sku = &skus[&member.sku];
-    let prewarmed = member.constraints.require_prewarmed;
-    // where it fits depends on the image only then, and each ask is looked at once
-    let image = ImageKey::of(&member.image_digest).filter(|_| prewarmed);
-    Ok(Some(Ask {
-        request: decision::Request {
+    let mut codes = BTreeSet::new();
+    let mut members: Vec<(&Waiting, &Member)> = Vec::new();
+    let mut constrained = Vec::new();
+    for waiting in line {
+        for member in &waiting.members {
+            codes.insert(member.sku.as_str());
+            members.push((waiting, member));
+            constrained.push(Constrained {
+                project_id: waiting.ticket.project_id,
+                constraints: &member.constraints,
+                waited: true,
+            });
+        }
+    }
+    let skus = catalog::skus_of(conn, &Vec::from_iter(codes)).await?;
+    let neighbours = Neighbours::of(conn, &constrained).await?;
+    let mut asks = HashMap::with_capacity(members.len());
+    for ((waiting, member), constrained) in members.into_iter().zip(constrained) {
+        let Some(sku) = skus.iter().find(|sku| sku.code == member.sku) else {
+            return Err(Error::not_found("sku", &member.sku));
+        };
+        let mut rules = match neighbours.rules(policy.filling, constrained) {
+            Err(Error::Invalid { .. }) => continue,
+            other => other?,
+        };
+        // for whom nothing is reserved asks for the same as all others
+        rules.project = rules.project.filter(|_| waiting.reserves);
+        let prewarmed = member.constraints.require_prewarmed;
+        // where it fits depends on the image only then, and each ask is looked at once
+        let image = ImageKey::of(&member.image_digest).filter(|_| prewarmed);
+        let request = decision::Request {
             image,
             prewarmed,
             ..decision_request(sku, member.gpu_count)
-        },
-        rules,
-        whole: sku.capacity_shape == Shape::Baremetal,
-    }))
+        };
+        let whole = sku.capacity_shape == Shape::Baremetal;
+        let ask = Ask {
+            request,
+            rules,
+            whole,
+        };
+        asks.insert(member.allocation_id, ask);
+    }
+    Ok(asks)
 }

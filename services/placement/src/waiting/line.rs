@@ -23,6 +23,8 @@ pub struct Waiting {
     pub deadline: jiff::Timestamp,
     /// Why it was not served when it was last looked at: a name of `ErrorReason` without prefix.
     pub reason: String,
+    /// Its project has a capacity reservation: something may be reserved for it.
+    pub(super) reserves: bool,
 }
 
 impl Waiting {
@@ -62,6 +64,7 @@ struct Row {
     reason: String,
     priority: Priority,
     turn: i64,
+    reserves: bool,
     now: Timestamp,
 }
 
@@ -90,7 +93,9 @@ pub async fn load(
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
                 w.constraints, a.image ->> 'digest' AS image_digest, w.reason,
-                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now
+                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now,
+                EXISTS (SELECT FROM capacity_reservations r
+                         WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
            FROM allocations a
            JOIN waits w ON w.allocation_id = a.id
            LEFT JOIN project_priorities p ON p.project_id = a.project_id
@@ -126,6 +131,7 @@ fn gathered(rows: Vec<Row>) -> Vec<Waiting> {
                 members: Vec::new(),
                 deadline: row.deadline_at.to_jiff(),
                 reason: row.reason,
+                reserves: row.reserves,
             });
             all.len() - 1
         });

@@ -1,20 +1,25 @@
 //! Nodes that are kept for the first of a line that does not fit.
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::keep::{Ask, able, ask};
+use super::keep::{Ask, able, asks};
 use super::line::load;
-use crate::decision::{CandidateNode, CandidateSlot, WholeNode, decide_by, judge_whole};
+use crate::capacity::Capacity;
+use crate::decision::{CandidateNode, CandidateSlot, Fleet, WholeNode, decide_by, judge_whole};
 use crate::model::{Health, SlotClass, SlotStatus};
 use crate::reserve::Policy;
 use crate::{Result, candidates};
 
-/// Keeps nodes for the first of a line that does not fit, as few and as free ones as will do, and no others.
+/// Keeps nodes for the first of a line that does not fit, as few and as free ones as will do, and no others. Which nodes
+/// come into question is told by the copy of the nodes, and only some of those are read. The connection's transaction must
+/// not have written.
 pub(crate) async fn settle(
     conn: &mut PgConnection,
+    capacity: &Capacity,
     policy: Policy,
     region_code: &str,
     slot_class: SlotClass,
@@ -28,19 +33,22 @@ pub(crate) async fn settle(
     let line = able(conn, policy, line).await?;
     let mut wanted = (Uuid::nil(), BTreeSet::new());
     if !line.is_empty() {
-        let slices = candidates::load(conn, region_code, None).await?;
+        let fleet = capacity.now(conn).await?.remove(region_code);
+        let mut slices = Slices {
+            region_code,
+            fleet: fleet.unwrap_or_default(),
+            known: HashMap::new(),
+        };
         let mut wholes = None;
-        let mut skus = HashMap::new();
+        let asked = asks(conn, policy, &line).await?;
         for waiting in line {
-            let mut asks = Vec::new();
-            for member in &waiting.members {
-                asks.extend(ask(conn, policy, waiting.ticket.project_id, member, &mut skus).await?);
-            }
+            let ids = waiting.members.iter().map(|member| member.allocation_id);
+            let asks: Vec<&Ask> = ids.filter_map(|id| asked.get(&id)).collect();
             if wholes.is_none() && asks.iter().any(|ask| ask.whole) {
                 wholes = Some(candidates::load_whole(conn, region_code, None).await?);
             }
             let wholes = wholes.as_deref().unwrap_or_default();
-            if let Some(found) = nodes_for(&asks, &slices, wholes) {
+            if let Some(found) = nodes_for(conn, &asks, &mut slices, wholes).await? {
                 wanted = (waiting.ticket.id, found);
                 break;
             }
@@ -71,57 +79,85 @@ pub(crate) async fn settle(
     Ok(())
 }
 
+/// The nodes of a region for slices.
+struct Slices<'a> {
+    region_code: &'a str,
+    fleet: Arc<Fleet>,
+    /// Those that were read, as they are once everybody on them has gone.
+    known: HashMap<Uuid, CandidateNode>,
+}
+
+/// Nodes that are read at once; nearly always the first of them will do.
+const READ: usize = 16;
+
+impl Slices<'_> {
+    /// The node with most free slots that would take what is asked for, but for some.
+    async fn freest(
+        &mut self,
+        conn: &mut PgConnection,
+        ask: &Ask,
+        but: &BTreeSet<Uuid>,
+    ) -> Result<Option<CandidateNode>> {
+        let mut ids = self.fleet.when_empty(&ask.rules, &ask.request);
+        ids.retain(|id| !but.contains(id));
+        for some in ids.chunks(READ) {
+            let mut unknown = some.to_vec();
+            unknown.retain(|id| !self.known.contains_key(id));
+            if !unknown.is_empty() {
+                let read = candidates::these(conn, self.region_code, &unknown).await?;
+                let emptied = read.into_iter().map(|node| (node.id, emptied(node)));
+                self.known.extend(emptied);
+            }
+            let mut known = some.iter().filter_map(|id| self.known.get(id));
+            if let Some(node) = known.find(|node| takes(node, ask)) {
+                return Ok(Some(node.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// The nodes on which all of it would fit if everything there were free, those with most free slots first: one for each
 /// whole node, and as few as will do for the slices beside them. None when there are not enough such nodes. `wholes` are
 /// the nodes of every mode, `slices` those of them that are in mode slice.
-fn nodes_for(
-    asks: &[Ask],
-    slices: &[CandidateNode],
+async fn nodes_for(
+    conn: &mut PgConnection,
+    asks: &[&Ask],
+    slices: &mut Slices<'_>,
     wholes: &[WholeNode],
-) -> Option<BTreeSet<Uuid>> {
+) -> Result<Option<BTreeSet<Uuid>>> {
     let mut kept = BTreeSet::new();
-    let mut empty: Vec<WholeNode> = freest_first(wholes, free_of_whole, |node| node.id)
-        .map(emptied_whole)
-        .collect();
+    let mut empty: Vec<WholeNode> = freest_first(wholes).map(emptied_whole).collect();
     for ask in asks.iter().filter(|ask| ask.whole) {
         let fits = |node: &WholeNode| {
             let (fit, _) = judge_whole(&ask.rules, &ask.request, std::slice::from_ref(node));
             !fit.is_empty()
         };
-        let place = empty.iter().position(fits)?;
+        let Some(place) = empty.iter().position(fits) else {
+            return Ok(None);
+        };
         kept.insert(empty.remove(place).id);
     }
-    let mut spare: Vec<CandidateNode> = freest_first(slices, free, |node| node.id)
-        .filter(|node| !kept.contains(&node.id))
-        .map(emptied)
-        .collect();
     let mut chosen: Vec<CandidateNode> = Vec::new();
     for ask in asks.iter().filter(|ask| !ask.whole) {
         if let Some(node) = chosen.iter_mut().find(|node| takes(node, ask)) {
             take(node, ask);
             continue;
         }
-        let place = spare.iter().position(|node| takes(node, ask))?;
-        let mut node = spare.remove(place);
+        let Some(mut node) = slices.freest(conn, ask, &kept).await? else {
+            return Ok(None);
+        };
         take(&mut node, ask);
+        kept.insert(node.id);
         chosen.push(node);
     }
-    kept.extend(chosen.into_iter().map(|node| node.id));
-    Some(kept)
+    Ok(Some(kept))
 }
 
-fn freest_first<T>(
-    nodes: &[T],
-    free: fn(&T) -> usize,
-    id: fn(&T) -> Uuid,
-) -> impl Iterator<Item = &T> {
-    let mut order: Vec<&T> = nodes.iter().collect();
-    order.sort_by_key(|node| (Reverse(free(node)), id(node)));
+fn freest_first(nodes: &[WholeNode]) -> impl Iterator<Item = &WholeNode> {
+    let mut order: Vec<&WholeNode> = nodes.iter().collect();
+    order.sort_by_key(|node| (Reverse(free_of_whole(node)), node.id));
     order.into_iter()
-}
-
-fn free(node: &CandidateNode) -> usize {
-    node.slots.iter().filter(|slot| is_free(slot)).count()
 }
 
 /// The slots of a node that somebody has as a whole stay on sale until its host is touched: none of them is free.
@@ -140,8 +176,7 @@ fn is_free(slot: &CandidateSlot) -> bool {
 }
 
 /// The node as it is once everybody on it has gone.
-fn emptied(node: &CandidateNode) -> CandidateNode {
-    let mut node = node.clone();
+fn emptied(mut node: CandidateNode) -> CandidateNode {
     node.live_vms = 0;
     node.exclusively_held = false;
     // what the VMs there have comes back with them

@@ -55,6 +55,16 @@ fn request(world: &World, gpu_count: u32) -> Request {
     }
 }
 
+/// Makes a slot of each empty node unfit for sale: nowhere are eight free. What this reads is counted at once, and not later.
+async fn without_free_boards(world: &World) {
+    world
+        .run(
+            "UPDATE slots SET host_health = 'degraded' WHERE slot_index = 7 AND node_id NOT IN (SELECT node_id FROM claims);
+             ANALYZE; SELECT pg_stat_force_next_flush()",
+        )
+        .await;
+}
+
 /// A SKU of so many GPUs that is sold.
 async fn sold(world: &World, code: &str, gpus: i32) -> Sku {
     let sku = Sku {
@@ -288,13 +298,7 @@ async fn b_35_what_a_large_capacity_reservation_reads_grows_with_its_gpus_alone(
 async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let world = World::new().await;
     fleet(&world, 1000).await;
-    // one slot of each empty node is not healthy; what this reads is counted at once, and not later
-    world
-        .run(
-            "UPDATE slots SET host_health = 'degraded' WHERE slot_index = 7 AND node_id NOT IN (SELECT node_id FROM claims);
-             ANALYZE; SELECT pg_stat_force_next_flush()",
-        )
-        .await;
+    without_free_boards(&world).await;
     let boards = sold(&world, "h200-board", 8).await;
     let asked = Asked {
         gather: true,
@@ -336,4 +340,35 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
         .await;
     assert_eq!(tend().await.held, 8);
     assert_eq!(tend().await, Tended::default());
+}
+
+/// While somebody waits whose node is kept for it, a look at the line reads as little of the fleet as a reservation does.
+#[tokio::test]
+async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
+    let world = World::new().await;
+    fleet(&world, 1000).await;
+    without_free_boards(&world).await;
+    let (pool, ledger) = counted(&world).await;
+    let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let asked = request(&world, 8);
+    let joined = reserve::reserve_or_wait(&ledger, world.ids, POLICY, &asked, deadline).await;
+    joined.expect("waits");
+    let pass = async || {
+        let pass = reserve::serve_waiting(&ledger, world.ids, POLICY).await;
+        assert_eq!(pass.expect("pass"), reserve::Pass::default());
+    };
+    pass().await;
+    assert_eq!(world.number("SELECT count(*) FROM kept_nodes").await, 1);
+    let before = rows_read(&pool, &world.owner).await;
+    for _ in 0..8 {
+        pass().await;
+    }
+    let after = rows_read(&pool, &world.owner).await;
+    let slots = |rows: &[(String, i64, i64)]| -> i64 {
+        let of = rows.iter().filter(|(name, ..)| name == "slots");
+        of.map(|(_, whole, some)| whole + some).sum()
+    };
+    let rows = slots(&after) - slots(&before);
+    println!("{rows} rows of slots read by 8 passes");
+    assert!((8..8 * 400).contains(&rows), "{rows}: {before:?} {after:?}");
 }

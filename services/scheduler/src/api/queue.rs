@@ -2,7 +2,7 @@
 use gpuaas_kit::idempotency::{self, Lookup, Scope};
 use gpuaas_kit::identity::Caller;
 use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_kit::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Priority;
 use gpuaas_placement::{catalog, outbox, waiting};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -14,9 +14,6 @@ use uuid::Uuid;
 
 use super::Api;
 
-/// Most requests of a line in an answer.
-const SHOWN: usize = 500;
-
 #[tonic::async_trait]
 impl QueueAdminService for Api {
     async fn list_queue(
@@ -24,9 +21,7 @@ impl QueueAdminService for Api {
         request: Request<pb::ListQueueRequest>,
     ) -> Result<Response<pb::ListQueueResponse>, Status> {
         Caller::of(&request)?;
-        Ok(Response::new(
-            self.queue(&request.get_ref().region_code).await?,
-        ))
+        Ok(Response::new(self.queue(request.get_ref()).await?))
     }
 
     async fn put_project_priority(
@@ -51,10 +46,15 @@ impl QueueAdminService for Api {
 }
 
 impl Api {
-    async fn queue(&self, region_code: &str) -> Result<pb::ListQueueResponse> {
+    async fn queue(&self, request: &pb::ListQueueRequest) -> Result<pb::ListQueueResponse> {
+        let region_code = request.region_code.as_str();
         if region_code.is_empty() {
             return Err(Error::required("region_code"));
         }
+        let size = usize::try_from(page::page_size(request.page_size)?).unwrap_or(usize::MAX);
+        let query = ["queue", region_code];
+        // requests of all lines that were shown before; the order is made anew for each page
+        let before: usize = page::decode(&request.page_token, &query)?.unwrap_or_default();
         let mut conn = self.pool.acquire().await?;
         if catalog::regions(&mut conn, Some(region_code))
             .await?
@@ -67,6 +67,7 @@ impl Api {
             )
             .field("region_code", "is not a region"));
         }
+        let mut total = 0;
         let mut requests = Vec::new();
         for (of, slot_class) in waiting::lines(&mut conn).await? {
             if of != region_code {
@@ -74,14 +75,17 @@ impl Api {
             }
             let kept = waiting::kept(&mut conn, region_code, slot_class).await?;
             let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
-            for (place, one) in line.into_iter().take(SHOWN).enumerate() {
+            let passed = before.saturating_sub(total);
+            total += line.len();
+            let places = line.into_iter().enumerate().skip(passed);
+            for (place, one) in places.take(size - requests.len()) {
                 let nodes = kept
                     .iter()
                     .filter(|(_, ticket)| *ticket == one.ticket.id)
                     .map(|(node, _)| node.to_string());
                 requests.push(pb::WaitingRequest {
                     slot_class: slot_class.as_str().to_owned(),
-                    position: u32::try_from(place + 1).unwrap_or(u32::MAX),
+                    position: count(place + 1),
                     project_id: one.ticket.project_id.to_string(),
                     priority: wire(one.ticket.class_at(now)).into(),
                     allocation_ids: one
@@ -97,7 +101,17 @@ impl Api {
                 });
             }
         }
-        Ok(pb::ListQueueResponse { requests })
+        let shown = before.saturating_add(requests.len());
+        let next_page_token = if shown < total {
+            page::encode(&shown, &query)
+        } else {
+            String::new()
+        };
+        Ok(pb::ListQueueResponse {
+            requests,
+            next_page_token,
+            total: count(total),
+        })
     }
 
     async fn priority(&self, project_id: &str) -> Result<pb::ProjectPriority> {
@@ -156,6 +170,10 @@ fn answer(project_id: Uuid, priority: Priority) -> pb::ProjectPriority {
         project_id: project_id.to_string(),
         priority: wire(priority).into(),
     }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn wire(priority: Priority) -> pb::Priority {

@@ -38,6 +38,7 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     let line = || async {
         let request = ListQueueRequest {
             region_code: REGION.into(),
+            ..ListQueueRequest::default()
         };
         ok(world.api.list_queue(by(request, None)).await).requests
     };
@@ -80,6 +81,63 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
         .expect("pass");
     assert_eq!(pass.served, [made[1].parse::<Uuid>().expect("id")]);
     assert_eq!(line().await.len(), 1);
+}
+
+#[tokio::test]
+async fn b_57_a_line_is_read_page_by_page_and_says_how_long_it_is() {
+    let (world, ..) = World::with_slots(1).await;
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let mut made = Vec::new();
+    for number in 0..5 {
+        let request = waiting(&format!("w-{number}"), 11);
+        made.push(ok(world.api.reserve(Request::new(request)).await).allocation_id);
+    }
+    let mut asked = ListQueueRequest {
+        region_code: REGION.into(),
+        page_size: 2,
+        ..ListQueueRequest::default()
+    };
+    let mut seen = Vec::new();
+    loop {
+        let page = ok(world.api.list_queue(by(asked.clone(), None)).await);
+        assert!(page.requests.len() <= 2, "{page:?}");
+        assert_eq!(page.total, 5);
+        seen.extend(page.requests);
+        asked.page_token = page.next_page_token;
+        if asked.page_token.is_empty() {
+            break;
+        }
+    }
+    let places: Vec<(u32, String)> = seen
+        .into_iter()
+        .map(|one| (one.position, one.allocation_ids[0].clone()))
+        .collect();
+    assert_eq!(places, (1..).zip(made).collect::<Vec<_>>());
+
+    for (request, reason, field) in [
+        (
+            ListQueueRequest {
+                page_token: "x".into(),
+                ..asked.clone()
+            },
+            ErrorReason::PageTokenInvalid,
+            "page_token",
+        ),
+        (
+            ListQueueRequest {
+                page_size: -1,
+                ..asked
+            },
+            ErrorReason::FieldInvalid,
+            "page_size",
+        ),
+    ] {
+        let error = refused(world.api.list_queue(by(request, None)).await);
+        assert_eq!(
+            (error.reason(), error.fields()[0].0.as_str()),
+            (reason, field)
+        );
+    }
 }
 
 #[tokio::test]
@@ -127,6 +185,7 @@ async fn bad_waits_and_classes_name_their_field() {
     }
     let nowhere = ListQueueRequest {
         region_code: "nowhere".into(),
+        ..ListQueueRequest::default()
     };
     let error = refused(world.api.list_queue(by(nowhere, None)).await);
     assert_eq!(error.reason(), ErrorReason::RegionUnknown);

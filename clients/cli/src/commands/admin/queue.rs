@@ -78,16 +78,17 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 }
 
 async fn list(session: &Session, region: String) -> Result<(), Failure> {
-    let answer = session
+    let query = [("region_code", region.clone())];
+    let found = session
         .api
-        .get(&["admin", "queue"], &[("region_code", region.clone())])
+        .list(&["admin", "queue"], &query, "requests")
         .await?;
+    let requests = Value::Array(found);
     if session.json() {
-        print_json(&answer);
+        print_json(&json!({ "requests": requests }));
         return Ok(());
     }
-    let requests = answer.get("requests").cloned().unwrap_or(Value::Null);
-    let requests: Vec<WaitingRequest> = parse::<Option<_>>(&requests)?.unwrap_or_default();
+    let requests: Vec<WaitingRequest> = parse(&requests)?;
     if requests.is_empty() {
         println!("Nobody waits in {region}.");
         return Ok(());

@@ -60,6 +60,7 @@ function Waiting({ regions }: { regions: Region[] }) {
   const [told, setTold] = useState("");
   const region = wanted || firstRegion(regions);
   const line = useLine(region);
+  const total = line.data?.pages[0]?.total ?? 0;
   const fleet = useFleetWatch().view;
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
   return (
@@ -83,13 +84,28 @@ function Waiting({ regions }: { regions: Region[] }) {
           <p className="told" role="status">
             {told}
           </p>
-          {requests.length === 0 ? (
+          {total === 0 ? (
             <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
               A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
             </Empty>
           ) : (
-            <TableCard label="Who waits" columns={COLUMNS}>
-              {requests.map((request) => (
+            <TableCard
+              label="Who waits"
+              columns={COLUMNS}
+              foot={
+                <>
+                  <span className="muted" role="status">
+                    {plural(total, "request")} in line.
+                  </span>
+                  {line.hasNextPage && (
+                    <Button small busy={line.isFetchingNextPage} onClick={() => line.fetchNextPage()}>
+                      Show more
+                    </Button>
+                  )}
+                </>
+              }
+            >
+              {once(pages.flatMap(({ requests = [] }) => requests)).map((request) => (
                 // by what it is, not by its place: a question that is open stays with it
                 <Row key={request.allocation_ids?.[0]} request={request} hosts={hosts} told={setTold} />
               ))}
@@ -99,6 +115,12 @@ function Waiting({ regions }: { regions: Region[] }) {
       )}
     </Loaded>
   );
+}
+
+/** Each request once: one that moved back while pages were read is on two of them. */
+export function once(requests: WaitingRequest[]): WaitingRequest[] {
+  const seen = new Set<string | undefined>();
+  return requests.filter(({ allocation_ids }) => seen.size < seen.add(allocation_ids?.[0]).size);
 }
 
 export function Line() {

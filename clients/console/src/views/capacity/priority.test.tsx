@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { putProjectPriority } from "../../api/capacity";
 import { client } from "../../api/client";
 import type { WaitingRequest } from "../../api/types";
-import { Row } from "./line";
+import { Row, once } from "./line";
 import { projectText, setText } from "./priority";
 
 const ID = "0198c0de-1111-7000-8000-000000000001";
@@ -40,4 +40,9 @@ it("who waits is shown with its class, which can be changed for exactly its proj
     </QueryClientProvider>,
   );
   for (const text of ["High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the class of project ${ID}"`]) expect(shown).toContain(text);
+});
+
+it("a request that moved between two pages is shown once, where it was first", () => {
+  const at = (position: number, id: string): WaitingRequest => ({ position, allocation_ids: [id] });
+  expect(once([at(1, "a"), at(2, "b"), at(3, "a"), at(4, "c")]).map(({ position }) => position)).toEqual([1, 2, 4]);
 });

@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::{Board, Layout, Pick, bits};
-use crate::decision::{CandidateNode, CandidateSlot, Request};
+use crate::decision::{CandidateNode, CandidateSlot, Request, Rules};
 use crate::model::{Health, SlotClass, SlotStatus};
 
 /// Somebody has the slot, or works on it.
@@ -117,9 +117,33 @@ impl Board {
 
     /// Slots of the request's class that everybody may have.
     pub(in crate::decision) fn free_slots(&self, request: &Request) -> u32 {
-        self.side(request)
-            .map_or(0, |side| side.usable.count_ones())
+        self.usable(request.slot_class).count_ones()
     }
+
+    /// The bits of the slots of a class that everybody may have.
+    pub(in crate::decision) fn usable(&self, class: SlotClass) -> u64 {
+        self.sides[class as usize]
+            .as_ref()
+            .map_or(0, |side| side.usable)
+    }
+
+    /// It may be that a request fits once nobody has anything of the node: nothing else than that is in its way. Every slot
+    /// that somebody has counts as one that would be on sale, and so does every slot that is reserved for the project.
+    pub(in crate::decision) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
+        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+            return false;
+        };
+        let own = self.reserved.own(rules.project, request.slot_class);
+        rules.allow(self.id)
+            && self.enabled
+            && self.schedulable
+            && (!request.prewarmed || request.finds_its_image(&self.images))
+            && side
+                .layout
+                .best(side.sound | side.taken | own, count)
+                .is_some()
+    }
+
     /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
     /// something else than a VM keeps from being sold.
     pub(in crate::decision) fn in_the_way(&self, request: &Request) -> Vec<u64> {

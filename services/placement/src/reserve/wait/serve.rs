@@ -18,11 +18,10 @@ use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
 use crate::reserve::admit::{check, check_quota};
-use crate::reserve::constraints::still_meant;
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
-use crate::waiting::{self, Waiting};
-use crate::{Error, Result, allocations, outbox, quota, reservations, timeline, workflows};
+use crate::waiting::{self, Ask, Waiting};
+use crate::{Error, Result, allocations, outbox, quota, timeline, workflows};
 
 /// What one look at all lines led to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -33,6 +32,13 @@ pub struct Pass {
     pub ended: Vec<Uuid>,
     /// Something could not be looked at because others were at it: look again soon.
     pub busy: bool,
+}
+
+impl Pass {
+    /// Allocations that have left their lines.
+    fn left(&self) -> usize {
+        self.served.len() + self.ended.len()
+    }
 }
 
 /// How it went with one ticket.
@@ -48,12 +54,17 @@ enum Served {
 /// was served or ended.
 ///
 /// # Errors
-/// Those of the database when lines cannot be read; what is wrong with one ticket does not keep the others waiting.
+/// Those of the database when it cannot be told which lines there are; what is wrong with one ticket or one line does not
+/// keep the others waiting.
 pub async fn serve_waiting(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
     let lines = waiting::lines(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
     for (region_code, slot_class) in lines {
-        serve_line(ledger, ids, policy, (&region_code, slot_class), &mut pass).await?;
+        let line = (region_code.as_str(), slot_class);
+        if let Err(error) = serve_line(ledger, ids, policy, line, &mut pass).await {
+            tracing::warn!(region_code, %slot_class, "look at a line later: {error:?}");
+            pass.busy = true;
+        }
     }
     Ok(pass)
 }
@@ -67,39 +78,35 @@ async fn serve_line(
 ) -> Result<()> {
     let mut conn = ledger.acquire().await?;
     let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
-    // what did not fit does not fit for those behind either, who may use no more than the ones before; but for what is
-    // reserved for them
-    let drawing = reservations::drawing(&mut conn).await?;
+    let mut asks = waiting::asks(&mut conn, policy, &line).await?;
     drop(conn);
-    let mut refused: HashMap<(String, u32), ErrorReason> = HashMap::new();
-    for waiting in line {
-        let alike = alike(&waiting).filter(|_| !drawing.contains(&waiting.ticket.project_id));
+    // what did not fit does not fit for those behind either, who may use no more than the ones before
+    let mut refused: HashMap<(&str, Ask), ErrorReason> = HashMap::new();
+    for waiting in &line {
+        let alike = alike(waiting, &asks);
         let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
         let served = if waiting.deadline <= now {
-            end(ledger, &waiting, &expired(&waiting)).await
+            end(ledger, waiting, &expired(waiting)).await
         } else if let Some(reason) = known {
-            out_of_quota(ledger, policy, &waiting)
+            out_of_quota(ledger, policy, waiting)
                 .await
                 .map(|out| Served::Waits(if out { ErrorReason::Quota } else { reason }))
         } else {
-            serve(ledger, ids, policy, &waiting).await
+            serve(ledger, ids, policy, waiting).await
         };
-        match served {
-            // what was kept for one before may be for others now: it has left, or its project's quota is used up
-            Ok(Served::Placed(made)) => {
-                refused.clear();
-                pass.served.extend(made);
+        let noted = match &served {
+            Ok(Served::Waits(reason)) if waiting.reason != reason_name(*reason) => {
+                note(ledger, waiting, *reason).await
             }
-            Ok(Served::Ended(ended)) => {
-                refused.clear();
-                pass.ended.extend(ended);
-            }
+            _ => Ok(()),
+        };
+        let before = pass.left();
+        match noted.and(served) {
+            Ok(Served::Placed(made)) => pass.served.extend(made),
+            Ok(Served::Ended(ended)) => pass.ended.extend(ended),
             Ok(Served::Waits(reason)) => {
                 if let Some(ask) = alike.filter(|_| reason != ErrorReason::Quota) {
                     refused.insert(ask, reason);
-                }
-                if waiting.reason != reason_name(reason) {
-                    note(ledger, &waiting, reason).await?;
                 }
             }
             Ok(Served::Passed) => pass.busy = true,
@@ -108,19 +115,23 @@ async fn serve_line(
                 pass.busy = true;
             }
         }
+        if pass.left() > before {
+            // what was kept for it may be for others now, and where it is may be where others may not be
+            refused.clear();
+            asks = waiting::asks(&mut *ledger.acquire().await?, policy, &line).await?;
+        }
     }
     let mut tx = ledger.begin().await?;
-    waiting::settle(&mut tx, policy, region_code, slot_class).await?;
+    waiting::settle(&mut tx, &ledger.capacity, policy, region_code, slot_class).await?;
     tx.commit().await?;
     Ok(())
 }
 
-/// What a request asks for, when others may ask for the very same.
-fn alike(waiting: &Waiting) -> Option<(String, u32)> {
+/// What a request asks for, when others may ask for the very same: a batch does not, nor does one that cannot be placed any
+/// more.
+fn alike<'a>(waiting: &'a Waiting, asks: &HashMap<Uuid, Ask>) -> Option<(&'a str, Ask)> {
     match waiting.members.as_slice() {
-        [one] if one.constraints == Constraints::default() => {
-            Some((one.sku.clone(), one.gpu_count))
-        }
+        [one] => Some((one.sku.as_str(), asks.get(&one.allocation_id)?.clone())),
         _ => None,
     }
 }
@@ -201,8 +212,7 @@ async fn place_all(
             // it was served by others, or its owner released it and the rest are served by the next look
             return Ok(Vec::new());
         }
-        let constraints = still_meant(conn, &member.constraints).await?;
-        let request = request_of(&row, waiting.ticket.id, constraints);
+        let request = request_of(&row, waiting.ticket.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;
         // the price it was asked for at
         let sku = Sku {
@@ -229,15 +239,7 @@ async fn place_all(
                 claims(ids, sku, taken)
             }
             Shape::Baremetal => {
-                let host = whole::take(
-                    conn,
-                    policy,
-                    search.until,
-                    request,
-                    sku,
-                    &mut VecDeque::new(),
-                )
-                .await?;
+                let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
                 whole::claim(conn, ids, sku, host).await?
             }
@@ -326,14 +328,22 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
         .map(|one| one.allocation_id)
         .collect();
     let mut tx = pool.begin().await?;
-    sqlx::query("UPDATE waits SET reason = $2 WHERE allocation_id = ANY ($1)")
-        .bind(&ids)
-        .bind(reason)
-        .execute(&mut *tx)
-        .await?;
+    // rows are locked by id, as by everybody who works on a ticket: no two of them wait for each other
+    sqlx::query(
+        "WITH noted AS (SELECT allocation_id FROM waits WHERE allocation_id = ANY ($1)
+                         ORDER BY allocation_id FOR NO KEY UPDATE)
+         UPDATE waits w SET reason = $2 FROM noted WHERE w.allocation_id = noted.allocation_id",
+    )
+    .bind(&ids)
+    .bind(reason)
+    .execute(&mut *tx)
+    .await?;
     // who has left the line meanwhile has no such step that runs, and is not told of any more
     sqlx::query(
-        "UPDATE timeline SET message = $3 WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'",
+        "WITH noted AS (SELECT allocation_id FROM timeline
+                         WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'
+                         ORDER BY allocation_id FOR NO KEY UPDATE)
+         UPDATE timeline t SET message = $3 FROM noted WHERE t.allocation_id = noted.allocation_id AND t.step = $2",
     )
     .bind(ids)
     .bind(STEP)

@@ -90,6 +90,48 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
     sound(&world).await;
 }
 
+/// What it is to keep away from ends while it is being served: it is served, and not ended for it.
+#[tokio::test]
+async fn b_17_what_a_waiter_keeps_away_from_may_end_while_it_is_served() {
+    for locked in ["quotas", "nodes"] {
+        let (world, node) = World::with_lab_slots(1).await;
+        let other = world.lab_node(1).await;
+        let mut on = [world.reserved(1).await, world.reserved(1).await];
+        if world.get(on[0]).await.node_id != Some(node) {
+            on.reverse();
+        }
+        let [holder, apart_from] = on;
+        let request = Request {
+            constraints: Constraints {
+                spread_from: vec![apart_from],
+                ..Constraints::default()
+            },
+            ..world.request(1)
+        };
+        let id = wait(&world, &request).await.expect("waits").allocation_id;
+        free(&world, holder).await;
+        // who serves it has read what it asks for, and not yet decided
+        let mut lock = world.owner.begin().await.expect("begin");
+        let row = match locked {
+            "quotas" => "SELECT FROM quotas FOR UPDATE".to_owned(),
+            _ => format!("SELECT FROM nodes WHERE id = '{node}' FOR NO KEY UPDATE"),
+        };
+        sqlx::query(sqlx::AssertSqlSafe(row))
+            .execute(&mut *lock)
+            .await
+            .expect("locked");
+        let (served, ()) = tokio::join!(pass(&world), async {
+            world.someone_waits().await;
+            free(&world, apart_from).await;
+            lock.rollback().await.expect("rollback");
+        });
+        assert_eq!((served.served, served.ended), (vec![id], Vec::new()));
+        let placed = world.get(id).await.node_id;
+        assert!(placed == Some(node) || placed == Some(other));
+        sound(&world).await;
+    }
+}
+
 /// The owner gives up at the very moment in which capacity is found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn p5_giving_up_and_being_served_at_once_leave_nothing_behind() {

@@ -181,6 +181,41 @@ async fn no_project_fills_the_line() {
     sound(&world).await;
 }
 
+/// Two that join at the same moment count each other.
+#[tokio::test]
+async fn no_project_fills_the_line_by_joining_twice_at_once() {
+    let (world, _) = World::with_lab_slots(1).await;
+    world.reserved(1).await;
+    let mut left = MAX_WAITING - 1;
+    while left > 0 {
+        let requests: Vec<Request> = (0..left.min(16)).map(|_| world.request(1)).collect();
+        left -= requests.len() as i64;
+        let key = format!("b-{left}");
+        batch(&world, &key, &requests).await.expect("they wait");
+    }
+    // whoever has counted waits for its project's turn
+    let mut holder = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM turns FOR UPDATE")
+        .execute(&mut *holder)
+        .await
+        .expect("locked");
+    let requests = [world.request(1), world.request(1)];
+    let (one, other, ()) = tokio::join!(
+        wait(&world, &requests[0]),
+        wait(&world, &requests[1]),
+        async {
+            world.so_many_wait(2).await;
+            holder.rollback().await.expect("rollback");
+        }
+    );
+    let outcomes = [one, other];
+    let joined = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(joined, 1, "{outcomes:?}");
+    let waiting = "SELECT count(*) FROM allocations WHERE state = 'requested'";
+    assert_eq!(world.number(waiting).await, MAX_WAITING);
+    sound(&world).await;
+}
+
 /// What could never be placed is refused at once, also when the quota in use is what refuses it first.
 #[tokio::test]
 async fn c_05_a_request_beside_what_is_not_there_does_not_join_for_lack_of_quota() {

@@ -1,6 +1,8 @@
 //! Requests that wait for capacity, on the real ledger; here, what all tests of it use.
+mod costs;
 mod ending;
 mod joining;
+mod passes;
 mod turns;
 
 use gpuaas_placement::model::{Allocation, AllocationState};

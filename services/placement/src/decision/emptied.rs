@@ -1,0 +1,30 @@
+//! Where a request could be placed once what runs there has gone: whom a node may be kept for.
+use std::cmp::Reverse;
+
+use uuid::Uuid;
+
+use super::board::Board;
+use super::{Fleet, Request, Rules};
+use crate::model::SlotClass;
+
+impl Fleet {
+    /// The nodes on which a request may fit once everybody has gone, those with most free slots first. On no other node
+    /// would it; whether it does on one of these is told by [`super::decide_by`] on the node as it is then.
+    #[must_use]
+    pub fn when_empty(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
+        let boards = self.boards.iter();
+        let mut could: Vec<&Board> = boards
+            .filter(|board| board.could_take(rules, request))
+            .collect();
+        could.sort_by_key(|board| (Reverse(board.free_for_all()), board.id));
+        could.into_iter().map(|board| board.id).collect()
+    }
+}
+
+impl Board {
+    /// Slots of every class that everybody may have.
+    fn free_for_all(&self) -> u32 {
+        let free = |class: &SlotClass| self.usable(*class).count_ones();
+        SlotClass::ALL.iter().map(free).sum()
+    }
+}

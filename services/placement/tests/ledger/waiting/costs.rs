@@ -1,0 +1,159 @@
+//! What a line costs those who launch behind it, and those who serve it: no more statements for a long one.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::reserve::{self, Constraints, MAX_WAITING, Pass, Request};
+use sqlx::postgres::PgPoolOptions;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use uuid::Uuid;
+
+use super::{free, serve_waiting, sound, wait};
+use crate::world::{POLICY, World};
+
+/// Counts the statements that are sent by this thread.
+struct Statements(Arc<AtomicUsize>);
+
+impl Subscriber for Statements {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "sqlx::query"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// How many statements something sends.
+async fn statements<T>(of: impl Future<Output = T>) -> (usize, T) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let guard = tracing::subscriber::set_default(Statements(Arc::clone(&count)));
+    let outcome = of.await;
+    drop(guard);
+    (count.load(Ordering::Relaxed), outcome)
+}
+
+/// A ledger with one connection.
+async fn single(world: &World) -> Ledger {
+    let options = world.db.options("gpuaas_scheduler");
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(options);
+    Ledger::new(pool.await.expect("pool"))
+}
+
+/// Two nodes with allocations of the project on both, one slot of the second free, and what waits is to keep away from
+/// these allocations: it never fits, and holds up nobody.
+async fn two_nodes() -> (World, Vec<Uuid>) {
+    let world = World::new().await;
+    for slots in [8, 2] {
+        world.lab_node(slots).await;
+    }
+    let mut placed = Vec::new();
+    for _ in 0..9 {
+        placed.push(world.reserved(1).await);
+    }
+    (world, placed)
+}
+
+/// One that names eight of those that are placed by id, and all of them by their label.
+fn constrained(world: &World, placed: &[Uuid], number: usize) -> Request {
+    let mut spread_from = placed.to_vec();
+    spread_from.remove(number % placed.len());
+    Request {
+        constraints: Constraints {
+            spread_from,
+            spread_from_label: Some(("team".into(), "a".into())),
+            ..Constraints::default()
+        },
+        ..world.request(1)
+    }
+}
+
+#[tokio::test]
+async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_short_one() {
+    let (world, placed) = two_nodes().await;
+    let ledger = single(&world).await;
+    let launch = async || {
+        let request = Request {
+            project_id: Uuid::now_v7(),
+            ..world.request(1)
+        };
+        let made = reserve::reserve(&ledger, world.ids, POLICY, &request).await;
+        let made = made.expect("they do not fit there").allocation_id;
+        free(&world, made).await;
+    };
+    let join = async |number| {
+        let request = constrained(&world, &placed, number);
+        wait(&world, &request).await.expect("waits");
+    };
+    join(0).await;
+    // what is only asked once has been asked
+    launch().await;
+    let (behind_one, ()) = statements(launch()).await;
+    for number in 1..MAX_WAITING as usize {
+        join(number).await;
+    }
+    let (behind_many, ()) = statements(launch()).await;
+    println!("{behind_one} statements behind one, {behind_many} behind {MAX_WAITING}");
+    assert!(behind_one > 10, "they are counted");
+    assert_eq!(behind_one, behind_many);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
+    const TICKETS: usize = 40;
+    let (world, placed) = two_nodes().await;
+    let ledger = single(&world).await;
+    let pass = async || {
+        let pass = serve_waiting(&ledger, world.ids, POLICY).await;
+        assert_eq!(pass.expect("pass"), Pass::default());
+    };
+    let join = async |number| {
+        let request = constrained(&world, &placed, number);
+        wait(&world, &request).await.expect("waits").allocation_id
+    };
+    let mut waiting = vec![join(0).await];
+    pass().await;
+    let (for_one, ()) = statements(pass()).await;
+    // all of them come to the same rules, whichever of the allocations they name
+    for number in 1..TICKETS {
+        waiting.push(join(number).await);
+    }
+    pass().await;
+    let (for_many, ()) = statements(pass()).await;
+    println!("{for_one} statements for one ticket, {for_many} for {TICKETS}");
+    // of each but the first only the quota is looked at
+    assert!(for_many <= for_one + 2 * TICKETS, "{for_one} {for_many}");
+
+    // as many that each want something else
+    for id in waiting {
+        free(&world, id).await;
+    }
+    for number in 0..TICKETS {
+        let mut request = constrained(&world, &placed, 0);
+        let constraints = &mut request.constraints;
+        constraints.require_prewarmed = true;
+        request.image.digest = format!("sha256:{number:016x}{:048}", 0);
+        wait(&world, &request).await.expect("waits");
+    }
+    pass().await;
+    let (for_each, ()) = statements(pass()).await;
+    println!("{for_each} statements for {TICKETS} tickets of which no two are alike");
+    assert!(for_each <= for_one * TICKETS, "{for_one} {for_each}");
+    sound(&world).await;
+}

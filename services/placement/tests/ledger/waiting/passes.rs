@@ -1,0 +1,103 @@
+//! One pass and the next: what goes wrong with one line, and several who serve at once.
+use gpuaas_placement::catalog;
+use gpuaas_placement::reserve::Request;
+use uuid::Uuid;
+
+use super::{batch, free, pass, serve_waiting, standing, wait, waiter};
+use crate::world::{POLICY, World, lab_slot, lab_spec};
+
+/// A region in which one slot is sold.
+async fn another_region(world: &World) -> &'static str {
+    const OTHER: &str = "lab-2";
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    catalog::put_region(&mut conn, OTHER, true)
+        .await
+        .expect("region");
+    drop(conn);
+    let mut spec = lab_spec();
+    spec.region_code = OTHER.into();
+    let node = world.node(spec).await;
+    world.approve(node, &[lab_slot(0)]).await;
+    OTHER
+}
+
+#[tokio::test]
+async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let region_code = another_region(&world).await;
+    world.reserved(1).await;
+    let here = waiter(&world, Uuid::now_v7()).await;
+    let there = || Request {
+        region_code: region_code.into(),
+        ..world.request(1)
+    };
+    let holder = world.reserve(&there()).await.expect("room");
+    let waits = wait(&world, &there()).await.expect("waits").allocation_id;
+    // the first line cannot be settled
+    world
+        .run(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$;
+             CREATE TRIGGER fail BEFORE INSERT ON kept_nodes FOR EACH ROW
+                WHEN (NEW.region_code = 'lab-1') EXECUTE FUNCTION fail()",
+        )
+        .await;
+    free(&world, holder.allocation_id).await;
+    let served = pass(&world).await;
+    assert_eq!(served.served, [waits]);
+    assert!(served.busy, "the first line is looked at again soon");
+    assert!(standing(&world, here).await.is_some());
+    world.run("DROP TRIGGER fail ON kept_nodes").await;
+    assert!(!pass(&world).await.busy);
+}
+
+/// What is written down about a batch is locked in one order, so that two who serve do not wait for each other.
+#[tokio::test]
+async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
+    let (world, _) = World::with_lab_slots(2).await;
+    world.reserved(2).await;
+    let requests: Vec<Request> = (0..4).map(|_| world.request(1)).collect();
+    let (mut made, _) = batch(&world, "b-1", &requests).await.expect("waits");
+    made.sort_unstable();
+    // the rows lie in the other order, and there is something to write down
+    for table in ["waits", "timeline"] {
+        for id in made.iter().rev() {
+            let touch = match table {
+                "waits" => {
+                    format!("UPDATE waits SET reason = 'QUOTA' WHERE allocation_id = '{id}'")
+                }
+                _ => format!("UPDATE timeline SET message = 'old' WHERE allocation_id = '{id}'"),
+            };
+            world.run(&touch).await;
+        }
+    }
+    for table in ["waits", "timeline"] {
+        let lock = |of: &str| {
+            format!(
+                "SELECT count(*) FROM (SELECT FROM {table} WHERE allocation_id {of} FOR UPDATE SKIP LOCKED) l"
+            )
+        };
+        let first = lock(&format!("= '{}'", made[0]));
+        let others = lock(&format!("<> '{}'", made[0]));
+        let mut holder = world.owner.begin().await.expect("begin");
+        let held: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(first))
+            .fetch_one(&mut *holder)
+            .await
+            .expect("held");
+        assert!(held > 0, "{table}");
+        let at_once = tokio::spawn({
+            let (ledger, ids) = (world.scheduler.clone(), world.ids);
+            async move { serve_waiting(&ledger, ids, POLICY).await }
+        });
+        world.someone_waits().await;
+        // who waits for the first holds none of those behind it
+        let all = format!(
+            "SELECT count(*) FROM {table} WHERE allocation_id <> '{}'",
+            made[0]
+        );
+        let all = world.number(&all).await;
+        assert_eq!(world.number(&others).await, all, "{table}");
+        holder.rollback().await.expect("rollback");
+        at_once.await.expect("task").expect("pass");
+        world.run("UPDATE waits SET reason = 'QUOTA'").await;
+    }
+}
