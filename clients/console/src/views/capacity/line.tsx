@@ -65,7 +65,7 @@ function Waiting({ regions }: { regions: Region[] }) {
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
   return (
     <Loaded of={[line]} lines={4} label="Loading who waits">
-      {(requests) => (
+      {({ pages }) => (
         <>
           <p className="lead">
             <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
