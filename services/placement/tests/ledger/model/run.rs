@@ -345,10 +345,9 @@ impl Run {
         match (call, foretold) {
             (Call::Serve, _) => {
                 // part of the line may have been served; the rest is, by the next pass
-                let way = if outcome.is_err() {
-                    Way::BrokenOff
-                } else {
-                    Way::Cut
+                let way = match outcome {
+                    Ok(Answer::Pass(pass)) if !pass.busy => Way::Cut,
+                    _ => Way::BrokenOff,
                 };
                 walk(&self.view, &after, &self.fleet, way)?;
                 self.view = after;

@@ -27,7 +27,7 @@ pub enum Way {
     /// To its end, but it lost its connection: nothing is kept for sure, and one ticket may have been passed over, the
     /// one that was worked on.
     Cut,
-    /// It gave up somewhere: what it did not come to waits on.
+    /// It gave up somewhere, or left a line for the next time: what it did not come to waits on.
     BrokenOff,
 }
 
