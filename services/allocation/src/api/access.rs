@@ -93,15 +93,12 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
 
 /// Host, port and user as the ledger has them (F-10).
 fn target(allocation: Allocation, node: Node) -> pb::ResolveTerminalTargetResponse {
-    let shape = match allocation.capacity_shape {
-        Shape::GpuSlice => CapacityShape::GpuSlice,
-        Shape::Baremetal => CapacityShape::Baremetal,
-    };
     let guest = allocation.access.map_or_else(no_guest, |access| access.0);
     pb::ResolveTerminalTargetResponse {
         allocation_id: allocation.id.to_string(),
         project_id: allocation.project_id.to_string(),
-        capacity_shape: shape.into(),
+        // nothing else is reachable
+        capacity_shape: CapacityShape::GpuSlice.into(),
         target_host: guest.private_ip,
         target_port: guest.ssh_port,
         user: allocation.guest_user,

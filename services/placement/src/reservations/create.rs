@@ -91,8 +91,10 @@ pub async fn create(
         let body = async |conn: &mut PgConnection| in_transaction(conn, ids, search, asked).await;
         let outcome = {
             let mut conn = ledger.acquire().await?;
-            ledger.capacity.refresh(&mut conn).await?;
-            once(&mut conn, Keep::All, body).await
+            match ledger.capacity.refresh(&mut conn).await {
+                Ok(()) => once(&mut conn, Keep::All, body).await,
+                Err(error) => Err(error),
+            }
         };
         match outcome {
             Err(error) => try_again(error, until)?,

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use sqlx::{Acquire as _, PgConnection};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::end::close;
@@ -15,7 +15,7 @@ use super::hold::{self, Seen, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Policy, Search};
+use crate::reserve::{Keep, Policy, Search, once};
 use crate::{Error, Result};
 
 /// What one look at all reservations led to.
@@ -90,18 +90,23 @@ pub(super) async fn attend(
         };
         let mut step = Tended::default();
         let mut conn = ledger.acquire().await?;
-        ledger.capacity.refresh(&mut conn).await?;
-        let mut tx = conn.begin().await?;
-        match one(&mut tx, search, id, &mut seen, &mut step).await {
+        let outcome = match ledger.capacity.refresh(&mut conn).await {
+            Ok(()) => {
+                let body = async |conn: &mut PgConnection| {
+                    one(conn, search, id, &mut seen, &mut step).await
+                };
+                once(&mut conn, Keep::All, body).await
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
             Ok(again) => {
-                tx.commit().await?;
                 tended.add(step);
                 if !again {
                     return Ok(());
                 }
             }
             Err(error) => {
-                tx.rollback().await?;
                 tended.busy |= error.lost_to_others();
                 if !error.lost_to_others() {
                     let error = gpuaas_kit::Error::from(error);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::whole::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
-use crate::world::{REGION, World, h200_groups, h200_slot};
+use crate::world::{POLICY, REGION, World, h200_groups, h200_slot};
 
 fn deadline() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(1)
@@ -120,6 +120,21 @@ async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_
     assert_eq!(world.number(claims).await, 1);
     assert_eq!(pass(&world).await, Pass::default());
     assert!(kept(&world).await.is_empty());
+    sound(&world).await;
+}
+
+/// Replicas are switched over one by one: one that does not sell whole nodes leaves who waits for one.
+#[tokio::test]
+async fn c_12_a_replica_that_sells_no_whole_nodes_ends_nobody_who_waits_for_one() {
+    let (world, _) = world_of(1).await;
+    let holder = reserve(&world, &slice(&world)).await.expect("reserved");
+    let waits = wait(&world, &whole(&world)).await;
+    free(&world, holder).await;
+    let off = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+    let off = off.expect("pass");
+    assert_eq!((off.served, off.ended), (vec![], vec![]));
+    assert_eq!(world.get(waits).await.state, AllocationState::Requested);
+    assert_eq!(pass(&world).await.served, [waits]);
     sound(&world).await;
 }
 

@@ -17,7 +17,7 @@ use super::STEP;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
-use crate::reserve::admit::{check, check_quota};
+use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
 use crate::waiting::{self, Ask, Waiting};
@@ -211,6 +211,10 @@ async fn place_all(
         if row.state != AllocationState::Requested {
             // it was served by others, or its owner released it and the rest are served by the next look
             return Ok(Vec::new());
+        }
+        if row.capacity_shape == Shape::Baremetal && !policy.whole_nodes {
+            // replicas are switched over one by one: it is left for one that sells whole nodes
+            return Err(refusal(Vec::new()));
         }
         let request = request_of(&row, waiting.ticket.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;
