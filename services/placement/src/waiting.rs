@@ -18,8 +18,10 @@ mod line;
 pub mod order;
 pub mod priority;
 mod settle;
+mod walk;
 
 pub(crate) use keep::{Ahead, Ask, asks};
 pub use length::{Length, Outcome, lengths, outcomes};
 pub use line::{Member, Standing, Waiting, kept, lines, load, sentence, standing};
 pub(crate) use settle::settle;
+pub(crate) use walk::Walk;

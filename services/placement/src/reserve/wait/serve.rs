@@ -20,7 +20,7 @@ use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass
 use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
-use crate::waiting::{self, Ask, Waiting};
+use crate::waiting::{self, Ask, Waiting, Walk};
 use crate::{Error, Result, allocations, outbox, quota, timeline, workflows};
 
 /// What one look at all lines led to.
@@ -32,13 +32,6 @@ pub struct Pass {
     pub ended: Vec<Uuid>,
     /// Something could not be looked at because others were at it: look again soon.
     pub busy: bool,
-}
-
-impl Pass {
-    /// Allocations that have left their lines.
-    fn left(&self) -> usize {
-        self.served.len() + self.ended.len()
-    }
 }
 
 /// How it went with one ticket.
@@ -77,48 +70,61 @@ async fn serve_line(
     pass: &mut Pass,
 ) -> Result<()> {
     let mut conn = ledger.acquire().await?;
-    let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
-    let mut asks = waiting::asks(&mut conn, policy, &line).await?;
+    let mut walk = Walk::along(waiting::load(&mut conn, region_code, slot_class).await?);
+    let mut asks = waiting::asks(&mut conn, policy, walk.ahead()).await?;
     drop(conn);
     // what did not fit does not fit for those behind either, who may use no more than the ones before
-    let mut refused: HashMap<(&str, Ask), ErrorReason> = HashMap::new();
-    for waiting in &line {
-        let alike = alike(waiting, &asks);
+    let mut refused: HashMap<(String, Ask), ErrorReason> = HashMap::new();
+    while let Some(waiting) = walk.next() {
+        let alike = alike(&waiting, &asks);
         let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
-        let served = if waiting.deadline <= now {
-            end(ledger, waiting, &expired(waiting)).await
+        let served = if walk.is_over(&waiting) {
+            end(ledger, &waiting, &expired(&waiting)).await
         } else if let Some(reason) = known {
-            out_of_quota(ledger, policy, waiting)
+            out_of_quota(ledger, policy, &waiting)
                 .await
                 .map(|out| Served::Waits(if out { ErrorReason::Quota } else { reason }))
         } else {
-            serve(ledger, ids, policy, waiting).await
+            serve(ledger, ids, policy, &waiting).await
         };
         let noted = match &served {
             Ok(Served::Waits(reason)) if waiting.reason != reason_name(*reason) => {
-                note(ledger, waiting, *reason).await
+                note(ledger, &waiting, *reason).await
             }
             _ => Ok(()),
         };
-        let before = pass.left();
-        match noted.and(served) {
-            Ok(Served::Placed(made)) => pass.served.extend(made),
-            Ok(Served::Ended(ended)) => pass.ended.extend(ended),
+        let is_served = match noted.and(served) {
+            Ok(Served::Placed(made)) => {
+                pass.served.extend(made);
+                Some(true)
+            }
+            Ok(Served::Ended(ended)) => {
+                pass.ended.extend(ended);
+                Some(false)
+            }
             Ok(Served::Waits(reason)) => {
                 if let Some(ask) = alike.filter(|_| reason != ErrorReason::Quota) {
                     refused.insert(ask, reason);
                 }
+                None
             }
-            Ok(Served::Passed) => pass.busy = true,
+            Ok(Served::Passed) => {
+                pass.busy = true;
+                None
+            }
             Err(error) => {
                 tracing::warn!(ticket = %waiting.ticket.id, "leave a request in line: {error:?}");
                 pass.busy = true;
+                None
             }
-        }
-        if pass.left() > before {
+        };
+        if let Some(is_served) = is_served {
+            walk.left(&waiting, is_served);
             // what was kept for it may be for others now, and where it is may be where others may not be
             refused.clear();
-            asks = waiting::asks(&mut *ledger.acquire().await?, policy, &line).await?;
+            asks = waiting::asks(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
+        } else {
+            walk.stays(waiting);
         }
     }
     let mut tx = ledger.begin().await?;
@@ -129,9 +135,9 @@ async fn serve_line(
 
 /// What a request asks for, when others may ask for the very same: a batch does not, nor does one that cannot be placed any
 /// more.
-fn alike<'a>(waiting: &'a Waiting, asks: &HashMap<Uuid, Ask>) -> Option<(&'a str, Ask)> {
+fn alike(waiting: &Waiting, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> {
     match waiting.members.as_slice() {
-        [one] => Some((one.sku.as_str(), asks.get(&one.allocation_id)?.clone())),
+        [one] => Some((one.sku.clone(), asks.get(&one.allocation_id)?.clone())),
         _ => None,
     }
 }

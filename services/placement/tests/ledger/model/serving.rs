@@ -45,7 +45,13 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
         };
     }
     let mut passed_over = false;
-    for ticket in order(before, fleet, None) {
+    let mut looked_at = BTreeSet::new();
+    // who was served goes to the end of the ring, so those behind may change places on the way
+    let next = |now: &View, looked_at: &mut BTreeSet<Uuid>| {
+        let mut line = order(now, fleet, None).into_iter();
+        line.find(|ticket| looked_at.insert(ticket.id))
+    };
+    while let Some(ticket) = next(&now, &mut looked_at) {
         let fate = fate(&ticket, after)?;
         let (may, for_quota) = fates(&ticket, &now, fleet);
         if !may.contains(&fate) {

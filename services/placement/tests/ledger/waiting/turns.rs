@@ -38,6 +38,34 @@ async fn projects_take_turns_by_class_then_age() {
     sound(&world).await;
 }
 
+/// Who was served goes to the end of the ring within the same pass: the next of its project is before the second of one
+/// that has somebody who cannot be helped, and has what is left.
+#[tokio::test]
+async fn who_comes_before_others_by_a_turn_of_the_same_pass_is_served_in_it() {
+    let (world, _) = World::with_lab_slots(1).await;
+    world.lab_node(1).await;
+    let holders = [world.reserved(1).await, world.reserved(1).await];
+    let [a, b] = [(); 2].map(|()| Uuid::now_v7());
+    // no node has two slots
+    let in_vain = Request {
+        project_id: a,
+        ..world.request(2)
+    };
+    let in_vain = wait(&world, &in_vain).await.expect("waits").allocation_id;
+    let first = waiter(&world, b).await;
+    let passed = waiter(&world, a).await;
+    let second = waiter(&world, b).await;
+    for holder in holders {
+        free(&world, holder).await;
+    }
+    assert_eq!(pass(&world).await.served, [first, second]);
+    for (place, id) in [in_vain, passed].into_iter().enumerate() {
+        let stands = standing(&world, id).await.expect("in line");
+        assert_eq!(stands.position as usize, place + 1);
+    }
+    sound(&world).await;
+}
+
 /// One slot is free, many want it: four servers at once and those who do not wait. The first of the line has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn p1_a_freed_slot_goes_to_the_first_of_the_line_and_to_nobody_else() {

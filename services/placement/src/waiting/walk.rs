@@ -1,0 +1,68 @@
+//! A line as it is walked: who was served goes to the end of the ring, so those behind may change places on the way.
+use std::collections::{HashSet, VecDeque};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::line::{Waiting, in_order};
+
+/// A walk along a line, each ticket once.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Not looked at yet, in the order of the line.
+    ahead: VecDeque<Waiting>,
+    /// Looked at, and still in line.
+    passed: Vec<Waiting>,
+    now: Timestamp,
+}
+
+impl Walk {
+    /// Along a line as [`super::load`] gives it.
+    pub(crate) fn along((line, now): (Vec<Waiting>, Timestamp)) -> Self {
+        Self {
+            ahead: line.into(),
+            passed: Vec::new(),
+            now,
+        }
+    }
+
+    /// The next one. It is told by [`Walk::stays`] or [`Walk::left`] what became of it.
+    pub(crate) fn next(&mut self) -> Option<Waiting> {
+        self.ahead.pop_front()
+    }
+
+    /// Those that are still to be looked at.
+    pub(crate) fn ahead(&mut self) -> &[Waiting] {
+        self.ahead.make_contiguous()
+    }
+
+    /// It gives up now.
+    pub(crate) fn is_over(&self, waiting: &Waiting) -> bool {
+        waiting.deadline <= self.now
+    }
+
+    /// It still waits.
+    pub(crate) fn stays(&mut self, waiting: Waiting) {
+        self.passed.push(waiting);
+    }
+
+    /// It is in line no more; others of its project have one before them less, and the whole ring if it was `served`.
+    pub(crate) fn left(&mut self, waiting: &Waiting, served: bool) {
+        let passed = std::mem::take(&mut self.passed);
+        let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.ticket.id).collect();
+        let mut line = passed;
+        line.extend(self.ahead.drain(..));
+        if served {
+            let end = line.iter().map(|one| one.ticket.turn).max();
+            let end = end.unwrap_or_default().saturating_add(1);
+            let of_project =
+                |one: &&mut Waiting| one.ticket.project_id == waiting.ticket.project_id;
+            for one in line.iter_mut().filter(of_project) {
+                one.ticket.turn = end;
+            }
+        }
+        let line = in_order(line, self.now).into_iter();
+        let (passed, ahead) = line.partition::<Vec<_>, _>(|one| looked_at.contains(&one.ticket.id));
+        (self.passed, self.ahead) = (passed, ahead.into());
+    }
+}
