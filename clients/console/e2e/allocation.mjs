@@ -136,6 +136,7 @@ export async function release() {
     await page.getByRole("link", { name: "Usage" }).click();
     await page.locator(".chart canvas").waitFor();
     await page.getByRole("table", { name: "Billed intervals" }).getByText(name).waitFor();
+    await page.getByRole("table", { name: "Limits" }).getByText("Allocations").waitFor();
     await shot("usage");
     await accessible(page, "usage");
     assert.equal(streams.size, 0, "a view without a watch holds no stream");

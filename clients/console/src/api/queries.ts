@@ -41,6 +41,16 @@ export function useAllocation(allocation_id: string) {
   });
 }
 
+/** What limits the project, and how much of it is in use. */
+export function useQuotas() {
+  const project_id = useProject();
+  return useQuery({
+    queryKey: ["quotas", project_id],
+    queryFn: () => unwrap(client.GET("/api/v1/quotas", { params: { query: { project_id } } })),
+    refetchInterval: SLOW_MS,
+  });
+}
+
 /** All usage intervals of the project, or of one allocation, with the totals that the server added up. */
 export function useUsage(allocation_id = "") {
   const project_id = useProject();

@@ -35,5 +35,6 @@ export type Defragmentation = Schemas["scheduler.DefragmentationSuggestion"];
 export type PlacementConstraints = Schemas["scheduler.PlacementConstraints"];
 export type WaitingRequest = Schemas["scheduler.WaitingRequest"];
 export type Priority = Exclude<Schemas["scheduler.Priority"], "unspecified">;
+export type ProjectQuotas = Schemas["scheduler.ProjectQuotas"];
 export type ProjectPriority = Schemas["scheduler.ProjectPriority"];
 export type CreateAllocation = Schemas["allocation.CreateAllocationRequest"];

@@ -14,6 +14,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
+import { Limits } from "./limits";
 
 const Chart = lazy(() => import("./chart"));
 
@@ -130,6 +131,7 @@ export default function Usage() {
           </TableCard>
         </>
       )}
+      <Limits />
     </Page>
   );
 }
