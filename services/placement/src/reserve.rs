@@ -110,6 +110,9 @@ pub struct Policy {
     /// The allocation service has what brings up whole nodes. Without it they are refused, so that none is sold that
     /// nobody brings up.
     pub whole_nodes: bool,
+    /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
+    /// for fewer; none: they are kept as long as the project asks for. Operators are not bound.
+    pub release_unused_after: Option<u32>,
 }
 
 impl Policy {
@@ -121,6 +124,7 @@ impl Policy {
         patience: Duration::from_secs(10),
         filling: Filling::Pack,
         whole_nodes: false,
+        release_unused_after: None,
     };
 }
 

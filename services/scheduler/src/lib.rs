@@ -17,6 +17,7 @@ use gpuaas_kit::server::Server;
 use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_placement::capacity::{self, Ledger};
 use gpuaas_placement::decision::Filling;
+use gpuaas_placement::reservations::UNUSED_SECONDS;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
@@ -52,6 +53,9 @@ pub struct Config {
     pub filling: Filling,
     /// Whether whole nodes are sold. Switch it on only where `allocation.whole_nodes` names what brings them up.
     pub whole_nodes: bool,
+    /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
+    /// for fewer; 0: never, else at least 60. Operators may reserve for longer.
+    pub release_unused_after_seconds: u32,
     /// Seconds between two looks at capacity reservations and at requests that wait for capacity; wake-ups come sooner.
     pub waiting_poll_seconds: f64,
 }
@@ -66,6 +70,7 @@ impl Default for Config {
             capacity_history_days: 90,
             filling: Filling::Pack,
             whole_nodes: false,
+            release_unused_after_seconds: 0,
             waiting_poll_seconds: 5.0,
         }
     }
@@ -76,6 +81,14 @@ impl Default for Config {
 /// # Errors
 /// Unusable settings, or a server that cannot listen.
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let unused = Some(config.release_unused_after_seconds).filter(|seconds| *seconds > 0);
+    if let Some(seconds) = unused {
+        let (least, most) = UNUSED_SECONDS.into_inner();
+        anyhow::ensure!(
+            UNUSED_SECONDS.contains(&seconds),
+            "scheduler.release_unused_after_seconds is {seconds}, but must be 0 or {least} to {most}"
+        );
+    }
     let api = Api {
         pool: Ledger::new(ctx.database_with(&capacity::CONNECTION)?),
         ids: ctx.ids,
@@ -87,6 +100,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             patience: Duration::from_millis(config.patience_ms),
             filling: config.filling,
             whole_nodes: config.whole_nodes,
+            release_unused_after: unused,
         },
     };
     let stop = shutdown.child_token();

@@ -30,7 +30,7 @@ pub const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// Longest window.
 pub const MAX_WINDOW: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// What `release_unused_after` may be, in seconds.
-const UNUSED_SECONDS: std::ops::RangeInclusive<u32> = 60..=90 * 24 * 3600;
+pub const UNUSED_SECONDS: std::ops::RangeInclusive<u32> = 60..=90 * 24 * 3600;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub struct Asked {
     pub starts_at: Option<Timestamp>,
     /// End of the window.
     pub ends_at: Timestamp,
-    /// Seconds that a held GPU may be unused; none: as long as the window.
+    /// Seconds that a held GPU may be unused; none: as long as the site allows.
     pub release_unused_after: Option<u32>,
     /// Begin with what is free instead of being refused.
     pub gather: bool,
@@ -132,6 +132,7 @@ async fn in_transaction(
     }
     let sku = sold(conn, policy, &asked.region_code, &asked.sku).await?;
     check_size(asked, &sku)?;
+    let unused = unused(asked, policy)?;
     let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
         .fetch_one(&mut *conn)
         .await?;
@@ -145,7 +146,7 @@ async fn in_transaction(
     } else {
         ReservationState::Active
     };
-    insert(conn, id, asked, starts_at, state).await?;
+    insert(conn, id, asked, (starts_at, unused), state).await?;
     let made = get(conn, Scope::Platform, id).await?;
     if state == ReservationState::Active && !asked.gather {
         hold_now(conn, search, asked, &made, &sku).await?;
@@ -185,6 +186,21 @@ fn check_size(asked: &Asked, sku: &Sku) -> Result<()> {
             ),
         )),
         _ => Ok(()),
+    }
+}
+
+/// Seconds that a held GPU may be unused: what the site allows where a project reserves by itself.
+fn unused(asked: &Asked, policy: Policy) -> Result<Option<u32>> {
+    let site = policy
+        .release_unused_after
+        .filter(|_| asked.made_by_project);
+    match (asked.release_unused_after, site) {
+        (Some(seconds), Some(site)) if seconds > site => Err(invalid(
+            ErrorReason::FieldInvalid,
+            "release_unused_after_seconds",
+            format!("must be at most {site} here, or absent; an operator can reserve for longer"),
+        )),
+        (seconds, site) => Ok(seconds.or(site)),
     }
 }
 
@@ -258,7 +274,7 @@ async fn insert(
     conn: &mut PgConnection,
     id: Uuid,
     asked: &Asked,
-    starts_at: Timestamp,
+    (starts_at, unused): (Timestamp, Option<u32>),
     state: ReservationState,
 ) -> Result<()> {
     let done = sqlx::query(
@@ -274,7 +290,7 @@ async fn insert(
     .bind(asked.gpu_count.cast_signed())
     .bind(starts_at.to_sqlx())
     .bind(asked.ends_at.to_sqlx())
-    .bind(asked.release_unused_after.map(u32::cast_signed))
+    .bind(unused.map(u32::cast_signed))
     .bind(state.as_str())
     .bind(asked.made_by_project)
     .bind(&asked.principal)

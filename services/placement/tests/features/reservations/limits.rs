@@ -2,6 +2,7 @@
 use futures::future::join_all;
 use gpuaas_placement::model::{ReservationState, Scope};
 use gpuaas_placement::reservations::{self, Asked, Cancellation, Query};
+use gpuaas_placement::reserve::Policy;
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -243,4 +244,38 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     assert_eq!(older.len(), 3);
     drop(conn);
     sound(&world).await;
+}
+
+/// A site that does not want GPUs to idle bounds what projects reserve by themselves, and nobody else.
+#[tokio::test]
+async fn a_site_bounds_how_long_a_project_keeps_what_it_does_not_use() {
+    let (world, _) = World::with_lab_slots(4).await;
+    put_limit(&world, 4).await;
+    let site = Policy {
+        release_unused_after: Some(3600),
+        ..POLICY
+    };
+    let make = async |made_by_project: bool, seconds: Option<u32>| {
+        let request = Asked {
+            made_by_project,
+            release_unused_after: seconds,
+            ..asked(&world, 1)
+        };
+        let made = reservations::create(&world.scheduler, world.ids, site, &request).await;
+        made.map(|(row, _)| row.release_unused_after)
+    };
+    let before = world.fingerprint().await;
+    let error = gpuaas_kit::Error::from(make(true, Some(3601)).await.expect_err("too long"));
+    assert_eq!(
+        error.fields(),
+        [(
+            "release_unused_after_seconds".to_owned(),
+            "must be at most 3600 here, or absent; an operator can reserve for longer".to_owned()
+        )]
+    );
+    assert_eq!(world.fingerprint().await, before);
+    assert_eq!(make(true, None).await.expect("made"), Some(3600));
+    assert_eq!(make(true, Some(60)).await.expect("made"), Some(60));
+    assert_eq!(make(false, Some(7200)).await.expect("made"), Some(7200));
+    assert_eq!(make(false, None).await.expect("made"), None);
 }
