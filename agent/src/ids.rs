@@ -67,6 +67,14 @@ impl AllocationId {
         VmName(format!("{VM_PREFIX}{}", self.0.simple()))
     }
 
+    /// Whose VM has this name; none: it is none of ours.
+    pub fn of_vm(name: &str) -> Option<Self> {
+        let VmName(name) = name.parse().ok()?;
+        Uuid::try_parse(name.strip_prefix(VM_PREFIX)?)
+            .ok()
+            .map(Self)
+    }
+
     /// Name of the VM's port on the bridge: the random end of the id, within the kernel's 15 characters.
     pub fn port_name(self) -> String {
         let hex = self.0.simple().to_string();

@@ -182,6 +182,21 @@ impl Hypervisor {
         .await
     }
 
+    /// Names of the domains that run, each with a number that it has for this run alone.
+    pub async fn running(&self) -> HostResult<Vec<(String, u32)>> {
+        self.call("list running domains", |connection| {
+            let mut running = Vec::new();
+            for domain in connection.list_all_domains(sys::VIR_CONNECT_LIST_DOMAINS_RUNNING)? {
+                // none: it ended between the list and the look
+                if let Some(run) = domain.get_id() {
+                    running.push((domain.get_name()?, run));
+                }
+            }
+            Ok(running)
+        })
+        .await
+    }
+
     /// State of a domain, `None` when there is none of this name.
     pub async fn state(&self, name: &str) -> HostResult<Option<PowerState>> {
         let name = name.to_owned();

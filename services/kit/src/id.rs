@@ -50,6 +50,22 @@ pub fn parse(field: &str, text: &str) -> crate::Result<Uuid> {
     Uuid::parse_str(text).map_err(|_| crate::Error::invalid(field, "must be a UUID"))
 }
 
+/// Most ids in a list of a request.
+const MOST: usize = 1000;
+
+/// Parses a list of ids in a request; the error names the field.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` naming `field`.
+pub fn parse_all(field: &str, texts: &[String]) -> crate::Result<Vec<Uuid>> {
+    let bad = || crate::Error::invalid(field, format!("must be at most {MOST} UUIDs"));
+    if texts.len() > MOST {
+        return Err(bad());
+    }
+    let parsed = texts.iter().map(|text| Uuid::parse_str(text));
+    parsed.collect::<Result<_, _>>().map_err(|_| bad())
+}
+
 /// A random secret in hex: `bytes` random bytes.
 pub fn random_hex(bytes: usize) -> String {
     let mut buffer = vec![0u8; bytes];

@@ -18,6 +18,7 @@ struct NodeRow {
     admin_state: String,
     schedulable: bool,
     hugepages_1g_free: i32,
+    hugepages_1g_owed: i64,
     max_vms: i32,
     legal_groups: Json<Vec<Vec<u32>>>,
     version: String,
@@ -50,12 +51,27 @@ macro_rules! version {
 }
 pub(crate) use version;
 
+/// Hugepages of 1 GiB that live claims on a node `n` need of those that it reported free: of every allocation whose VM it does
+/// not say had its own by then, because the VM does not run yet, or is stopped and may be started again (B-11).
+macro_rules! hugepages_owed {
+    () => {
+        "CASE WHEN n.hugepages_1g_free = 0 THEN 0 ELSE
+           (SELECT coalesce(sum(need.pages), 0)::bigint FROM
+              (SELECT ceil(sum((c.snapshot -> 'profile' ->> 'memory_mib_per_gpu')::numeric) / 1024) AS pages FROM claims c
+                WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state <> 'released'
+                  AND c.allocation_id <> ALL (n.hugepages_held_by) AND (c.snapshot -> 'profile' ->> 'hugepages')::boolean
+                GROUP BY c.allocation_id) need) END"
+    };
+}
+
 /// Columns of a node `n` but whether it is held.
 macro_rules! node_columns {
     () => {
         concat!(
             "n.id AS node, n.region_code, n.admin_state, n.schedulable, n.hugepages_1g_free, n.max_vms, n.legal_groups,
          n.image_keys, ",
+            hugepages_owed!(),
+            " AS hugepages_1g_owed, ",
             version!(),
             " AS version,
          (SELECT count(DISTINCT c.allocation_id) FROM claims c
@@ -207,7 +223,10 @@ impl NodeRow {
             id: self.id,
             enabled: self.admin_state == "enabled",
             schedulable: self.schedulable,
-            hugepages_1g_free: self.hugepages_1g_free.unsigned_abs(),
+            hugepages_1g_free: u32::try_from(
+                i64::from(self.hugepages_1g_free) - self.hugepages_1g_owed,
+            )
+            .unwrap_or_default(),
             max_vms: self.max_vms.unsigned_abs(),
             live_vms: u32::try_from(self.live_vms).unwrap_or(u32::MAX),
             exclusively_held: self.exclusively_held,

@@ -106,7 +106,7 @@ pub struct CandidateNode {
     pub enabled: bool,
     /// The host is ready.
     pub schedulable: bool,
-    /// Free hugepages of 1 GiB it reported.
+    /// Hugepages of 1 GiB that it reported free and that no VM which holds slots is still to take.
     pub hugepages_1g_free: u32,
     /// 0: no limit.
     pub max_vms: u32,

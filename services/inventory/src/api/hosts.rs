@@ -2,7 +2,7 @@
 use gpuaas_kit::error::{Error, Result};
 use gpuaas_kit::identity::Peer;
 use gpuaas_kit::time::{from_proto_time, proto_duration};
-use gpuaas_kit::{audit, digest};
+use gpuaas_kit::{audit, digest, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{
@@ -195,6 +195,8 @@ impl Hosts {
         let readiness = request.readiness.as_ref();
         let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
         digest::check_images("readiness.cached_image_digests", images)?;
+        let held_by = readiness.map_or(&[][..], |report| &report.hugepages_held_by);
+        id::parse_all("readiness.hugepages_held_by", held_by)?;
         let beat = Beat {
             node_id: *node_id,
             instance_id: *instance_id,

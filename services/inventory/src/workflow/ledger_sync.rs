@@ -75,6 +75,9 @@ pub(crate) async fn want_node(
             .collect(),
         lab: node.lab.unwrap_or_default(),
         host_health: health.into(),
+        hugepages_held_by: report.as_ref().map_or_else(Vec::new, |report| {
+            in_order(report.hugepages_held_by.clone())
+        }),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // said at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,
@@ -90,11 +93,11 @@ pub(crate) async fn want_node(
     .await
 }
 
-/// Each once, so that the same cache is the same message.
-fn in_order(mut digests: Vec<String>) -> Vec<String> {
-    digests.sort_unstable();
-    digests.dedup();
-    digests
+/// Each once, so that what is the same is the same message.
+fn in_order(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Wants the ledger to know a region.

@@ -2,6 +2,7 @@
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use gpuaas_proto::gpuaas::inventory::v1::NodeState;
+use uuid::Uuid;
 
 use crate::host::{Host, evidence, good, seconds_ago};
 use crate::world::{World, refused, until};
@@ -242,4 +243,45 @@ async fn e_05_con_10_the_ledger_knows_which_images_the_current_host_has_verified
     // what an earlier image of the machine had is nothing
     Host::enrol(&world, &node.id).await;
     knows(&[]).await;
+}
+
+#[tokio::test]
+async fn b_11_the_ledger_knows_whose_vms_had_hugepages_when_the_free_ones_were_counted() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let ids: Vec<Uuid> = (0..2).map(|_| Uuid::now_v7()).collect();
+    let with = |free: u32, held_by: &[Uuid]| ReadinessReport {
+        hugepages_1g_free: free,
+        hugepages_held_by: held_by.iter().map(ToString::to_string).collect(),
+        ..good()
+    };
+    let knows = async |free: i32, held_by: &[Uuid]| {
+        until("it knows whose pages are taken", || async {
+            let told = world.ledger.node(&node.id).await;
+            told.is_some_and(|told| {
+                told.hugepages_1g_free == free && told.hugepages_held_by == held_by
+            })
+        })
+        .await;
+    };
+    // told in any order, and twice
+    let report = with(128, &[ids[1], ids[0], ids[1]]);
+    host.heartbeat(report).await.expect("taken");
+    knows(128, &ids).await;
+    // as many are free, others have theirs: one ended as another began
+    host.heartbeat(with(128, &ids[1..])).await.expect("taken");
+    knows(128, &ids[1..]).await;
+    let bad = ReadinessReport {
+        hugepages_held_by: vec!["vm-1".into()],
+        ..good()
+    };
+    assert_eq!(
+        refused(host.heartbeat(bad).await).fields()[0].0,
+        "readiness.hugepages_held_by"
+    );
+    knows(128, &ids[1..]).await;
+    // what an earlier image of the machine had is nothing
+    Host::enrol(&world, &node.id).await;
+    knows(0, &[]).await;
 }

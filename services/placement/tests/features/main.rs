@@ -6,6 +6,7 @@ mod claims;
 mod constraints;
 mod explain;
 mod history;
+mod hugepages;
 mod marks;
 mod operators;
 mod plans;

@@ -6,13 +6,14 @@ use gpuaas_placement::candidates;
 use gpuaas_placement::decision::CandidateNode;
 use gpuaas_placement::model::{Scope, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::reserve::Request;
 use gpuaas_placement::{release, repair};
 use uuid::Uuid;
 
 use crate::reservations::limits::cancel;
 use crate::reservations::reserved;
 use crate::whole::{reserve, whole, world_of};
-use crate::world::{REGION, World, h200_groups, h200_slot, lab_slot, lab_spec, wiped};
+use crate::world::{H200, REGION, World, h200_groups, h200_slot, lab_slot, lab_spec, wiped};
 
 /// Columns of `nodes` that placement sees, and values that differ from those of the test's node.
 const NODE: [(&str, &str); 8] = [
@@ -27,8 +28,9 @@ const NODE: [(&str, &str); 8] = [
 ];
 
 /// Columns of `nodes` that decide nothing. The address, the instance and the name are read under the lock; the mark is
-/// itself one, and the keys of images are made from their digests.
-const NODE_ELSE: [&str; 15] = [
+/// itself one, and the keys of images are made from their digests. Whose VMs have their hugepages decides where somebody has
+/// slots, and is tried there.
+const NODE_ELSE: [&str; 16] = [
     "admin_at",
     "admin_reason",
     "agent_address",
@@ -37,6 +39,7 @@ const NODE_ELSE: [&str; 15] = [
     "generation",
     "host_health",
     "hostname",
+    "hugepages_held_by",
     "id",
     "image_keys",
     "instance_id",
@@ -248,7 +251,7 @@ async fn block(world: &World, id: Uuid) {
     world.finish(fence).await;
 }
 
-async fn begin_release(world: &World, id: Uuid) {
+pub async fn begin_release(world: &World, id: Uuid) {
     let mut tx = world.allocation.begin().await.expect("begin");
     release::begin(&mut tx, Scope::Platform, id, "", "")
         .await
@@ -256,7 +259,7 @@ async fn begin_release(world: &World, id: Uuid) {
     tx.commit().await.expect("commit");
 }
 
-async fn wipe(world: &World, id: Uuid) {
+pub async fn wipe(world: &World, id: Uuid) {
     let fence = world.take(id).await;
     let evidence = world.wiped(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
@@ -356,4 +359,35 @@ async fn p1_every_step_of_slots_claims_and_reservations_marks_the_node() {
         .await
         .expect("reserved");
     assert_eq!(watch.seen, ["take"]);
+}
+
+/// The host says that a VM has its pages while as many as before are free: nobody is owed them any more.
+#[tokio::test]
+async fn p1_b_11_whose_vms_have_their_hugepages_marks_the_node() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let launch = Request {
+        sku: H200.into(),
+        ..world.request(1)
+    };
+    let id = world.reserve(&launch).await.expect("placed").allocation_id;
+    let mut watch = Watch {
+        node,
+        before: look(&world, node).await,
+        seen: Vec::new(),
+    };
+    let report = |hugepages_held_by| NodeSpec {
+        hugepages_held_by,
+        ..specs[0].clone()
+    };
+    watch
+        .step(&world, "starts", world.node(report(vec![id])))
+        .await;
+    watch
+        .step(&world, "said again", world.node(report(vec![id])))
+        .await;
+    watch
+        .step(&world, "stops", world.node(report(vec![])))
+        .await;
+    assert_eq!(watch.seen, ["starts", "stops"]);
 }

@@ -200,6 +200,12 @@ impl World {
     /// An allocation that runs on a lab node.
     pub async fn active(&self, gpu_count: u32) -> Uuid {
         let id = self.reserved(gpu_count).await;
+        self.activate(id).await;
+        id
+    }
+
+    /// The VM of a reserved allocation runs.
+    pub async fn activate(&self, id: Uuid) {
         let fence = self.take(id).await;
         let mut tx = self.allocation.begin().await.expect("begin");
         let _ = provision::start(&mut tx, fence, id).await.expect("start");
@@ -208,7 +214,6 @@ impl World {
             .expect("activate");
         tx.commit().await.expect("commit");
         self.finish(fence).await;
-        id
     }
 
     /// Ends a workflow as its runner does.
@@ -414,6 +419,7 @@ pub fn lab_spec() -> NodeSpec {
         legal_groups: Vec::new(),
         lab: true,
         image_digests: Vec::new(),
+        hugepages_held_by: Vec::new(),
         host_health: Health::Healthy,
         new_instance: false,
     }

@@ -357,6 +357,13 @@ async fn a_node_is_known_before_its_first_instance() {
             },
             "image_digests",
         ),
+        (
+            PutNodeRequest {
+                hugepages_held_by: vec![bare.node_id.clone(), String::new()],
+                ..bare.clone()
+            },
+            "hugepages_held_by",
+        ),
     ] {
         assert_eq!(
             refused(world.api.put_node(Request::new(bad)).await).fields()[0].0,

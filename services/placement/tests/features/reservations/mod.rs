@@ -19,7 +19,7 @@ use crate::world::{LAB, POLICY, REGION, World};
 
 /// An operator's request to reserve lab GPUs for the world's project, now and for an hour, with a name and key of its
 /// own.
-fn asked(world: &World, gpu_count: u32) -> Asked {
+pub fn asked(world: &World, gpu_count: u32) -> Asked {
     let unique = Uuid::new_v4().simple().to_string();
     Asked {
         principal: "user:root".into(),

@@ -1,0 +1,65 @@
+//! Free hugepages, and whose VMs have taken theirs: placement owes all others what they need.
+use std::collections::BTreeSet;
+
+use crate::error::HostResult;
+use crate::ids::AllocationId;
+use crate::node::Node;
+
+use super::free_hugepages;
+
+/// A VM's name, and the number of its run.
+type Run = (String, u32);
+
+/// Free 1 GiB hugepages, and the allocations whose VM had its own when they were counted, in order (B-11).
+pub(super) async fn free(node: &Node) -> (u32, Vec<String>) {
+    if !node.settings.profile.hugepages {
+        return (free_hugepages(&node.root), Vec::new());
+    }
+    let before = running(node).await;
+    let free = free_hugepages(&node.root);
+    let after = running(node).await;
+    let held_by = all_the_while(&before, &after);
+    (free, held_by.iter().map(ToString::to_string).collect())
+}
+
+/// Nothing is known of any VM while libvirt does not answer.
+async fn running(node: &Node) -> Vec<Run> {
+    let running: HostResult<Vec<Run>> = node.hypervisor.running().await;
+    running.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which VMs have hugepages");
+        Vec::new()
+    })
+}
+
+/// A VM takes its pages before it runs and keeps them until it ends. So one that was in the same run before and after they
+/// were counted had them all the while; of one that began or ended meanwhile that is not known. A pure function.
+fn all_the_while(before: &[Run], after: &[Run]) -> BTreeSet<AllocationId> {
+    let both = after.iter().filter(|run| before.contains(run));
+    both.filter_map(|(name, _)| AllocationId::of_vm(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn b_11_only_a_vm_that_ran_all_the_while_has_its_pages_for_certain() {
+        let [stays, starts, ends, restarts] = [(); 4].map(|()| AllocationId(Uuid::now_v7()));
+        let run = |id: AllocationId, run| (id.vm_name().to_string(), run);
+        // somebody else's VM is nothing that placement knows
+        let theirs = ("their-vm".to_owned(), 9);
+        let before = [
+            theirs.clone(),
+            run(stays, 1),
+            run(ends, 2),
+            run(restarts, 3),
+        ];
+        let after = [theirs, run(stays, 1), run(starts, 4), run(restarts, 5)];
+        assert_eq!(all_the_while(&before, &after), BTreeSet::from([stays]));
+        assert_eq!(all_the_while(&before, &[]), BTreeSet::new());
+        assert_eq!(all_the_while(&[], &after), BTreeSet::new());
+    }
+}
