@@ -195,7 +195,7 @@ impl Failure {
                     "See the images: gpuaas images"
                 }
                 "REGION_UNKNOWN" | "REGION_DISABLED" => "See the regions: gpuaas regions",
-                "NO_CAPACITY" | "SLOTS_IN_USE" | "FRAGMENTED" | "FABRIC_HELD"
+                "NO_CAPACITY" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
                 | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING"
                 | "AFFINITY" => "See what is free: gpuaas availability",
                 "CAPACITY_RESERVED" => {

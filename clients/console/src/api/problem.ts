@@ -101,7 +101,7 @@ export function unreachable(): Problem {
   });
 }
 
-const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "FRAGMENTED", "CAPACITY_RESERVED", "WAITING_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
+const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "NODE_VM_LIMIT", "FRAGMENTED", "CAPACITY_RESERVED", "WAITING_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
 
 /** There is not enough that is free and fit for sale; more may be later. */
 export function isOfCapacity(problem: unknown): boolean {

@@ -247,8 +247,10 @@ impl Board {
             Some(ErrorReason::NodeDraining)
         } else if !self.schedulable {
             Some(ErrorReason::HostNotReady)
-        } else if self.exclusively_held || full(self.live_vms) {
+        } else if self.exclusively_held {
             Some(ErrorReason::SlotsInUse)
+        } else if full(self.live_vms) {
+            Some(ErrorReason::NodeVmLimit)
         } else if request.hugepages_1g > self.hugepages_1g_free {
             Some(ErrorReason::HugepagesMissing)
         } else if full(self.live_vms.saturating_add(vms))
@@ -292,16 +294,16 @@ impl Board {
             return Cow::Borrowed(&side.found);
         }
         let mut found = (*side.found).clone();
-        if side.usable != 0 {
-            let reason = self.blocker(rules, request);
-            let reason = reason.unwrap_or(ErrorReason::Fragmented);
-            found.note(reason, side.usable.count_ones());
-        }
-        if own != 0 {
-            let reason = self.blocker_of_own(rules, request);
-            let reason = reason.unwrap_or(ErrorReason::Fragmented);
-            found.note(reason, own.count_ones());
-        }
+        let blocker = self.blocker(rules, request);
+        // what is open is chosen from together with what is its own, unless that alone is for it
+        let from = blocker.map_or(side.usable | own, |_| own);
+        let apart = || match u32::try_from(request.gpu_count) {
+            Ok(count) if side.layout.needs_one_device_twice(from, count) => ErrorReason::FabricHeld,
+            _ => ErrorReason::Fragmented,
+        };
+        found.note(blocker.unwrap_or_else(apart), side.usable.count_ones());
+        let blocker = self.blocker_of_own(rules, request);
+        found.note(blocker.unwrap_or_else(apart), own.count_ones());
         found.note(ErrorReason::CapacityReserved, others);
         Cow::Owned(found)
     }

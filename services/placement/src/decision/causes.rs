@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use crate::Reason;
 
 /// Every cause the decision can find, in the order in which they are told.
-const CAUSES: [ErrorReason; 13] = [
+const CAUSES: [ErrorReason; 14] = [
     ErrorReason::Fragmented,
     ErrorReason::FabricHeld,
     ErrorReason::IncompleteSlot,
@@ -13,6 +13,7 @@ const CAUSES: [ErrorReason; 13] = [
     ErrorReason::NodeDraining,
     ErrorReason::SlotUnhealthy,
     ErrorReason::SlotsInUse,
+    ErrorReason::NodeVmLimit,
     ErrorReason::CapacityReserved,
     ErrorReason::Affinity,
     ErrorReason::ImageNotCached,
@@ -91,6 +92,10 @@ fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> Stri
         ErrorReason::SlotsInUse => {
             format!("{held} on {on} {be} in use by others; try again later.")
         }
+        ErrorReason::NodeVmLimit => {
+            let runs = if nodes == 1 { "runs" } else { "run" };
+            format!("{held} free on {on} that {runs} as many VMs as allowed; try again later.")
+        }
         ErrorReason::SlotUnhealthy => format!("{held} on {on} {be} not healthy."),
         ErrorReason::CleanupBlocked => {
             let verb = if gpus == 1 { "waits" } else { "wait" };
@@ -127,7 +132,9 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         ErrorReason::Fragmented => {
             "Free GPUs exist, but no single node has enough of them that may be used together."
         }
-        ErrorReason::FabricHeld => "The GPUs share a fabric device with capacity that is in use.",
+        ErrorReason::FabricHeld => {
+            "The GPUs share a fabric device that is in use, or that only one of them can have."
+        }
         ErrorReason::IncompleteSlot => "The operator has not finished setting these GPUs up.",
         ErrorReason::CleanupBlocked => "The GPUs wait for an operator to prove their disks clean.",
         ErrorReason::HugepagesMissing => {
@@ -136,6 +143,9 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         ErrorReason::NodeDraining => "An operator keeps new allocations off the nodes.",
         ErrorReason::SlotUnhealthy => "The GPUs are not healthy.",
         ErrorReason::SlotsInUse => "The GPUs are in use by others; try again later.",
+        ErrorReason::NodeVmLimit => {
+            "The nodes run as many VMs as they are allowed to; try again later."
+        }
         ErrorReason::HostNotReady => "The hosts are not ready at the moment.",
         ErrorReason::Affinity => "The placement constraints rule the nodes out.",
         ErrorReason::ImageNotCached => "No node with room has the image in its cache.",

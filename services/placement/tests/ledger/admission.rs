@@ -278,6 +278,45 @@ async fn b_58_causes_are_told_apart() {
     );
 }
 
+/// A limit is not somebody's GPU: the refusal, the explanation and availability say so.
+#[tokio::test]
+async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
+    let (world, node) = World::with_lab_slots(4).await;
+    world
+        .run(&format!("UPDATE nodes SET max_vms = 1 WHERE id = '{node}'"))
+        .await;
+    world.reserved(1).await;
+    let error = world.reserve(&world.request(2)).await.expect_err("full");
+    let told = gpuaas_kit::Error::from(error);
+    let of = |key: &str| told.metadata().get(key).map(String::as_str);
+    assert_eq!(of("NODE_VM_LIMIT.gpus"), Some("3"));
+    assert_eq!(of("SLOTS_IN_USE.gpus"), Some("1"));
+    assert_eq!(
+        of("NODE_VM_LIMIT.message"),
+        Some("3 GPUs free on 1 node that runs as many VMs as allowed; try again later.")
+    );
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let request = world.request(1);
+    let explained = reserve::explain(&mut conn, &world.capacity, POLICY, &request).await;
+    let rows = availability::list(
+        &mut conn,
+        &world.capacity,
+        POLICY,
+        None,
+        Some(REGION),
+        Some(LAB),
+    )
+    .await;
+    let rows = rows.expect("availability");
+    for told in [&explained.expect("explained").removed, &rows[0].reasons] {
+        let told: Vec<_> = told.iter().map(|one| (one.reason, one.gpus)).collect();
+        assert_eq!(
+            told,
+            [(ErrorReason::SlotsInUse, 1), (ErrorReason::NodeVmLimit, 3)]
+        );
+    }
+}
+
 #[tokio::test]
 async fn b_11_hugepages_are_a_predicate() {
     let world = World::new().await;

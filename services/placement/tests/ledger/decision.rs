@@ -206,6 +206,11 @@ fn b_56_two_slots_of_one_request_need_two_fabric_devices() {
     }
     assert!(chosen(&request(1), &[shared.clone()]).is_some());
     assert_eq!(chosen(&request(2), &[shared.clone()]), None);
+    // both are free, in a legal group, and cannot be had together
+    assert_eq!(
+        reasons(&request(2), &[shared.clone()]),
+        [ErrorReason::FabricHeld]
+    );
     // B-54: one function of its own is not enough, all must have one
     shared.slots[0].own_fabric_vf = true;
     assert_eq!(fabric_key(&shared.slots[0], &shared), "0000:1a:00.0");
@@ -239,7 +244,7 @@ fn inc_27_a_held_parent_device_keeps_its_other_slots_away() {
 }
 
 #[test]
-fn a_held_node_and_a_full_one_take_nothing() {
+fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
     let mut whole = node(1, 2);
     whole.exclusively_held = true;
     let mut one_vm = node(2, 8);
@@ -247,7 +252,16 @@ fn a_held_node_and_a_full_one_take_nothing() {
     hold(&mut one_vm, &[0]);
     assert_eq!(
         reasons(&request(1), &[whole, one_vm.clone()]),
-        [ErrorReason::SlotsInUse]
+        [ErrorReason::SlotsInUse, ErrorReason::NodeVmLimit]
+    );
+    let told = decide(&request(1), &[one_vm.clone()]).reasons;
+    let told: Vec<&str> = told.iter().map(|cause| cause.message.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "1 GPU on 1 node is in use by others; try again later.",
+            "7 GPUs free on 1 node that runs as many VMs as allowed; try again later."
+        ]
     );
     assert_eq!(count_fits(&request(1), &[one_vm]), 0);
 }

@@ -48,7 +48,7 @@ impl Layout {
     }
 
     /// The sets of slots that may be sold together as one of so many GPUs.
-    fn rooms(&self, count: u32) -> Vec<u64> {
+    pub(super) fn rooms(&self, count: u32) -> Vec<u64> {
         if count == 1 {
             return bits(self.all).map(|bit| 1 << bit).collect();
         }

@@ -129,6 +129,18 @@ impl Layout {
         best
     }
 
+    /// Slots that may be sold together are usable, so many of them, and nothing but a device that two of them need alone keeps
+    /// them apart.
+    pub(super) fn needs_one_device_twice(&self, usable: u64, count: u32) -> bool {
+        let shares = |set: u64| {
+            let alone = |alone: &u64| (set & alone).count_ones() > 1;
+            self.exclusive.iter().any(alone)
+        };
+        let rooms = self.rooms(count).into_iter();
+        let mut rooms = rooms.filter(|room| room & !usable == 0).peekable();
+        rooms.peek().is_some() && rooms.all(shares)
+    }
+
     fn pick(&self, slots: u64, usable: u64, open: &[u64]) -> Pick {
         let touched = |mask: &&u64| **mask & slots != 0;
         let numa = self.numa.iter().filter(touched).count();
