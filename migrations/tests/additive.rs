@@ -205,6 +205,64 @@ async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() 
     empty.drop_it().await;
 }
 
+/// The default limit came when projects held more already (0018): none of them is shut out by it.
+#[tokio::test]
+async fn b_34_a_project_that_holds_more_than_the_default_keeps_what_it_holds() {
+    let empty = Empty::new().await;
+    let mut owner = empty.owner().await;
+    let superuser = empty.server.superuser(&empty.name).await;
+    let mut superuser = superuser.expect("superuser connects");
+    let schema = "CREATE SCHEMA placement; SET search_path = placement";
+    run(&mut owner, schema, "schema").await;
+    let (before, this): (Vec<_>, Vec<_>) = scripts("placement")
+        .into_iter()
+        .filter(|(version, _)| *version <= 22)
+        .partition(|(version, _)| *version < 22);
+    for (_, path) in scripts("kit").iter().chain(&before) {
+        let sql = fs::read_to_string(path).expect("a script");
+        run(&mut owner, &sql, &path.display().to_string()).await;
+    }
+    // some end and some wait: neither counts; the last has a limit that an operator set
+    let holds = |project: u32, held: u32, state: &str| {
+        format!(
+            "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power,
+                                      image, ssh_public_keys, guest_user, lab, principal, request_id, traceparent,
+                                      active_at, ended_at, deadline_at)
+             SELECT gen_random_uuid(), ID({project}), 'a-' || gen_random_uuid(), 'r-1', 's', 1, 'gpu_slice',
+                    CASE WHEN '{state}' <> 'requested' THEN ID(2) END, '{state}',
+                    CASE WHEN '{state}' = 'active' THEN 'running' END, '{{}}', '{{ssh-ed25519 A}}', 'u_0123456789abcdef',
+                    false, 'user:a', 'req', 'tp', now(), CASE WHEN '{state}' = 'released' THEN now() END, now()
+               FROM generate_series(1, {held});"
+        )
+    };
+    let rows = [
+        holds(91, 257, "active"),
+        holds(92, 256, "active") + &holds(92, 9, "released") + &holds(92, 9, "requested"),
+        holds(93, 300, "active") + "INSERT INTO project_quotas (project_id) VALUES (ID(93));",
+        holds(94, 300, "active") + "INSERT INTO project_quotas VALUES (ID(94), 5);",
+    ];
+    fill(&mut superuser, &rows.concat(), "the projects").await;
+    let sql = fs::read_to_string(&this[0].1).expect("the script");
+    run(&mut owner, &sql, "0022").await;
+    let limits: Vec<(String, Option<i32>)> = sqlx::query_as(
+        "SELECT right(project_id::text, 2), max_allocations::integer FROM placement.project_quotas ORDER BY 1",
+    )
+    .fetch_all(&mut owner)
+    .await
+    .expect("limits");
+    let limits: Vec<(&str, Option<i32>)> = limits
+        .iter()
+        .map(|(project, limit)| (project.as_str(), *limit))
+        .collect();
+    assert_eq!(
+        limits,
+        [("91", Some(257)), ("93", Some(300)), ("94", Some(5))]
+    );
+    superuser.close().await.expect("closed");
+    drop(owner);
+    empty.drop_it().await;
+}
+
 async fn empty_tables(conn: &mut PgConnection) -> Vec<String> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'kept' ORDER BY 1",
