@@ -17,6 +17,8 @@ pub struct Definition {
     pub class: SlotClass,
     /// Devices and addresses.
     pub bindings: Bindings,
+    /// Generation that the slot had before the host was looked at; none: there was no such slot.
+    pub generation: Option<i64>,
 }
 
 /// What a slot of this class still lacks before it can be sold: names of binding fields.
@@ -73,7 +75,8 @@ pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
 ///
 /// # Errors
 /// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
-/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now.
+/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or the generation of a slot
+/// that is to be revalidated: it had a tenant since it was looked at (P2).
 pub async fn approve(
     conn: &mut PgConnection,
     node_id: Uuid,
@@ -89,14 +92,9 @@ pub async fn approve(
             .fetch_one(&mut *conn)
             .await?;
     if instance_id.is_some_and(|looked_at| looked_at != current) {
-        let message =
-            "The host was installed anew since it was looked at; start another discovery.";
-        return Err(gpuaas_kit::Error::new(
-            Code::FailedPrecondition,
-            ErrorReason::DiscoveryStale,
-            message,
-        )
-        .into());
+        return Err(stale(
+            "The host was installed anew since it was looked at; start another discovery.",
+        ));
     }
     for definition in definitions {
         approve_one(
@@ -110,6 +108,11 @@ pub async fn approve(
         .await?;
     }
     slots::list(conn, node_id).await
+}
+
+fn stale(message: impl Into<String>) -> Error {
+    let code = Code::FailedPrecondition;
+    gpuaas_kit::Error::new(code, ErrorReason::DiscoveryStale, message).into()
 }
 
 async fn approve_one(
@@ -146,6 +149,12 @@ async fn approve_one(
                 || slot.clean_generation == Some(slot.generation) =>
         {
             return Ok(());
+        }
+        Some(slot) if definition.generation != Some(slot.generation) => {
+            return Err(stale(format!(
+                "Slot {} may have had a tenant since the host was looked at; start another discovery.",
+                definition.slot_index
+            )));
         }
         Some(slot) => (slot.id, slot.generation),
         None => (

@@ -35,6 +35,7 @@ fn slot(index: i32) -> slots::Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
+        generation: None,
     }
 }
 
@@ -106,7 +107,11 @@ impl Board {
     pub async fn approve(&self) {
         let mut tx = self.world.scheduler.begin().await.expect("a transaction");
         let ids = IdGen::new(CELL);
-        let all: Vec<_> = (0..8).map(slot).collect();
+        let known = slots::list(&mut tx, self.node_id).await.expect("slots");
+        let mut all: Vec<_> = (0..8).map(slot).collect();
+        for (definition, slot) in all.iter_mut().zip(&known) {
+            definition.generation = Some(slot.generation);
+        }
         slots::approve(&mut tx, self.node_id, None, &all, "disks raw", || {
             ids.next()
         })

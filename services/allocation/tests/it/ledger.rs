@@ -74,6 +74,7 @@ impl World {
                 destructive_wipe_policy: "blkdiscard".into(),
                 ..Bindings::default()
             },
+            generation: None,
         };
         let ids = IdGen::new(CELL);
         let made = [definition(0), definition(1)];

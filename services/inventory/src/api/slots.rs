@@ -127,6 +127,10 @@ impl Nodes {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class.clone(),
             bindings: Some(candidate.bindings.clone()),
+            generation: discovery
+                .slot_generations
+                .get(&candidate.slot_index)
+                .copied(),
         };
         let request = ledger::ApproveSlotsRequest {
             node_id: discovery.node_id.to_string(),

@@ -1,10 +1,16 @@
 //! Node tasks: the durable record and the queue of looks at a host (`slice.topology_discover`, A-56).
+use std::collections::BTreeMap;
+
 use jiff_sqlx::Timestamp;
+use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
 /// Type of the task that looks at a host's topology.
 pub const DISCOVER: &str = "slice.topology_discover";
+
+/// Generations of a node's slots, by index.
+pub type Generations = BTreeMap<u32, i64>;
 
 /// A task as read.
 #[derive(Debug, Clone, FromRow)]
@@ -23,6 +29,8 @@ pub struct TaskRow {
     pub error: String,
     /// Encoded report of the host.
     pub output: Option<Vec<u8>>,
+    /// What the ledger's slots were before the look.
+    pub slot_generations: Json<Generations>,
     /// When it was asked for.
     pub create_time: Timestamp,
     /// When it ended.
@@ -32,7 +40,7 @@ pub struct TaskRow {
 }
 
 const SELECT: &str =
-    "SELECT id, node_id, task_type, state, instance_id, error, output, create_time, end_time,
+    "SELECT id, node_id, task_type, state, instance_id, error, output, slot_generations, create_time, end_time,
         coalesce(end_time > clock_timestamp() - make_interval(secs => $1), false) AS fresh
     FROM node_tasks";
 
@@ -159,8 +167,8 @@ pub async fn claim(pool: &PgPool, lease_seconds: u32) -> sqlx::Result<Option<Cla
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
 pub enum Ending<'a> {
-    /// The host reported.
-    Completed(&'a [u8]),
+    /// The host reported; what its slots were before.
+    Completed(&'a [u8], &'a Generations),
     /// It will not be tried again.
     Failed(&'a str),
     /// It is tried again after so many seconds.
@@ -176,15 +184,16 @@ pub async fn finish(
     task: &ClaimedTask,
     ending: Ending<'_>,
 ) -> sqlx::Result<bool> {
-    let (state, output, error, delay) = match ending {
-        Ending::Completed(report) => ("completed", Some(report), "", 0),
-        Ending::Failed(error) => ("failed", None, error, 0),
-        Ending::Retry(delay) => ("running", None, "", delay),
+    let none = Generations::new();
+    let (state, output, generations, error, delay) = match ending {
+        Ending::Completed(report, generations) => ("completed", Some(report), generations, "", 0),
+        Ending::Failed(error) => ("failed", None, &none, error, 0),
+        Ending::Retry(delay) => ("running", None, &none, "", delay),
     };
     // A task to be tried again stays "running" with its lease at the moment it is due: the slot of the one
     // queued task of the node may be taken by then.
     let done = sqlx::query(
-        "UPDATE node_tasks SET state = $3, output = $4, error = $5,
+        "UPDATE node_tasks SET state = $3, output = $4, error = $5, slot_generations = $7,
              lease_until = CASE WHEN $3 = 'running' THEN clock_timestamp() + make_interval(secs => $6) END,
              end_time = CASE WHEN $3 <> 'running' THEN clock_timestamp() END
          WHERE id = $1 AND lease_epoch = $2 AND state = 'running'",
@@ -195,6 +204,7 @@ pub async fn finish(
     .bind(output)
     .bind(error)
     .bind(f64::from(delay))
+    .bind(Json(generations))
     .execute(conn)
     .await?;
     Ok(done.rows_affected() == 1)

@@ -8,6 +8,8 @@ use gpuaas_kit::error::Error;
 use gpuaas_kit::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
 use tracing::Instrument as _;
 
@@ -15,7 +17,7 @@ use super::ledger_sync::want_node;
 use super::rest;
 use crate::state::State;
 use crate::store::nodes;
-use crate::store::tasks::{self, ClaimedTask, Ending};
+use crate::store::tasks::{self, ClaimedTask, Ending, Generations};
 
 /// Hosts that one process looks at at the same time.
 pub(crate) const WORKERS: usize = 4;
@@ -67,15 +69,17 @@ async fn work(state: &State, task: &ClaimedTask) {
         look(state, task).await
     };
     let pause = FIRST_PAUSE_SECONDS << (task.attempts - 1).clamp(0, 8);
-    let encoded = report.as_ref().map(Message::encode_to_vec);
+    let encoded = report
+        .as_ref()
+        .map(|(report, before)| (report.encode_to_vec(), before));
     let ending = match (&encoded, task.attempts < MAX_ATTEMPTS) {
-        (Ok(bytes), _) => Ending::Completed(bytes),
+        (Ok((bytes, before)), _) => Ending::Completed(bytes, before),
         (Err(Failure::Transient(_)), true) => Ending::Retry(pause),
         (Err(Failure::Transient(why) | Failure::Final(why)), _) => Ending::Failed(why),
     };
     match store(state, task, ending).await {
         Ok(true) => match &report {
-            Ok(report) => tracing::info!(
+            Ok((report, _)) => tracing::info!(
                 candidates = report.candidates.len(),
                 "store topology of host"
             ),
@@ -103,7 +107,9 @@ impl Failure {
     }
 }
 
-async fn look(state: &State, task: &ClaimedTask) -> Result<TopologyReport, Failure> {
+/// What the host says, and what the ledger's slots of it were before it was asked.
+async fn look(state: &State, task: &ClaimedTask) -> Result<(TopologyReport, Generations), Failure> {
+    let before = generations(state, task).await;
     let limit = Duration::from_secs(state.config.discovery_timeout_seconds.into());
     let asked = async {
         let channel =
@@ -136,8 +142,25 @@ async fn look(state: &State, task: &ClaimedTask) -> Result<TopologyReport, Failu
         }
     };
     match fault(&report) {
-        None => Ok(report),
+        None => Ok((report, before)),
         Some(why) => Err(Failure::Final(why)),
+    }
+}
+
+/// Generations of the node's slots now. A look is worth having without them, too: only slots that the ledger has already are
+/// then not approved from it.
+async fn generations(state: &State, task: &ClaimedTask) -> Generations {
+    match state.ledger_slots(task.node_id).await {
+        Ok(known) => {
+            let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
+            known.slots.into_iter().map(of).collect()
+        }
+        // a node that never reached the ledger has no slots
+        Err(error) if error.reason() == ErrorReason::NodeNotFound => Generations::new(),
+        Err(error) => {
+            tracing::warn!("cannot tell which slots of the host had a tenant: {error}");
+            Generations::new()
+        }
     }
 }
 

@@ -360,6 +360,41 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
 }
 
 #[tokio::test]
+async fn p2_a_look_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    ready
+        .approve("a1", &discovery, &[0])
+        .await
+        .expect("approved");
+    let discovery = ready.look("d2").await;
+    ready
+        .world
+        .ledger
+        .retire_evidence(ready.host.node_id())
+        .await;
+    let stale = ready
+        .approve("a2", &discovery, &[0, 1])
+        .await
+        .expect_err("the host was looked at before");
+    assert_eq!(
+        (stale.code(), stale.reason()),
+        (Code::FailedPrecondition, ErrorReason::DiscoveryStale)
+    );
+    assert!(stale.message().contains("discovery"), "{stale}");
+    let slots = ready.slots().await;
+    assert_eq!(slots.len(), 1, "all or none");
+    assert_eq!(slots[0].status(), SlotStatus::Disabled);
+    let discovery = ready.look("d3").await;
+    let approved = ready.approve("a3", &discovery, &[0, 1]).await;
+    let approved = approved.expect("looked at since");
+    assert!(
+        approved
+            .iter()
+            .all(|slot| slot.status() == SlotStatus::Available)
+    );
+}
+
+#[tokio::test]
 async fn a_discovery_that_is_too_old_cannot_be_approved_from() {
     let world = World::start_with(|config| config.discovery_max_age_seconds = 0).await;
     let node = world.create_node("n1").await;

@@ -5,7 +5,7 @@ use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_kit::config::DatabaseSettings;
 use gpuaas_kit::{CancellationToken, Context};
-use sqlx::{FromRow, PgPool};
+use sqlx::{AssertSqlSafe, FromRow, PgPool};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -82,6 +82,19 @@ impl Ledger {
         .fetch_optional(&self.pool)
         .await
         .expect("nodes")
+    }
+
+    /// A tenant of the whole node may have written to every disk of it.
+    pub(crate) async fn retire_evidence(&self, node_id: &str) {
+        let sql = format!(
+            "SET LOCAL search_path = placement;
+             UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1
+              WHERE node_id = '{node_id}'"
+        );
+        let mut tx = self.pool.begin().await.expect("begin");
+        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await;
+        done.expect("taken out of sale");
+        tx.commit().await.expect("commit");
     }
 
     pub(crate) async fn schedulable(&self, id: &str) -> bool {

@@ -5,13 +5,14 @@ use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Policy, Request};
+use gpuaas_placement::slots::Definition;
 use gpuaas_placement::{Error, Result, claims, release, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price};
+use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price, seen};
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
@@ -113,6 +114,68 @@ async fn whole_nodes_are_refused_where_nothing_can_bring_them_up() {
     assert_eq!(world.fingerprint().await, before);
 }
 
+/// The executor of the test: it touches every disk of the host.
+async fn install(world: &World, id: Uuid) {
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = provision::start(&mut tx, fence, id).await.expect("start");
+    let _ = provision::activate(&mut tx, fence, id, None, None)
+        .await
+        .expect("activate");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+}
+
+async fn give_back(world: &World, id: Uuid) {
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::begin(&mut tx, Scope::Platform, id, "", "req")
+        .await
+        .expect("begin");
+    tx.commit().await.expect("commit");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = release::complete(&mut tx, fence, id, &[])
+        .await
+        .expect("complete");
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+}
+
+/// What was seen while the tenant had the node says nothing of what the tenant did after it.
+#[tokio::test]
+async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let all: Vec<Definition> = (0..8).map(h200_slot).collect();
+    let before = seen(&world.slots(node).await, &all);
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    install(&world, id).await;
+    let under_the_tenant = seen(&world.slots(node).await, &all);
+    give_back(&world, id).await;
+    let approve = async |definitions: &[Definition]| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let next = Uuid::now_v7;
+        let done = slots::approve(&mut tx, node, None, definitions, "disks raw", next).await;
+        tx.commit().await.expect("commit");
+        done.map_err(gpuaas_kit::Error::from)
+    };
+    for looks in [before, under_the_tenant, all.clone()] {
+        let error = approve(&looks).await.expect_err("an earlier look");
+        assert_eq!(error.reason(), ErrorReason::DiscoveryStale, "{error}");
+        assert_eq!(
+            error.message(),
+            "Slot 0 may have had a tenant since the host was looked at; start another discovery."
+        );
+        assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
+    }
+    let after = seen(&world.slots(node).await, &all);
+    approve(&after).await.expect("looked at since");
+    assert_eq!(world.count(node, SlotStatus::Available).await, 8);
+    // said again it changes nothing, nor does an earlier look at what is approved
+    approve(&after).await.expect("again");
+    approve(&all).await.expect("approved already");
+}
+
 #[tokio::test]
 async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_approval() {
     let (world, specs) = world_of(1).await;
@@ -150,15 +213,7 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
         .map(String::from);
     assert_eq!(code.as_deref(), Some("23503"));
 
-    // the executor of the test: it touches every disk of the host
-    let fence = world.take(id).await;
-    let mut tx = world.allocation.begin().await.expect("begin");
-    let _ = provision::start(&mut tx, fence, id).await.expect("start");
-    let _ = provision::activate(&mut tx, fence, id, None, None)
-        .await
-        .expect("activate");
-    tx.commit().await.expect("commit");
-    world.finish(fence).await;
+    install(&world, id).await;
     assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
     assert_eq!(
         world
@@ -167,18 +222,7 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
         1
     );
 
-    let mut tx = world.allocation.begin().await.expect("begin");
-    release::begin(&mut tx, Scope::Platform, id, "", "req")
-        .await
-        .expect("begin");
-    tx.commit().await.expect("commit");
-    let fence = world.take(id).await;
-    let mut tx = world.allocation.begin().await.expect("begin");
-    let _ = release::complete(&mut tx, fence, id, &[])
-        .await
-        .expect("complete");
-    tx.commit().await.expect("commit");
-    world.finish(fence).await;
+    give_back(&world, id).await;
     assert_eq!(mode(&world, node).await, "slice");
     assert_eq!(
         world

@@ -7,7 +7,9 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use crate::world::{LAB, World, access, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, price};
+use crate::world::{
+    LAB, World, access, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, price, seen,
+};
 
 /// Takes something away that a slot needs.
 type Cripple = fn(&mut gpuaas_placement::model::Bindings);
@@ -21,7 +23,8 @@ async fn put(world: &World, spec: &NodeSpec) -> Result<Node, Error> {
 
 async fn approve(world: &World, node: Uuid, definitions: &[Definition]) -> Result<usize, Error> {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let rows = slots::approve(&mut tx, node, None, definitions, "disks raw", Uuid::now_v7).await?;
+    let seen = seen(&world.slots(node).await, definitions);
+    let rows = slots::approve(&mut tx, node, None, &seen, "disks raw", Uuid::now_v7).await?;
     tx.commit().await.expect("commit");
     Ok(rows.len())
 }

@@ -116,7 +116,8 @@ impl World {
 
     pub async fn approve(&self, node: Uuid, definitions: &[Definition]) -> Vec<Slot> {
         let mut tx = self.scheduler.begin().await.expect("begin");
-        let rows = slots::approve(&mut tx, node, None, definitions, "disks raw", Uuid::now_v7)
+        let seen = seen(&self.slots(node).await, definitions);
+        let rows = slots::approve(&mut tx, node, None, &seen, "disks raw", Uuid::now_v7)
             .await
             .expect("approve");
         tx.commit().await.expect("commit");
@@ -425,6 +426,19 @@ pub fn lab_spec() -> NodeSpec {
     }
 }
 
+/// Definitions as of a look that was begun when the slots were these.
+pub fn seen(slots: &[Slot], definitions: &[Definition]) -> Vec<Definition> {
+    let of = |definition: &Definition| {
+        let index = definition.slot_index;
+        let slot = slots.iter().find(|slot| slot.slot_index == index);
+        Definition {
+            generation: slot.map(|slot| slot.generation),
+            ..definition.clone()
+        }
+    };
+    definitions.iter().map(of).collect()
+}
+
 pub fn lab_slot(index: i32) -> Definition {
     Definition {
         slot_index: index,
@@ -438,6 +452,7 @@ pub fn lab_slot(index: i32) -> Definition {
             destructive_wipe_policy: "blkdiscard".into(),
             ..Bindings::default()
         },
+        generation: None,
     }
 }
 
@@ -466,5 +481,6 @@ pub fn h200_slot(index: i32) -> Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
+        generation: None,
     }
 }

@@ -4,9 +4,9 @@ use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Key, Pass};
+use gpuaas_placement::slots::{self, Definition};
 use gpuaas_placement::{
-    Error, Fence, Result, operators, power, quota, release, repair, reservations, slots, stamper,
-    waiting,
+    Error, Fence, Result, operators, power, quota, release, repair, reservations, stamper, waiting,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -272,14 +272,24 @@ pub async fn perform(
             });
         }
         Call::Approve { node, upto } => {
-            let definitions = &fleet.nodes[*node].definitions[..upto.unsigned_abs() as usize];
+            let all = &fleet.nodes[*node].definitions[..upto.unsigned_abs() as usize];
+            let definitions: Vec<Definition> = (0..)
+                .zip(all)
+                .map(|(index, one)| Definition {
+                    generation: view
+                        .slots
+                        .get(&fleet.slot_id(*node, index))
+                        .map(|slot| slot.generation),
+                    ..one.clone()
+                })
+                .collect();
             let mut fresh = (0..*upto)
                 .map(|index| fleet.slot_id(*node, index))
                 .filter(|id| !view.slots.contains_key(id));
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
                 let next = || fresh.next().expect("an id per new slot");
-                slots::approve(&mut tx, id, None, definitions, "disks raw", next)
+                slots::approve(&mut tx, id, None, &definitions, "disks raw", next)
                     .await
                     .map(|_| ())
             });
