@@ -137,8 +137,8 @@ async fn in_transaction(
         .fetch_one(&mut *conn)
         .await?;
     let starts_at = window(asked, now.to_jiff())?;
-    // what counts against the quota counts one after the other, whoever asks
-    quota::lock(conn, asked.project_id, &asked.sku).await?;
+    // reservations of a project are counted one after the other, whoever asks; its launches count for themselves
+    limit::lock(conn, asked.project_id).await?;
     check_limit(conn, asked).await?;
     check_quota(conn, policy, asked, starts_at).await?;
     let state = if asked.starts_at.is_some() {
@@ -230,7 +230,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
     if !asked.made_by_project {
         return Ok(());
     }
-    let limit = limit::lock(conn, asked.project_id).await?;
+    let limit = limit(conn, asked.project_id).await?;
     if limit.reserved_gpus + i64::from(asked.gpu_count) <= limit.max_gpus {
         return Ok(());
     }

@@ -49,15 +49,24 @@ pub async fn limit(conn: &mut PgConnection, project_id: Uuid) -> Result<Limit> {
     })
 }
 
-/// The same, with other reservations of the project kept from counting at the same time.
-pub(super) async fn lock(conn: &mut PgConnection, project_id: Uuid) -> Result<Limit> {
+/// Keeps other reservations of the project from being counted at the same time: the row of its limit is locked, and made
+/// where no operator set one. Count after it, in a statement of its own.
+pub(super) async fn lock(conn: &mut PgConnection, project_id: Uuid) -> Result<()> {
     let locked =
         sqlx::query("SELECT FROM reservation_limits WHERE project_id = $1 FOR NO KEY UPDATE")
             .bind(project_id)
             .fetch_optional(&mut *conn)
             .await?;
-    let limit = limit(conn, project_id).await?;
-    // what has no row to lock is a limit of 0, also when one was made just now
-    let max_gpus = locked.map_or(0, |_| limit.max_gpus);
-    Ok(Limit { max_gpus, ..limit })
+    if locked.is_some() {
+        return Ok(());
+    }
+    // no limit is a limit of 0; the row stays only when the reservation does
+    sqlx::query(
+        "INSERT INTO reservation_limits (project_id, max_gpus) VALUES ($1, 0)
+         ON CONFLICT (project_id) DO UPDATE SET project_id = excluded.project_id",
+    )
+    .bind(project_id)
+    .execute(conn)
+    .await?;
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Launches, reservations, cancelling and the loop at the same time: a GPU goes to one of them.
 use futures::future::join_all;
-use gpuaas_placement::Error;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, Cancellation, Tended};
+use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Tended};
+use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::postgres::PgQueryResult;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
@@ -75,7 +75,30 @@ async fn p1_what_was_reserved_for_others_since_a_launch_looked_is_not_taken() {
     sound(&world).await;
 }
 
-/// Of two SKUs, so that the locks of their quotas keep neither waiting.
+/// Two reservations at once, of which the first is kept waiting for a node by whoever has its lock until both have begun.
+async fn both_at_once(
+    world: &World,
+    nodes: &[Uuid],
+    first: &Asked,
+    second: &Asked,
+) -> (Result<CapacityReservation>, Result<CapacityReservation>) {
+    let ids: Vec<String> = nodes.iter().map(|id| format!("'{id}'")).collect();
+    let ids = ids.join(", ");
+    let lock = format!("SELECT FROM nodes WHERE id IN ({ids}) FOR NO KEY UPDATE");
+    let others = begun(world, lock).await;
+    let second = async {
+        world.someone_waits().await;
+        create(world, second).await
+    };
+    let letting_go = async {
+        world.someone_waits_for_a_node().await;
+        world.so_many_wait(2).await;
+        others.commit().await.expect("commit");
+    };
+    let (first, second, ()) = tokio::join!(create(world, first), second, letting_go);
+    (first, second)
+}
+
 #[tokio::test]
 async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
     let (world, specs) = world_of(1).await;
@@ -90,26 +113,50 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
         made_by_project: true,
         ..asked(&world, 1)
     };
-    let (of_lab, of_h200) = (own(LAB), own(H200));
-    let lock = format!(
-        "SELECT FROM nodes WHERE id IN ('{lab}', '{}') FOR NO KEY UPDATE",
-        specs[0].id
-    );
-    let others = begun(&world, lock).await;
-    let second = async {
-        world.someone_waits().await;
-        create(&world, &of_h200).await
-    };
-    let letting_go = async {
-        world.someone_waits_for_a_node().await;
-        world.so_many_wait(2).await;
-        others.commit().await.expect("commit");
-    };
-    let (first, second, ()) = tokio::join!(create(&world, &of_lab), second, letting_go);
+    let nodes = [lab, specs[0].id];
+    let (first, second) = both_at_once(&world, &nodes, &own(LAB), &own(H200)).await;
     first.expect("within the limit");
     let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
     assert_eq!(refused.reason(), ErrorReason::Quota);
     assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+}
+
+/// By operators, whom no limit binds, for a project that has none: its quota is what both are counted against.
+#[tokio::test]
+async fn two_reservations_at_once_do_not_exceed_the_projects_quota_together() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    quota::put(&mut conn, world.project, LAB, 1)
+        .await
+        .expect("quota");
+    drop(conn);
+    let (one, other) = (asked(&world, 1), asked(&world, 1));
+    let (first, second) = both_at_once(&world, &[node], &one, &other).await;
+    first.expect("within the quota");
+    let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
+    assert_eq!(refused.reason(), ErrorReason::Quota);
+    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+}
+
+/// A reservation may wait for nodes for long: that is nothing to what its project launches meanwhile.
+#[tokio::test]
+async fn a_launch_of_the_project_does_not_wait_for_a_reservation_that_waits_for_a_node() {
+    let (world, specs) = world_of(1).await;
+    world.lab_node(1).await;
+    let held = Asked {
+        sku: H200.into(),
+        ..asked(&world, 1)
+    };
+    let node = specs[0].id;
+    let lock = format!("SELECT FROM nodes WHERE id = '{node}' FOR NO KEY UPDATE");
+    let others = begun(&world, lock).await;
+    let launching = async {
+        world.someone_waits_for_a_node().await;
+        world.reserve(&world.request(1)).await.expect("launched");
+        others.commit().await.expect("commit");
+    };
+    let (made, ()) = tokio::join!(create(&world, &held), launching);
+    assert_eq!(made.expect("held").missing(), 0);
 }
 
 #[tokio::test]
