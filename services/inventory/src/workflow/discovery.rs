@@ -26,6 +26,8 @@ const MAX_ATTEMPTS: i32 = 3;
 const FIRST_PAUSE_SECONDS: u32 = 1;
 /// What a lease is longer than the look, in seconds.
 const LEASE_MARGIN_SECONDS: u32 = 15;
+/// How long the ledger is waited for before a look; less than that margin.
+const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a look may go on after the process was told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// No host has more slots; a longer list is a fault of the agent.
@@ -150,7 +152,8 @@ async fn look(state: &State, task: &ClaimedTask) -> Result<(TopologyReport, Gene
 /// Generations of the node's slots now. A look is worth having without them, too: only slots that the ledger has already are
 /// then not approved from it.
 async fn generations(state: &State, task: &ClaimedTask) -> Generations {
-    match state.ledger_slots(task.node_id).await {
+    let known = tokio::time::timeout(LEDGER_TIMEOUT, state.ledger_slots(task.node_id)).await;
+    match known.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
         Ok(known) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
             known.slots.into_iter().map(of).collect()
