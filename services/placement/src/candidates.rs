@@ -90,21 +90,6 @@ macro_rules! slot_columns {
     };
 }
 
-/// `$held` asks whether a claim of the node exists.
-macro_rules! slice_nodes {
-    ($held:literal, $which:literal) => {
-        concat!(
-            "SELECT ",
-            node_columns!(),
-            ", ",
-            $held,
-            " AS exclusively_held FROM nodes n WHERE n.mode = 'slice' AND ",
-            $which,
-            " ORDER BY n.id"
-        )
-    };
-}
-
 /// Few nodes with their slots in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
 /// all claims to hash them. `OFFSET 0` keeps what is counted per node from being counted per slot.
 macro_rules! few {
@@ -124,28 +109,6 @@ macro_rules! few {
     };
 }
 
-/// Slice nodes of a region with their slots (B-35); only `node_id` when given.
-///
-/// # Errors
-/// Those of the database.
-pub async fn load(
-    conn: &mut PgConnection,
-    region_code: &str,
-    node_id: Option<Uuid>,
-) -> Result<Vec<CandidateNode>> {
-    if let Some(node_id) = node_id {
-        return these(conn, region_code, &[node_id]).await;
-    }
-    let nodes = sqlx::query_as(slice_nodes!(
-        "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released')",
-        "n.region_code = $1"
-    ))
-        .bind(region_code)
-        .fetch_all(&mut *conn)
-        .await?;
-    with_slots(conn, nodes, Extent::All).await
-}
-
 /// More nodes than these are read as if they were all.
 const SOME: usize = 500;
 
@@ -157,20 +120,36 @@ pub(crate) async fn of_all_regions(
     if ids.len() <= SOME {
         return few(conn, ids).await;
     }
-    let nodes: Vec<NodeRow> = sqlx::query_as(slice_nodes!(
-        "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released')",
-        "n.id = ANY ($1)"
+    let nodes: Vec<NodeRow> = sqlx::query_as(concat!(
+        "SELECT ",
+        node_columns!(),
+        ", EXISTS (SELECT FROM claims c
+                    WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') AS exclusively_held
+           FROM nodes n WHERE n.mode = 'slice' AND n.id = ANY ($1) ORDER BY n.id"
     ))
     .bind(ids)
     .fetch_all(&mut *conn)
     .await?;
-    let regions: Vec<String> = nodes.iter().map(|node| node.region_code.clone()).collect();
-    let nodes = with_slots(conn, nodes, Extent::All).await?;
-    Ok(regions.into_iter().zip(nodes).collect())
+    let mut by_node = slots_of(
+        conn,
+        nodes.iter().map(|node| node.id).collect(),
+        Extent::All,
+    )
+    .await?;
+    Ok(nodes
+        .into_iter()
+        .map(|node| {
+            let slots = by_node.remove(&node.id).unwrap_or_default();
+            (node.region_code.clone(), node.with(slots))
+        })
+        .collect())
 }
 
-/// These nodes of a region.
-pub(crate) async fn these(
+/// Those of these nodes that are slice nodes of a region, by id, with their slots (B-35).
+///
+/// # Errors
+/// Those of the database.
+pub async fn load(
     conn: &mut PgConnection,
     region_code: &str,
     ids: &[Uuid],
@@ -199,21 +178,6 @@ async fn few(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<(String, Candi
         }
     }
     Ok(nodes)
-}
-
-async fn with_slots(
-    conn: &mut PgConnection,
-    nodes: Vec<NodeRow>,
-    extent: Extent,
-) -> Result<Vec<CandidateNode>> {
-    let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
-    Ok(nodes
-        .into_iter()
-        .map(|node| {
-            let slots = by_node.remove(&node.id).unwrap_or_default();
-            node.with(slots)
-        })
-        .collect())
 }
 
 impl NodeRow {

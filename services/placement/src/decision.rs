@@ -35,7 +35,8 @@ pub use fleet::{Fleet, Ranking, Verdict};
 pub use image::ImageKey;
 pub use preservation::{ClassReport, Emptied, preserve};
 pub use trial::{Move, Site, Tenant};
-pub use whole::{WholeNode, judge_each_whole, judge_whole};
+pub(crate) use whole::{Judged, judge_each_whole};
+pub use whole::{WholeNode, judge_whole};
 
 /// What is to be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

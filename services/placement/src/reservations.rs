@@ -210,7 +210,7 @@ async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fle
     let (slots, mut nodes): (Vec<Uuid>, Vec<Uuid>) = held.into_iter().unzip();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut nodes = candidates::these(conn, &of.region_code, &nodes).await?;
+    let mut nodes = candidates::load(conn, &of.region_code, &nodes).await?;
     for slot in nodes.iter_mut().flat_map(|node| &mut node.slots) {
         slot.reserved = None;
         if !slots.contains(&slot.id) && slot.status == SlotStatus::Available {

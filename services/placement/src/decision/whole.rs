@@ -33,27 +33,34 @@ pub fn judge_whole(
     nodes: &[WholeNode],
 ) -> (Vec<Uuid>, Vec<Reason>) {
     let (fit, others) = judged(rules, request, nodes);
-    let mut causes = Causes::default();
-    others.iter().for_each(|(_, found)| causes.add(found));
-    (fit, causes.reasons(request.gpu_count))
+    (fit, sum(&others, request))
 }
 
-/// The same node by node: those that can be sold, best first, then the others, each with what keeps how many of its GPUs
-/// away. Nothing does where the node is of another size or class.
-#[must_use]
-pub fn judge_each_whole(
+/// What removes nodes in sum, and each node: those that can be sold, best first, then the others with what keeps how many of
+/// their GPUs away. Nothing does where the node is of another size or class.
+pub(crate) fn judge_each_whole(
     rules: &Rules,
     request: &Request,
     nodes: &[WholeNode],
-) -> Vec<(Uuid, Result<(), Vec<Reason>>)> {
+) -> (Vec<Reason>, Vec<Judged>) {
     let (fit, others) = judged(rules, request, nodes);
+    let removed = sum(&others, request);
     let fit = fit.into_iter().map(|id| (id, Ok(())));
     let others = others.into_iter().map(|(id, found)| {
         let mut causes = Causes::default();
         causes.add(&found);
         (id, Err(causes.reasons(request.gpu_count)))
     });
-    fit.chain(others).collect()
+    (removed, fit.chain(others).collect())
+}
+
+/// A node, and what keeps it from being taken as a whole.
+pub(crate) type Judged = (Uuid, Result<(), Vec<Reason>>);
+
+fn sum(others: &[(Uuid, Found)], request: &Request) -> Vec<Reason> {
+    let mut causes = Causes::default();
+    others.iter().for_each(|(_, found)| causes.add(found));
+    causes.reasons(request.gpu_count)
 }
 
 fn judged(

@@ -81,7 +81,7 @@ pub(crate) async fn take(
         let region = &request.region_code;
         let few = match rules.only {
             Some(node_id) => Some(Fleet::of(
-                &candidates::load(conn, region, Some(node_id)).await?,
+                &candidates::load(conn, region, &[node_id]).await?,
             )),
             None => likely.take(),
         };
@@ -241,7 +241,7 @@ async fn attempt(
         return Ok(Attempt::Taken(Box::new(Taken { host, slots, alone })));
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;
-    let found = candidates::load(conn, &request.region_code, Some(node_id)).await?;
+    let found = candidates::load(conn, &request.region_code, &[node_id]).await?;
     let class = asked.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;
     let rules = ahead.keep(&rules, &found);

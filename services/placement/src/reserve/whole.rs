@@ -13,11 +13,12 @@ use super::{Explanation, Policy, Request, Search, constraints, count};
 use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
+pub(super) use crate::decision::Judged;
 use crate::decision::{Fleet, Rules, WholeNode, judge_each_whole, judge_whole};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::waiting::Ahead;
-use crate::{Error, Reason, Result, candidates};
+use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
 /// the same was seen to fit before, best first; the region is read when none of them can be had, and what else fits there
@@ -101,7 +102,7 @@ async fn look_again(
     let nodes = candidates::load_whole(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
-        let slices = candidates::these(conn, region, &[node_id]).await?;
+        let slices = candidates::load(conn, region, &[node_id]).await?;
         rules = ahead.keep_whole(&rules, &Fleet::of(&slices), &nodes);
     }
     Ok((rules, nodes))
@@ -175,8 +176,14 @@ pub(super) async fn explain(
     request: &Request,
     sku: &Sku,
 ) -> Result<Explanation> {
-    let (explanation, _) = explain_each(conn, capacity, policy, request, sku).await?;
-    Ok(explanation)
+    let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
+    let asked = decision_request(sku, request.gpu_count);
+    let (fit, removed) = judge_whole(&rules, &asked, &nodes);
+    Ok(Explanation {
+        nodes: count(nodes.len()),
+        nodes_fit: count(fit.len()),
+        removed,
+    })
 }
 
 /// The same with what each node says, those that fit first.
@@ -187,16 +194,13 @@ pub(super) async fn explain_each(
     request: &Request,
     sku: &Sku,
 ) -> Result<(Explanation, Vec<Judged>)> {
-    let asked = decision_request(sku, request.gpu_count);
     let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
-    let (fit, removed) = judge_whole(&rules, &asked, &nodes);
+    let asked = decision_request(sku, request.gpu_count);
+    let (removed, each) = judge_each_whole(&rules, &asked, &nodes);
     let explanation = Explanation {
         nodes: count(nodes.len()),
-        nodes_fit: count(fit.len()),
+        nodes_fit: count(each.iter().filter(|(_, outcome)| outcome.is_ok()).count()),
         removed,
     };
-    Ok((explanation, judge_each_whole(&rules, &asked, &nodes)))
+    Ok((explanation, each))
 }
-
-/// A node, and what keeps it from being taken as a whole.
-pub(super) type Judged = (Uuid, Result<(), Vec<Reason>>);

@@ -104,7 +104,7 @@ impl Slices<'_> {
             let mut unknown = some.to_vec();
             unknown.retain(|id| !self.known.contains_key(id));
             if !unknown.is_empty() {
-                let read = candidates::these(conn, self.region_code, &unknown).await?;
+                let read = candidates::load(conn, self.region_code, &unknown).await?;
                 let emptied = read.into_iter().map(|node| (node.id, emptied(node)));
                 self.known.extend(emptied);
             }

@@ -100,7 +100,7 @@ async fn look(world: &World, node: Uuid) -> Look {
         .fetch_one(&mut *conn)
         .await
         .expect("snapshot");
-    let mut found = candidates::load(&mut conn, REGION, Some(node))
+    let mut found = candidates::load(&mut conn, REGION, &[node])
         .await
         .expect("read");
     Look {
