@@ -66,6 +66,29 @@ struct Row {
     turn: i64,
     reserves: bool,
     now: Timestamp,
+    region_code: String,
+    slot_class: SlotClass,
+}
+
+/// All that wait, but for which of them.
+macro_rules! waiting {
+    ($which:literal) => {
+        concat!(
+            "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
+                w.constraints, a.image ->> 'digest' AS image_digest, w.reason, a.region_code, w.slot_class,
+                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now,
+                EXISTS (SELECT FROM capacity_reservations r
+                         WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
+           FROM allocations a
+           JOIN waits w ON w.allocation_id = a.id
+           LEFT JOIN project_priorities p ON p.project_id = a.project_id
+           LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
+                            AND t.project_id = a.project_id
+          WHERE a.state = 'requested' AND ",
+            $which,
+            " ORDER BY a.id"
+        )
+    };
 }
 
 /// The lines in which somebody waits: region and slot class.
@@ -90,28 +113,20 @@ pub async fn load(
     region_code: &str,
     slot_class: SlotClass,
 ) -> Result<(Vec<Waiting>, jiff::Timestamp)> {
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
-                w.constraints, a.image ->> 'digest' AS image_digest, w.reason,
-                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now,
-                EXISTS (SELECT FROM capacity_reservations r
-                         WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
-           FROM allocations a
-           JOIN waits w ON w.allocation_id = a.id
-           LEFT JOIN project_priorities p ON p.project_id = a.project_id
-           LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
-                            AND t.project_id = a.project_id
-          WHERE a.state = 'requested' AND a.region_code = $1 AND w.slot_class = $2
-          ORDER BY a.id",
-    )
-    .bind(region_code)
-    .bind(slot_class.as_str())
-    .fetch_all(conn)
-    .await?;
+    let rows: Vec<Row> = sqlx::query_as(waiting!("a.region_code = $1 AND w.slot_class = $2"))
+        .bind(region_code)
+        .bind(slot_class.as_str())
+        .fetch_all(conn)
+        .await?;
+    Ok(ordered(rows))
+}
+
+/// The rows of one line in its order, and the time that the order is of.
+fn ordered(rows: Vec<Row>) -> (Vec<Waiting>, jiff::Timestamp) {
     let now = rows
         .first()
         .map_or(jiff::Timestamp::UNIX_EPOCH, |row| row.now.to_jiff());
-    Ok((in_order(gathered(rows), now), now))
+    (in_order(gathered(rows), now), now)
 }
 
 /// One entry per ticket; a batch waits since its first allocation does.
@@ -171,7 +186,8 @@ pub struct Standing {
     pub deadline: jiff::Timestamp,
 }
 
-/// Where those of the allocations stand that wait. It reads their lines as a whole, and nothing when none waits.
+/// Where those of the allocations stand that wait. It reads their lines as a whole, in one statement however many they are,
+/// and nothing when none waits.
 ///
 /// # Errors
 /// Those of the database.
@@ -188,15 +204,20 @@ pub async fn standing(
     if ids.is_empty() {
         return Ok(found);
     }
-    let lines: Vec<(String, SlotClass)> = sqlx::query_as(
-        "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN waits w ON w.allocation_id = a.id
-          WHERE a.id = ANY ($1)",
-    )
+    let rows: Vec<Row> = sqlx::query_as(waiting!(
+        "(a.region_code, w.slot_class) IN
+           (SELECT m.region_code, v.slot_class FROM allocations m JOIN waits v ON v.allocation_id = m.id WHERE m.id = ANY ($1))"
+    ))
     .bind(&ids)
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    for (region_code, slot_class) in lines {
-        let (line, _) = load(conn, &region_code, slot_class).await?;
+    let mut lines: HashMap<(String, SlotClass), Vec<Row>> = HashMap::new();
+    for row in rows {
+        let line = (row.region_code.clone(), row.slot_class);
+        lines.entry(line).or_default().push(row);
+    }
+    for rows in lines.into_values() {
+        let (line, _) = ordered(rows);
         for (place, waiting) in line.into_iter().enumerate() {
             for member in waiting.members {
                 if ids.contains(&member.allocation_id) {

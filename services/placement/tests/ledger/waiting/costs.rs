@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::{self, Constraints, MAX_WAITING, Pass, Request};
+use gpuaas_placement::waiting;
 use sqlx::postgres::PgPoolOptions;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use uuid::Uuid;
 
+use super::passes::another_region;
 use super::{free, serve_waiting, sound, wait};
-use crate::world::{POLICY, World};
+use crate::world::{POLICY, REGION, World};
 
 /// Counts the statements that are sent by this thread.
 struct Statements(Arc<AtomicUsize>);
@@ -156,4 +158,32 @@ async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
     println!("{for_each} statements for {TICKETS} tickets of which no two are alike");
     assert!(for_each <= for_one * TICKETS, "{for_one} {for_each}");
     sound(&world).await;
+}
+
+/// A page of a list, and one allocation, cost the same however many lines they wait in and however long these are.
+#[tokio::test]
+async fn where_a_page_of_allocations_stands_is_one_statement() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let elsewhere = another_region(&world).await;
+    let mut page_of = Vec::new();
+    for region_code in [REGION, elsewhere] {
+        let request = || Request {
+            region_code: region_code.into(),
+            ..world.request(1)
+        };
+        world.reserve(&request()).await.expect("the only slot");
+        for _ in 0..3 {
+            let made = wait(&world, &request()).await.expect("waits");
+            page_of.push(world.get(made.allocation_id).await);
+        }
+    }
+    let ledger = single(&world).await;
+    let mut conn = ledger.acquire().await.expect("connection");
+    for page in [&page_of[..1], &page_of] {
+        let (sent, found) = statements(waiting::standing(&mut conn, page)).await;
+        assert_eq!(sent, 1);
+        let found = found.expect("standing");
+        let places: Vec<u32> = page.iter().map(|row| found[&row.id].position).collect();
+        assert_eq!(places, [1, 2, 3, 1, 2, 3][..page.len()]);
+    }
 }

@@ -7,7 +7,7 @@ use super::{batch, free, pass, serve_waiting, standing, wait, waiter};
 use crate::world::{POLICY, World, lab_slot, lab_spec};
 
 /// A region in which one slot is sold.
-async fn another_region(world: &World) -> &'static str {
+pub async fn another_region(world: &World) -> &'static str {
     const OTHER: &str = "lab-2";
     let mut conn = world.scheduler.acquire().await.expect("connection");
     catalog::put_region(&mut conn, OTHER, true)
