@@ -60,7 +60,7 @@ INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capa
                          guest_user, lab, principal, request_id, traceparent, deadline_at)
 VALUES (ID(22), ID(1), 'a-2', 'r-1', 'h200-sxm-slice', 2, 'gpu_slice', 'requested', '{}', '{ssh-ed25519 A}',
         'u_0123456789abcdef', false, 'user:a', 'req', 'tp', now() + interval '1 hour');
-INSERT INTO waits VALUES (ID(22), ID(23), 'h200_sxm', '{}', 'SLOTS_IN_USE');
+INSERT INTO waits VALUES (ID(22), ID(23), 'h200_sxm', '{\"require_prewarmed\": true}', 'SLOTS_IN_USE');
 INSERT INTO turns VALUES ('r-1', 'h200_sxm', ID(1), 7);
 INSERT INTO kept_nodes VALUES ('r-1', 'h200_sxm', ID(2), ID(23));
 "),
@@ -200,6 +200,15 @@ async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() 
     run(&mut owner, KEEP, "keep").await;
     let unused: Vec<String> = empty_tables(&mut owner).await;
     assert!(unused.is_empty(), "nothing was kept in {unused:?}");
+    // of whom it is known where they asked to be placed, it is with them
+    let asked: Vec<(String, String)> = sqlx::query_as(
+        "SELECT name, constraints::text FROM placement.allocations WHERE constraints IS NOT NULL",
+    )
+    .fetch_all(&mut owner)
+    .await
+    .expect("constraints");
+    let prewarmed = r#"{"require_prewarmed": true}"#;
+    assert_eq!(asked, [("a-2".to_owned(), prewarmed.to_owned())]);
     superuser.close().await.expect("closed");
     drop(owner);
     empty.drop_it().await;

@@ -49,6 +49,18 @@ pub struct AllocationConfig {
     pub sku: String,
     pub gpu_count: u32,
     pub image: String,
+    pub placement: Option<Placement>,
+}
+
+/// Where an allocation was asked to be placed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Placement {
+    pub same_node_as: String,
+    pub same_node_as_label: String,
+    pub spread_from: Vec<String>,
+    pub spread_from_label: String,
+    pub require_prewarmed: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

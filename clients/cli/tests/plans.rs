@@ -44,7 +44,7 @@ fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
         "nowhere: 8 GPUs on 1 node are in use.",
         "h9, slots 4, 5",
         "ends by itself",
-        "of the others it does not know any",
+        "did not keep placement constraints; theirs are not known",
         "Nothing was executed.",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);

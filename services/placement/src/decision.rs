@@ -34,7 +34,7 @@ pub use evacuation::{Evacuee, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
 pub use image::ImageKey;
 pub use preservation::{ClassReport, Emptied, preserve};
-pub use trial::{Move, Site, Tenant};
+pub use trial::{Apart, Move, Site, Tenant};
 pub(crate) use whole::{Judged, judge_each_whole};
 pub use whole::{WholeNode, judge_whole};
 
@@ -144,8 +144,8 @@ pub struct Rules {
     /// Who asks: what is reserved for this project is for it, too, and comes first. None: somebody for whom nothing is
     /// reserved.
     pub project: Option<Uuid>,
-    /// Only this node.
-    pub only: Option<Uuid>,
+    /// Only one of these nodes.
+    pub only: Option<BTreeSet<Uuid>>,
     /// None of these nodes.
     pub avoid: BTreeSet<Uuid>,
     /// None of these either: what is free there is first for requests that wait.
@@ -159,7 +159,8 @@ impl Rules {
     }
 
     fn allow(&self, node_id: Uuid) -> bool {
-        self.only.is_none_or(|only| only == node_id) && !self.avoid.contains(&node_id)
+        let among = |only: &BTreeSet<Uuid>| only.contains(&node_id);
+        self.only.as_ref().is_none_or(among) && !self.avoid.contains(&node_id)
     }
 }
 

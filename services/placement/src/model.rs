@@ -7,6 +7,8 @@ use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::reserve::Constraints;
+
 /// Whose rows a read may see. Lists are always scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -372,6 +374,8 @@ pub struct Allocation {
     pub deadline_at: Option<Timestamp>,
     /// Boot id at the login that proved the last start; none when that was not proven.
     pub boot_id: Option<Uuid>,
+    /// Where its launch asked to be placed; none: it is not known, an earlier release made it.
+    pub constraints: Option<Json<Constraints>>,
 }
 
 impl Allocation {

@@ -10,6 +10,7 @@ mod defragmentation;
 mod evacuation;
 mod held;
 mod preservation;
+mod ties;
 
 pub use defragmentation::{Asked, MAX_MOVES, PlannedStep, Suggestion, defragmentation};
 pub use evacuation::{MAX_NODES, Outcome, Plan, Planned, evacuation};

@@ -323,7 +323,7 @@ async fn scout(
         skus.push(check(conn, search.policy, request).await?);
     }
     let anywhere = |(request, sku): &(&Request, &Sku)| {
-        sku.capacity_shape == Shape::GpuSlice && request.constraints.same_node_as.is_none()
+        sku.capacity_shape == Shape::GpuSlice && !request.constraints.beside_others()
     };
     if !call.requests.iter().zip(&skus).any(|one| anywhere(&one)) {
         return Ok(skus.into_iter().map(|sku| (sku, None)).collect());

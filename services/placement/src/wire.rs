@@ -2,8 +2,11 @@
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
+use gpuaas_proto::gpuaas::scheduler::v1 as public;
+use uuid::Uuid;
 
 use crate::model::{Bindings, Health, Image, Price, Shape, SlotStatus};
+use crate::reserve::Constraints;
 
 impl From<Bindings> for common::SlotBindings {
     fn from(bindings: Bindings) -> Self {
@@ -39,6 +42,20 @@ impl From<common::SlotBindings> for Bindings {
             fabric_vf_pci_address: wire.fabric_vf_pci_address,
             fabric_claim_mode: wire.fabric_claim_mode,
             destructive_wipe_policy: wire.destructive_wipe_policy,
+        }
+    }
+}
+
+impl From<Constraints> for public::PlacementConstraints {
+    fn from(asked: Constraints) -> Self {
+        let id = |id: Uuid| id.to_string();
+        let label = |(key, value): (String, String)| format!("{key}={value}");
+        Self {
+            same_node_as: asked.same_node_as.map(id).unwrap_or_default(),
+            spread_from: asked.spread_from.into_iter().map(id).collect(),
+            spread_from_label: asked.spread_from_label.map(label).unwrap_or_default(),
+            same_node_as_label: asked.same_node_as_label.map(label).unwrap_or_default(),
+            require_prewarmed: asked.require_prewarmed,
         }
     }
 }

@@ -8,15 +8,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Session;
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
+use super::{Session, place};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, Region};
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::{resolve, state};
+use crate::state;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -47,18 +47,8 @@ pub struct Flags {
     /// Launch so many, all or none; their names end in -1, -2 and so on.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16))]
     count: u32,
-    /// Only on the node of this allocation: its id or name.
-    #[arg(long, value_name = "ALLOCATION")]
-    same_node_as: Option<String>,
-    /// Not on the node of this allocation; may be given several times.
-    #[arg(long, value_name = "ALLOCATION")]
-    spread_from: Vec<String>,
-    /// Not on a node with an allocation of the project that has this label.
-    #[arg(long, value_name = "KEY=VALUE")]
-    spread_from_label: Option<String>,
-    /// Only on a node that has the image in its cache, so that nothing is pulled before the start.
-    #[arg(long)]
-    require_prewarmed: bool,
+    #[command(flatten)]
+    place: place::Where,
     /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 2026-01-31T12:00:00Z; at most 168h.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
@@ -105,14 +95,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         None => only_region(session).await?,
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
-    let placement = placement(
-        session,
-        flags.same_node_as,
-        flags.spread_from,
-        flags.spread_from_label,
-        flags.require_prewarmed,
-    )
-    .await?;
+    let said = flags.place.said(session).await?;
     let mut body = json!({
         "name": name,
         "region_code": region,
@@ -123,8 +106,8 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "validate_only": flags.validate_only,
     });
-    if let Some(placement) = placement {
-        body["placement"] = placement;
+    if !said.is_empty() {
+        body["placement"] = Value::Object(said);
     }
     let in_line = flags.wait_for_capacity.map_or(Duration::ZERO, |deadline| {
         let left = deadline.duration_since(Timestamp::now());
@@ -277,35 +260,6 @@ fn remember(id: &str, keys: &[PublicKey]) {
     {
         eprintln!("cannot remember which key belongs to {id}: {error}");
     }
-}
-
-/// Placement constraints with ids in the place of names; none when nothing was said.
-async fn placement(
-    session: &Session,
-    same_node_as: Option<String>,
-    spread_from: Vec<String>,
-    spread_from_label: Option<String>,
-    require_prewarmed: bool,
-) -> Result<Option<Value>, Failure> {
-    let mut said = serde_json::Map::new();
-    if let Some(given) = same_node_as {
-        let id = resolve::allocation(&session.api, &given).await?;
-        said.insert("same_node_as".to_owned(), json!(id));
-    }
-    let mut away = Vec::new();
-    for given in spread_from {
-        away.push(resolve::allocation(&session.api, &given).await?);
-    }
-    if !away.is_empty() {
-        said.insert("spread_from".to_owned(), json!(away));
-    }
-    if let Some(label) = spread_from_label {
-        said.insert("spread_from_label".to_owned(), json!(label));
-    }
-    if require_prewarmed {
-        said.insert("require_prewarmed".to_owned(), json!(true));
-    }
-    Ok((!said.is_empty()).then_some(Value::Object(said)))
 }
 
 fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ pub mod explain;
 pub mod hosts;
 pub mod launch;
 pub mod list;
+pub mod place;
 pub mod power;
 pub mod quotas;
 pub mod release;

@@ -2,6 +2,7 @@
 use serde_json::{Value, json};
 
 use super::Session;
+use super::place::words;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, TimelineEntry, UsageTotal};
@@ -75,6 +76,10 @@ pub fn print_allocation(allocation: &Allocation) {
             "{} x {}, image {}, region {}{lab}",
             config.gpu_count, config.sku, config.image, config.region_code
         ),
+    );
+    line(
+        "Placed",
+        &config.placement.as_ref().map(words).unwrap_or_default(),
     );
     let power = if status.state == "active" && status.power != "unspecified" {
         format!(", {}", status.power)

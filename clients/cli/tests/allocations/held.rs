@@ -148,7 +148,10 @@ fn a_retried_change_keeps_its_key() {
 #[test]
 fn show_has_state_address_cost_and_timeline() {
     let world = World::new();
-    world.get(&one(), allocation("active"));
+    let mut active = allocation("active");
+    active["config"]["placement"] =
+        json!({ "spread_from_label": "app=db", "require_prewarmed": true });
+    world.get(&one(), active.clone());
     world.get(&format!("{}/timeline", one()), timeline());
     world.get(
         &format!("/api/v1/usage?allocation_id={ID}"),
@@ -156,6 +159,7 @@ fn show_has_state_address_cost_and_timeline() {
     );
     let ran = world.run(&["show", ID]).ok();
     for line in [
+        "Placed     apart from app=db, where the image is cached",
         "State      active, running",
         "Created    2026-01-31 13:00:00 CET",
         "Cost       0.0625 EUR so far, for 1m 30s of GPU time",
@@ -166,7 +170,7 @@ fn show_has_state_address_cost_and_timeline() {
         assert!(ran.out.contains(line), "{line}: {}", ran.out);
     }
     let shown = world.run(&["show", ID, "--output", "json"]).ok().json();
-    assert_eq!(shown["allocation"], allocation("active"));
+    assert_eq!(shown["allocation"], active);
     assert_eq!(shown["timeline"].as_array().expect("list").len(), 2);
 }
 

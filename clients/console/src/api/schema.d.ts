@@ -1481,6 +1481,8 @@ export interface components {
             image?: string;
             ssh_public_keys?: string[];
             capacity_shape?: components["schemas"]["common.CapacityShape"];
+            /** @description Where it was asked to be placed. Empty: anywhere. Absent: not known, since a release that did not keep it made the allocation. */
+            placement?: components["schemas"]["scheduler.PlacementConstraints"];
         };
         "allocation.AllocationDetail": {
             allocation?: components["schemas"]["allocation.Allocation"];
@@ -2248,7 +2250,7 @@ export interface components {
             place?: components["schemas"]["scheduler.PlannedPlace"];
             /** @description Why it fits nowhere, over the other nodes of the region. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
-            /** @description The plan keeps to its placement constraints. The ledger keeps those of launches that waited; of others it does not know whether there were any. */
+            /** @description The plan keeps to its placement constraints. False: they are not known, since a release that did not keep them made the allocation. */
             constraints_known?: boolean;
         };
         /** @description EvacuationPlan is what emptying nodes would take. Nothing of it is executed. */
@@ -2402,6 +2404,8 @@ export interface components {
             spread_from_label?: string;
             /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
             require_prewarmed?: boolean;
+            /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+            same_node_as_label?: string;
         };
         /** @description PlacementExplanation says where one request would fit now, and what keeps the other nodes out. */
         "scheduler.PlacementExplanation": {
@@ -3046,6 +3050,20 @@ export interface operations {
                 gpu_count: number;
                 /** @description Most nodes in the answer, the best ones first. Default 50, at most 500. */
                 page_size?: number;
+                /** @description For which project: what is reserved for it, who waits before it, and its allocations that `placement` names. Left out: for one for which nothing is reserved. */
+                project_id?: string;
+                /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
+                image_digest?: string;
+                /** @description Id of an allocation of the same project that has not ended: the node it is on. */
+                "placement.same_node_as"?: string;
+                /** @description Ids of allocations of the same project: no node that one of them is on. */
+                "placement.spread_from"?: string[];
+                /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
+                "placement.spread_from_label"?: string;
+                /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
+                "placement.require_prewarmed"?: boolean;
+                /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+                "placement.same_node_as_label"?: string;
             };
             header?: never;
             path?: never;
@@ -4448,8 +4466,20 @@ export interface operations {
                 region_code: string;
                 sku: string;
                 gpu_count: number;
-                /** @description For which project, as in ListAvailability. */
+                /** @description For which project, as in ListAvailability: what is reserved for it, who waits before it, and its allocations that `placement` names. */
                 project_id?: string;
+                /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
+                image_digest?: string;
+                /** @description Id of an allocation of the same project that has not ended: the node it is on. */
+                "placement.same_node_as"?: string;
+                /** @description Ids of allocations of the same project: no node that one of them is on. */
+                "placement.spread_from"?: string[];
+                /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
+                "placement.spread_from_label"?: string;
+                /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
+                "placement.require_prewarmed"?: boolean;
+                /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+                "placement.same_node_as_label"?: string;
             };
             header?: never;
             path?: never;

@@ -77,6 +77,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             image: row.image.0.slug,
             ssh_public_keys: row.ssh_public_keys,
             capacity_shape: shape.into(),
+            placement: row.constraints.map(|asked| asked.0.into()),
         }),
         status: Some(status),
         metadata: Some(common::ResourceMetadata {

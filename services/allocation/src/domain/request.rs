@@ -129,6 +129,10 @@ impl CreateRequest {
             if placement.require_prewarmed {
                 part("require_prewarmed");
             }
+            if !placement.same_node_as_label.is_empty() {
+                part("same_node_as_label");
+                part(&placement.same_node_as_label);
+            }
         }
         if let Some(until) = &self.wait_until {
             part("wait");

@@ -233,6 +233,35 @@ async fn c_35_con_10_a_key_is_refused_for_another_placement() {
 }
 
 #[tokio::test]
+async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
+    let platform = Platform::start().await;
+    let asked = PlacementConstraints {
+        spread_from_label: "role=head".into(),
+        ..PlacementConstraints::default()
+    };
+    let placed = pb::CreateAllocationRequest {
+        placement: Some(asked.clone()),
+        ..good("web")
+    };
+    let where_of = |made: pb::Allocation| made.config.expect("a config").placement;
+    let dry = pb::CreateAllocationRequest {
+        validate_only: true,
+        ..placed.clone()
+    };
+    let dry = platform.create(dry, "key-0").await.expect("valid");
+    assert_eq!(where_of(dry), Some(asked.clone()));
+    let made = platform.create(placed, "key-1").await.expect("created");
+    assert_eq!(where_of(made), Some(asked));
+    let anywhere = platform.create(good("any"), "key-2").await;
+    let anywhere = where_of(anywhere.expect("created"));
+    assert_eq!(
+        anywhere,
+        Some(PlacementConstraints::default()),
+        "known: anywhere"
+    );
+}
+
+#[tokio::test]
 async fn two_keys_are_two_allocations_and_a_full_platform_refuses() {
     let platform = Platform::start().await;
     let keys = pb::CreateAllocationRequest {

@@ -77,7 +77,7 @@ pub fn defragment(
         after: before,
         ..Defragmentation::default()
     };
-    let trial = Trial::of(site);
+    let mut trial = Trial::of(site);
     let places = trial.boards().len();
     let mut search = Search {
         request,

@@ -15,8 +15,8 @@ pub struct Evacuee {
     pub id: Uuid,
     /// What it would ask for if it were launched again.
     pub request: Request,
-    /// The node of this allocation.
-    pub beside: Option<Uuid>,
+    /// A node on which one of each of these is.
+    pub beside: Vec<Vec<Uuid>>,
     /// No node of one of these allocations.
     pub apart: Vec<Uuid>,
     /// Nodes on which somebody who waits is before it.
@@ -42,19 +42,18 @@ pub fn evacuate(
     in_order(evacuees)
         .into_iter()
         .map(|one| {
+            let nodes = |ids: &Vec<Uuid>| -> BTreeSet<Uuid> {
+                ids.iter()
+                    .filter_map(|id| node_of.get(id).copied())
+                    .collect()
+            };
             let rules = Rules {
                 filling: site.filling,
                 // a plan counts on nothing that is reserved
                 project: None,
-                // a node that there is not: what it must be beside has no place
-                only: one
-                    .beside
-                    .map(|id| node_of.get(&id).copied().unwrap_or_default()),
-                avoid: one
-                    .apart
-                    .iter()
-                    .filter_map(|id| node_of.get(id).copied())
-                    .collect(),
+                // no node at all: nothing that it may be beside has a place
+                only: one.beside.iter().map(nodes).reduce(|all, of| &all & &of),
+                avoid: nodes(&one.apart),
                 kept: (*one.kept).clone(),
             };
             let admits = |node_id: Uuid| rules.allow(node_id) && !rules.kept.contains(&node_id);
@@ -74,17 +73,18 @@ pub fn evacuate(
         .collect()
 }
 
-/// The largest first, but none before the one that it must be beside.
+/// The largest first, but none before those that it may be beside.
 fn in_order(evacuees: &[Evacuee]) -> Vec<&Evacuee> {
     let mut left: Vec<&Evacuee> = evacuees.iter().collect();
     left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
     let mut ordered = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let waiting: HashSet<Uuid> = left.iter().map(|one| one.id).collect();
-        let blocked = |one: &&Evacuee| one.beside.is_some_and(|id| waiting.contains(&id));
+        let waits = |id: &Uuid| waiting.contains(id);
+        let blocked = |one: &&Evacuee| one.beside.iter().flatten().any(waits);
         let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
         if now.is_empty() {
-            // a ring cannot be launched, so it is in no ledger
+            // a ring, of those that have the label of each other: each has the others' nodes only if one is placed already
             ordered.extend(after);
             break;
         }

@@ -2,7 +2,8 @@
 //!
 //! Each size that is placed has its nodes in the order of their rank, and a change of a node changes its place there:
 //! one placement costs what the depth of a tree costs, not a look at every node.
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -24,8 +25,20 @@ pub struct Tenant {
     pub request: Request,
     /// Hugepages of 1 GiB that its node has more without it.
     pub hugepages_1g_back: u32,
-    /// It may be stopped and recreated elsewhere: it runs, and no constraint is known that a new place could break.
+    /// It may be stopped and recreated elsewhere: it runs, and it need not be beside another, nor another beside it.
     pub movable: bool,
+    /// Whom it must not be on one node with.
+    pub apart: Apart,
+}
+
+/// Sets of allocations, shared by all that they are about; an allocation may be in one that is about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// It asked for a node without these.
+    pub from: Vec<Arc<BTreeSet<Uuid>>>,
+    /// These asked for a node without it. A launch of it would not mind, so it is left where it is when it would come
+    /// beside one.
+    pub by: Vec<Arc<BTreeSet<Uuid>>>,
 }
 
 /// An allocation that would be stopped, and where it would be recreated.
@@ -68,8 +81,18 @@ pub(super) struct Trial {
     /// Nodes that take nothing.
     closed: Vec<bool>,
     sizes: Vec<Size>,
-    /// What was there before each change.
-    log: Vec<(usize, Board, bool)>,
+    /// The nodes of the allocations, as far as they are known.
+    at: HashMap<Uuid, Uuid>,
+    /// What was before each change.
+    log: Vec<Before>,
+}
+
+#[derive(Debug)]
+enum Before {
+    /// A place, what was there, and whether it was closed.
+    Place(usize, Board, bool),
+    /// An allocation, and its node.
+    At(Uuid, Uuid),
 }
 
 /// The nodes on which a request fits.
@@ -91,6 +114,7 @@ impl Trial {
             fleet: site.fleet.clone(),
             filling: site.filling,
             sizes: Vec::new(),
+            at: HashMap::new(),
             log: Vec::new(),
         }
     }
@@ -106,7 +130,9 @@ impl Trial {
     }
 
     /// Per place, the tenants whose slots are known there, in the order in which they are moved: the largest first.
-    pub(super) fn settle<'a>(&self, tenants: &'a [Tenant]) -> Vec<Vec<Settled<'a>>> {
+    pub(super) fn settle<'a>(&mut self, tenants: &'a [Tenant]) -> Vec<Vec<Settled<'a>>> {
+        let at = |tenant: &Tenant| (tenant.id, tenant.node_id);
+        self.at.extend(tenants.iter().map(at));
         let mut by_place = vec![Vec::new(); self.fleet.boards.len()];
         for tenant in tenants {
             let Some(place) = self.place_of(tenant.node_id) else {
@@ -139,32 +165,53 @@ impl Trial {
     /// As it was at the mark.
     pub(super) fn back_to(&mut self, mark: usize) {
         while self.log.len() > mark
-            && let Some((place, board, closed)) = self.log.pop()
+            && let Some(before) = self.log.pop()
         {
-            self.fleet.boards[place] = board;
-            self.closed[place] = closed;
-            self.reorder(place);
+            match before {
+                Before::Place(place, board, closed) => {
+                    self.fleet.boards[place] = board;
+                    self.closed[place] = closed;
+                    self.reorder(place);
+                }
+                Before::At(id, node_id) => {
+                    self.at.insert(id, node_id);
+                }
+            }
         }
     }
 
     /// The places that changed since the mark, each once.
     pub(super) fn changed_since(&self, mark: usize) -> BTreeSet<usize> {
-        self.log[mark..].iter().map(|(place, ..)| *place).collect()
+        self.places_since(mark).map(|(place, _)| place).collect()
     }
 
     /// How many such requests fit on the places that changed since the mark: before, and now.
     pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
         let mut seen = BTreeSet::new();
         let (mut before, mut now) = (0, 0);
-        for (place, board, _) in &self.log[mark..] {
+        for (place, board) in self.places_since(mark) {
             // the first entry of a place is what it was
-            if seen.insert(*place) {
+            if seen.insert(place) {
                 let anybody = Rules::default();
                 before += board.count_fits(&anybody, request);
-                now += self.fleet.boards[*place].count_fits(&anybody, request);
+                now += self.fleet.boards[place].count_fits(&anybody, request);
             }
         }
         (before, now)
+    }
+
+    fn places_since(&self, mark: usize) -> impl Iterator<Item = (usize, &Board)> {
+        self.log[mark..].iter().filter_map(|before| match before {
+            Before::Place(place, board, _) => Some((*place, board)),
+            Before::At(..) => None,
+        })
+    }
+
+    /// The nodes of others that are in one of the sets.
+    fn nodes_of(&self, sets: &[Arc<BTreeSet<Uuid>>], but: Uuid) -> BTreeSet<Uuid> {
+        let others = sets.iter().flat_map(|set| set.iter());
+        let others = others.filter(|id| **id != but);
+        others.filter_map(|id| self.at.get(id).copied()).collect()
     }
 
     /// Places a request on the best node that `admits` allows.
@@ -190,8 +237,9 @@ impl Trial {
         Some(taken)
     }
 
-    /// Moves tenants off a node that takes nothing from then on, each to the best other node. None, and nothing
-    /// changed, when one of them has no place, or one that `suits` not.
+    /// Moves tenants off a node that takes nothing from then on, each to the best other node that it may be on. None,
+    /// and nothing changed, when one of them has no place, or one that `suits` not, or one beside somebody who must be
+    /// apart from it.
     pub(super) fn vacate(
         &mut self,
         place: usize,
@@ -203,12 +251,18 @@ impl Trial {
         let mut moves = Vec::with_capacity(settled.len());
         for one in settled {
             let tenant = one.tenant;
-            let to = self.put(&tenant.request, |_| true);
-            let Some(to) = to.filter(|to| suits(to)) else {
+            let avoid = self.nodes_of(&tenant.apart.from, tenant.id);
+            let to = self.put(&tenant.request, |node_id| !avoid.contains(&node_id));
+            let avoided_by = self.nodes_of(&tenant.apart.by, tenant.id);
+            let fine = |to: &Choice| suits(to) && !avoided_by.contains(&to.node_id);
+            let Some(to) = to.filter(fine) else {
                 self.back_to(mark);
                 return None;
             };
             self.free(place, one);
+            if let Some(from) = self.at.insert(tenant.id, to.node_id) {
+                self.log.push(Before::At(tenant.id, from));
+            }
             moves.push(Move {
                 id: tenant.id,
                 gpu_count: tenant.slot_ids.len(),
@@ -258,7 +312,8 @@ impl Trial {
 
     fn log_of(&mut self, place: usize) {
         let board = self.fleet.boards[place].clone();
-        self.log.push((place, board, self.closed[place]));
+        self.log
+            .push(Before::Place(place, board, self.closed[place]));
     }
 
     fn size(&mut self, request: &Request) -> usize {

@@ -37,7 +37,7 @@ pub struct Planned {
     pub allocation: Held,
     /// What becomes of it.
     pub outcome: Outcome,
-    /// The plan keeps to its placement constraints; the ledger has those of launches that waited.
+    /// The plan keeps to its placement constraints; false: an earlier release made it, and they are not known.
     pub constraints_known: bool,
 }
 
@@ -270,13 +270,11 @@ async fn evacuees(
         let mut one = Evacuee {
             id: row.id,
             request,
-            beside: None,
+            beside: Vec::new(),
             apart: Vec::new(),
             kept: kept.for_one(conn, (fleet, &[]), row, class).await?,
         };
-        if row.constraints.is_some() {
-            constrain(conn, row, &mut one, &mut node_of).await?;
-        }
+        constrain(conn, row, &mut one, &mut node_of).await?;
         evacuees.push(one);
     }
     Ok((evacuees, node_of))
@@ -289,33 +287,47 @@ async fn constrain(
     one: &mut Evacuee,
     node_of: &mut HashMap<Uuid, Uuid>,
 ) -> Result<()> {
-    let Some(constraints) = &row.constraints else {
+    let Some(asked) = row.asked().filter(|asked| asked.name_others()) else {
         return Ok(());
     };
-    let label = constraints.spread_from_label.as_ref();
-    let named: Vec<Uuid> = constraints
+    let label = |label: &Option<(String, String)>| {
+        label
+            .as_ref()
+            .map(|(key, value)| json!({ key.as_str(): value }))
+    };
+    let named: Vec<Uuid> = asked
         .spread_from
         .iter()
-        .chain(&constraints.same_node_as)
+        .chain(&asked.same_node_as)
         .copied()
         .collect();
-    let live: Vec<(Uuid, Uuid)> = sqlx::query_as(
-        "SELECT id, node_id FROM allocations
+    // id and node, and whether it has the label to be apart from and the one to be beside
+    let live: Vec<(Uuid, Uuid, bool, bool)> = sqlx::query_as(
+        "SELECT id, node_id, coalesce(labels @> $4, false), coalesce(labels @> $5, false) FROM allocations
           WHERE project_id = $1 AND state NOT IN ('released', 'failed') AND node_id IS NOT NULL AND id <> $2
-            AND (id = ANY ($3) OR labels @> $4)",
+            AND (id = ANY ($3) OR labels @> $4 OR labels @> $5)",
     )
     .bind(row.project_id)
     .bind(row.id)
     .bind(named)
-    .bind(label.map(|(key, value)| json!({ key.as_str(): value })))
+    .bind(label(&asked.spread_from_label))
+    .bind(label(&asked.same_node_as_label))
     .fetch_all(conn)
     .await?;
-    // the launch would be refused if the other one had ended; somebody who recreates it leaves the constraint out
-    let beside = |id: &Uuid| live.iter().any(|(known, _)| known == id);
-    one.beside = constraints.same_node_as.filter(beside);
-    let others = live.iter().map(|(id, _)| *id);
-    one.apart = others.filter(|id| Some(*id) != one.beside).collect();
-    node_of.extend(live);
+    for (id, node_id, apart, _) in &live {
+        if *apart || asked.spread_from.contains(id) {
+            one.apart.push(*id);
+        }
+        if asked.same_node_as == Some(*id) {
+            one.beside.push(vec![*id]);
+        }
+        node_of.insert(*id, *node_id);
+    }
+    // a launch is refused when nobody is left whom it must be beside; who launches it again leaves that out
+    let labelled = live.iter().filter(|(.., beside)| *beside);
+    let labelled: Vec<Uuid> = labelled.map(|(id, ..)| *id).collect();
+    one.beside
+        .extend(Some(labelled).filter(|ids| !ids.is_empty()));
     Ok(())
 }
 

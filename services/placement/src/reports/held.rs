@@ -1,11 +1,12 @@
 //! What allocations hold, for the plans and for their readers.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::ties::Ties;
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Choice, ImageKey, Move, Tenant};
@@ -70,23 +71,30 @@ pub(super) struct Row {
     power: Option<String>,
     pub(super) node_id: Uuid,
     slot_ids: Vec<Uuid>,
-    /// Known of a launch that waited.
+    /// None: not known, an earlier release made it.
     pub(super) constraints: Option<Json<Constraints>>,
+    pub(super) labels: Json<BTreeMap<String, String>>,
     image_digest: Option<String>,
+}
+
+impl Row {
+    /// Where its launch asked to be placed, as far as that is known.
+    pub(super) fn asked(&self) -> Option<&Constraints> {
+        self.constraints.as_ref().map(|known| &known.0)
+    }
 }
 
 macro_rules! rows {
     ($which:literal) => {
         concat!(
             "SELECT a.id, a.project_id, a.sku, a.gpu_count, a.capacity_shape, a.state, a.power, c.node_id, c.slot_ids,
-                    w.constraints, a.image ->> 'digest' AS image_digest
+                    a.constraints, a.labels, a.image ->> 'digest' AS image_digest
                FROM (SELECT allocation_id, node_id,
                             coalesce(array_agg(slot_id) FILTER (WHERE slot_id IS NOT NULL), '{}') AS slot_ids
                        FROM claims WHERE state NOT IN ('released', 'cleanup_blocked') AND ",
             $which,
             " GROUP BY allocation_id, node_id) c
                JOIN allocations a ON a.id = c.allocation_id AND a.state NOT IN ('released', 'failed')
-               LEFT JOIN waits w ON w.allocation_id = a.id
               ORDER BY a.id"
         )
     };
@@ -128,8 +136,7 @@ impl Skus {
     pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
         let sku = self.0.get(&row.sku);
         let sku = sku.ok_or_else(|| Error::not_found("sku", &row.sku))?;
-        let known = row.constraints.as_ref();
-        let prewarmed = known.is_some_and(|known| known.require_prewarmed);
+        let prewarmed = row.asked().is_some_and(|asked| asked.require_prewarmed);
         let digest = row.image_digest.as_deref().filter(|_| prewarmed);
         Ok(decision::Request {
             image: digest.and_then(ImageKey::of),
@@ -141,23 +148,22 @@ impl Skus {
 
 /// Slices as the pure functions see them; whole nodes are not among them.
 pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
+    let ties = Ties::of(rows);
     rows.iter()
         .filter(|row| row.capacity_shape == Shape::GpuSlice)
         .map(|row| {
             let request = skus.request(row)?;
             let running = row.power.as_deref() == Some("running");
-            // what is on its way somewhere cannot be judged, and a constraint might be broken elsewhere
+            // what is on its way somewhere cannot be judged
             let settled = running || row.power.as_deref() == Some("stopped");
-            let free = |known: &Json<Constraints>| known.0 == Constraints::default();
             Ok(Tenant {
                 id: row.id,
                 node_id: row.node_id,
                 slot_ids: row.slot_ids.clone(),
                 hugepages_1g_back: if running { request.hugepages_1g } else { 0 },
                 request,
-                movable: row.state == AllocationState::Active
-                    && settled
-                    && row.constraints.as_ref().is_none_or(free),
+                movable: row.state == AllocationState::Active && settled && !ties.bound(row),
+                apart: ties.apart(row),
             })
         })
         .collect()

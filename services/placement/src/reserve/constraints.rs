@@ -10,26 +10,38 @@ use super::Request;
 use crate::decision::{Filling, Rules};
 use crate::{Error, Result};
 
-/// Where an allocation may be placed; all of it must hold.
+/// Where an allocation may be placed; all of it must hold. The ledger keeps it with the allocation, and of it only what is
+/// asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Constraints {
     /// The node of this allocation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub same_node_as: Option<Uuid>,
+    /// A node with an allocation that has this label; there must be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_node_as_label: Option<(String, String)>,
     /// No node of one of these allocations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spread_from: Vec<Uuid>,
     /// No node with an allocation that has this label.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_from_label: Option<(String, String)>,
     /// Only nodes that have the image verified in their cache (CON-10).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_prewarmed: bool,
 }
 
 impl Constraints {
     /// Where it may be placed depends on where other allocations are.
-    pub(crate) fn name_others(&self) -> bool {
-        self.same_node_as.is_some()
-            || !self.spread_from.is_empty()
-            || self.spread_from_label.is_some()
+    #[must_use]
+    pub fn name_others(&self) -> bool {
+        self.beside_others() || !self.spread_from.is_empty() || self.spread_from_label.is_some()
+    }
+
+    /// It must be on a node of another allocation.
+    pub(crate) fn beside_others(&self) -> bool {
+        self.same_node_as.is_some() || self.same_node_as_label.is_some()
     }
 }
 
@@ -87,8 +99,9 @@ impl Neighbours {
             let constraints = one.constraints;
             ids.extend(constraints.same_node_as);
             ids.extend(&constraints.spread_from);
-            let label = constraints.spread_from_label.as_ref();
-            labels.extend(label.map(|label| (one.project_id, label)));
+            let apart = constraints.spread_from_label.as_ref();
+            let said = apart.into_iter().chain(&constraints.same_node_as_label);
+            labels.extend(said.map(|label| (one.project_id, label)));
         }
         let mut found = Self::default();
         if ids.is_empty() && labels.is_empty() {
@@ -147,7 +160,17 @@ impl Neighbours {
         };
         if let Some(id) = constraints.same_node_as {
             let node_id = self.node_of(project_id, id);
-            rules.only = Some(node_id.ok_or_else(|| not_there("placement.same_node_as", id))?);
+            let node_id = node_id.ok_or_else(|| not_there("placement.same_node_as", id))?;
+            rules.only = Some(BTreeSet::from([node_id]));
+        }
+        if let Some(label) = &constraints.same_node_as_label {
+            let nodes = self.labelled.get(&(project_id, label.clone()));
+            let mut nodes = nodes.ok_or_else(|| nobody_has(label))?.clone();
+            // both hold when both are said
+            if let Some(only) = &rules.only {
+                nodes.retain(|node_id| only.contains(node_id));
+            }
+            rules.only = Some(nodes);
         }
         for id in &constraints.spread_from {
             match self.node_of(project_id, *id) {
@@ -169,6 +192,16 @@ impl Neighbours {
     fn node_of(&self, project_id: Uuid, id: Uuid) -> Option<Uuid> {
         let (of, node_id) = self.named.get(&id)?;
         (*of == project_id).then_some(*node_id)
+    }
+}
+
+fn nobody_has((key, value): &Label) -> Error {
+    Error::Invalid {
+        reason: ErrorReason::FieldInvalid,
+        field: "placement.same_node_as_label",
+        rule: format!(
+            "must be a label of an allocation of this project that is placed and has not ended; none has {key}={value}"
+        ),
     }
 }
 

@@ -79,10 +79,11 @@ pub(crate) async fn take(
         // what was known is old after a round
         waits = true;
         let region = &request.region_code;
-        let few = match rules.only {
-            Some(node_id) => Some(Fleet::of(
-                &candidates::load(conn, region, &[node_id]).await?,
-            )),
+        let few = match &rules.only {
+            Some(nodes) => {
+                let ids: Vec<Uuid> = nodes.iter().copied().collect();
+                Some(Fleet::of(&candidates::load(conn, region, &ids).await?))
+            }
             None => likely.take(),
         };
         let mut seen = few.map(|fleet| Seen {

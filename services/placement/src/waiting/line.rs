@@ -75,7 +75,8 @@ macro_rules! waiting {
     ($which:literal) => {
         concat!(
             "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
-                w.constraints, a.image ->> 'digest' AS image_digest, w.reason, a.region_code, w.slot_class,
+                coalesce(a.constraints, w.constraints) AS constraints, a.image ->> 'digest' AS image_digest,
+                w.reason, a.region_code, w.slot_class,
                 coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now,
                 EXISTS (SELECT FROM capacity_reservations r
                          WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves

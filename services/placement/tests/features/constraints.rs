@@ -3,14 +3,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::future::join_all;
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::SlotClass;
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{self, Constraints, Key, Request};
 use gpuaas_placement::{Error, Result};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price};
+use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec, price};
 
 fn with(world: &World, constraints: Constraints) -> Request {
     Request {
@@ -111,6 +113,111 @@ async fn spread_from_keeps_away_by_id_and_by_label() {
         .reserve(&with(&world, label("b")))
         .await
         .expect("nobody has this label");
+}
+
+#[tokio::test]
+async fn b_57_same_node_as_label_places_where_one_with_the_label_is_or_says_why_not() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        world.lab_node(2).await;
+    }
+    let labelled = |value: &str, beside: Option<&str>, apart: Option<&str>| {
+        let label = |value: &str| ("app".to_owned(), value.to_owned());
+        Request {
+            labels: BTreeMap::from([label(value)]),
+            constraints: Constraints {
+                same_node_as_label: beside.map(label),
+                spread_from_label: apart.map(label),
+                ..Constraints::default()
+            },
+            ..world.request(1)
+        }
+    };
+    let field = |outcome: Result<reserve::Reserved>| match outcome {
+        Err(Error::Invalid { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let nobody = world.reserve(&labelled("web", Some("db"), None)).await;
+    assert_eq!(field(nobody), "placement.same_node_as_label");
+    let theirs = Request {
+        project_id: Uuid::now_v7(),
+        ..labelled("db", None, None)
+    };
+    world.reserve(&theirs).await.expect("another project's");
+    let nobody = world.reserve(&labelled("web", Some("db"), None)).await;
+    assert_eq!(field(nobody), "placement.same_node_as_label");
+
+    // two nodes with the label: both take one beside, whatever the policy would fill first
+    let mut nodes = HashSet::new();
+    for _ in 0..2 {
+        let made = world.reserve(&labelled("db", None, Some("db"))).await;
+        nodes.insert(node_of(&world, made.expect("apart").allocation_id).await);
+    }
+    assert_eq!(nodes.len(), 2);
+    let mut beside = HashSet::new();
+    while let Ok(made) = world.reserve(&labelled("web", Some("db"), None)).await {
+        assert!(beside.insert(node_of(&world, made.allocation_id).await));
+    }
+    assert!(!beside.is_empty() && beside.is_subset(&nodes));
+    assert!(ruled_out(
+        &world.reserve(&labelled("web", Some("db"), None)).await
+    ));
+    assert!(ruled_out(
+        &world
+            .reserve(&labelled("web", Some("db"), Some("db")))
+            .await
+    ));
+}
+
+/// Column `constraints` as it is stored.
+async fn stored(world: &World, id: Uuid) -> Option<serde_json::Value> {
+    let sql = "SELECT constraints FROM allocations WHERE id = $1";
+    let read = sqlx::query_scalar(sql).bind(id).fetch_one(&world.owner);
+    read.await.expect("an allocation")
+}
+
+#[tokio::test]
+async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        world.lab_node(1).await;
+    }
+    let first = world.reserved(1).await;
+    assert_eq!(stored(&world, first).await, Some(json!({})), "anywhere");
+    let all = Constraints {
+        spread_from: vec![first],
+        spread_from_label: Some(("app".into(), "db".into())),
+        ..Constraints::default()
+    };
+    let asked = with(&world, all.clone());
+    let second = world.reserve(&asked).await.expect("away").allocation_id;
+    let said = json!({ "spread_from": [first], "spread_from_label": ["app", "db"] });
+    assert_eq!(stored(&world, second).await, Some(said), "and no more");
+    let read = world.get(second).await.constraints.expect("known");
+    assert_eq!(read.0, all);
+
+    // one that waits has it from the beginning
+    let beside = Constraints {
+        same_node_as: Some(first),
+        ..Constraints::default()
+    };
+    let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let asked = with(&world, beside.clone());
+    let waits =
+        reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &asked, deadline).await;
+    let waits = waits.expect("in line").allocation_id;
+    assert_eq!(
+        stored(&world, waits).await,
+        Some(json!({ "same_node_as": first }))
+    );
+    // as a release that kept it in the line alone would have written it
+    crate::reports::forget(&world, waits).await;
+    assert_eq!(world.get(waits).await.constraints, None, "not known");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let (line, _) = gpuaas_placement::waiting::load(&mut conn, REGION, SlotClass::Lab)
+        .await
+        .expect("the line");
+    assert_eq!(line[0].members[0].constraints, beside, "the line knows it");
 }
 
 #[tokio::test]

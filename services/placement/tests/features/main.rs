@@ -16,6 +16,7 @@ mod quotas;
 mod reports;
 mod reservations;
 mod sweep;
+mod ties;
 mod whole;
 mod whole_waits;
 #[path = "../ledger/world.rs"]

@@ -117,7 +117,7 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     let one = Evacuee {
         id: Uuid::from_u128(1),
         request,
-        beside: None,
+        beside: Vec::new(),
         apart: Vec::new(),
         kept: std::sync::Arc::default(),
     };

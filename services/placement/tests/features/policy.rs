@@ -264,7 +264,7 @@ proptest! {
 
     #[test]
     fn b_43_rules_are_kept(fleet in fleet(), count in counts(), only in 1u128..6, avoid in 1u128..6) {
-        let rules = Rules { only: Some(Uuid::from_u128(only)), ..Rules::default() };
+        let rules = Rules { only: Some(BTreeSet::from([Uuid::from_u128(only)])), ..Rules::default() };
         prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id == Uuid::from_u128(only)));
         let rules = Rules { avoid: BTreeSet::from([Uuid::from_u128(avoid)]), ..Rules::default() };
         prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id != Uuid::from_u128(avoid)));

@@ -15,14 +15,14 @@ use crate::explain::gpu_node;
 use crate::whole::{self, whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec};
 
-fn gpus(world: &World, gpu_count: u32) -> Request {
+pub fn gpus(world: &World, gpu_count: u32) -> Request {
     Request {
         sku: H200.into(),
         ..world.request(gpu_count)
     }
 }
 
-async fn launch(world: &World, gpu_count: u32) -> Uuid {
+pub async fn launch(world: &World, gpu_count: u32) -> Uuid {
     let reserved = world.reserve(&gpus(world, gpu_count)).await;
     reserved.expect("room").allocation_id
 }
@@ -39,7 +39,7 @@ pub async fn bring_up(world: &World, id: Uuid) {
     world.finish(fence).await;
 }
 
-async fn begin_release(world: &World, id: Uuid) {
+pub async fn begin_release(world: &World, id: Uuid) {
     let mut tx = world.allocation.begin().await.expect("begin");
     release::begin(&mut tx, Scope::Platform, id, "", "req")
         .await
@@ -47,7 +47,7 @@ async fn begin_release(world: &World, id: Uuid) {
     tx.commit().await.expect("commit");
 }
 
-async fn end_release(world: &World, id: Uuid) {
+pub async fn end_release(world: &World, id: Uuid) {
     let fence = world.take(id).await;
     let proofs = world.wiped(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
@@ -57,7 +57,7 @@ async fn end_release(world: &World, id: Uuid) {
     tx.commit().await.expect("commit");
 }
 
-async fn intend(world: &World, node: Uuid, intent: Intent) {
+pub async fn intend(world: &World, node: Uuid, intent: Intent) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let _ = operators::set_intent(&mut conn, node, intent, "plan")
         .await
@@ -72,7 +72,18 @@ pub async fn evacuation(world: &World, nodes: &[Uuid]) -> Result<Plan> {
     reports::evacuation(&mut tx, &world.capacity, POLICY, &nodes).await
 }
 
-fn fits(plan: &Plan, id: Uuid) -> (Uuid, Vec<i32>) {
+/// An allocation as an earlier release made it, which kept no constraints of it.
+pub async fn forget(world: &World, id: Uuid) {
+    world
+        .run(&format!(
+            "ALTER TABLE allocations DISABLE TRIGGER USER;
+             UPDATE allocations SET constraints = NULL WHERE id = '{id}';
+             ALTER TABLE allocations ENABLE TRIGGER USER"
+        ))
+        .await;
+}
+
+pub fn fits(plan: &Plan, id: Uuid) -> (Uuid, Vec<i32>) {
     let one = plan.allocations.iter().find(|one| one.allocation.id == id);
     match &one.expect("planned").outcome {
         Outcome::Fits(place) => (place.node_id, place.slot_indexes.clone()),
@@ -125,7 +136,7 @@ async fn b_49_an_evacuation_plan_places_the_largest_first_and_says_why_not() {
         (shown.allocation.node_id, shown.allocation.gpu_count),
         (a, 4)
     );
-    assert!(!shown.constraints_known && shown.allocation.project_id == world.project);
+    assert!(shown.constraints_known && shown.allocation.project_id == world.project);
     assert_eq!(world.fingerprint().await, before, "a plan writes nothing");
 
     // what the plan says is what happens
@@ -151,7 +162,7 @@ async fn b_49_an_evacuation_plan_places_the_largest_first_and_says_why_not() {
 }
 
 #[tokio::test]
-async fn an_evacuation_plan_keeps_to_the_constraints_that_the_ledger_knows() {
+async fn b_49_an_evacuation_plan_keeps_to_the_constraints_of_every_launch() {
     let world = World::new().await;
     let (a, b) = (gpu_node(&world, 8).await, gpu_node(&world, 8).await);
     let one = launch(&world, 1).await;
@@ -165,17 +176,6 @@ async fn an_evacuation_plan_keeps_to_the_constraints_that_the_ledger_knows() {
     };
     let other = world.reserve(&request).await.expect("away").allocation_id;
     assert_eq!(slots_of(&world, other).await.0, b);
-    let plan = evacuation(&world, &[b]).await.expect("planned");
-    assert_eq!(
-        fits(&plan, other).0,
-        a,
-        "of a launch that did not wait no constraint is known"
-    );
-    world
-        .run(&format!(
-            "INSERT INTO waits VALUES ('{other}', gen_random_uuid(), 'h200_sxm', '{{\"spread_from\": [\"{one}\"]}}', 'SLOTS_IN_USE')"
-        ))
-        .await;
     let plan = evacuation(&world, &[b]).await.expect("planned");
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
@@ -195,6 +195,10 @@ async fn an_evacuation_plan_keeps_to_the_constraints_that_the_ledger_knows() {
         matches!(plan.allocations[1].outcome, Outcome::Nowhere(_)),
         "{plan:?}"
     );
+    forget(&world, other).await;
+    let plan = evacuation(&world, &[b]).await.expect("planned");
+    assert_eq!(fits(&plan, other).0, a, "made by an earlier release");
+    assert!(!plan.allocations[0].constraints_known);
 }
 
 #[tokio::test]
@@ -257,7 +261,7 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     assert_eq!(fits(&plan, stays), (bare, Vec::new()));
 }
 
-fn asked(gpu_count: u32) -> Asked {
+pub fn asked(gpu_count: u32) -> Asked {
     Asked {
         region_code: REGION.into(),
         sku: H200.into(),
@@ -271,14 +275,9 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     let world = World::new().await;
     let (a, b) = (gpu_node(&world, 8).await, gpu_node(&world, 8).await);
     let single = launch(&world, 1).await;
-    let away = Request {
-        constraints: Constraints {
-            spread_from: vec![single],
-            ..Constraints::default()
-        },
-        ..gpus(&world, 4)
-    };
-    let half = world.reserve(&away).await.expect("away").allocation_id;
+    intend(&world, a, Intent::Cordoned).await;
+    let half = launch(&world, 4).await;
+    intend(&world, a, Intent::Enabled).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let suggest = async |conn: &mut sqlx::PgConnection| {
         reports::defragmentation(conn, &world.capacity, Filling::Pack, &asked(8))

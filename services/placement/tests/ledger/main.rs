@@ -8,6 +8,7 @@ mod fleet;
 mod intake;
 mod lifecycle;
 mod model;
+mod plan_examples;
 mod plans;
 mod power;
 mod protocol;

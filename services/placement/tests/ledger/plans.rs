@@ -4,15 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    CandidateNode, Evacuee, Filling, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
+    Apart, CandidateNode, Evacuee, Filling, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
     count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::decision::{hold, image, node, request};
+use crate::decision::{image, node, request};
 
 /// Nodes and what is on them.
 #[derive(Debug, Clone, Default)]
@@ -74,8 +73,43 @@ impl Model {
             request: request.clone(),
             hugepages_1g_back: request.hugepages_1g,
             movable,
+            apart: Apart::default(),
         });
         true
+    }
+
+    /// Nodes of others that are in one of the sets.
+    fn nodes_of(&self, sets: &[Arc<BTreeSet<Uuid>>], but: Uuid) -> BTreeSet<Uuid> {
+        let in_one = |id: &Uuid| *id != but && sets.iter().any(|set| set.contains(id));
+        let others = self.tenants.iter().filter(|tenant| in_one(&tenant.id));
+        others.map(|tenant| tenant.node_id).collect()
+    }
+
+    /// Makes groups of the tenants, whose members keep away from each other where they say so.
+    fn keep_apart(&mut self, said: &[(usize, bool)]) {
+        let said: HashMap<Uuid, (usize, bool)> = self
+            .tenants
+            .iter()
+            .map(|one| one.id)
+            .zip(said.iter().copied())
+            .collect();
+        for group in 0..3 {
+            let of = |avoids: bool| -> Arc<BTreeSet<Uuid>> {
+                let chosen = said
+                    .iter()
+                    .filter(|(_, (its, says))| *its == group && (*says || !avoids));
+                Arc::new(chosen.map(|(id, _)| *id).collect())
+            };
+            let (members, avoiders) = (of(false), of(true));
+            for tenant in &mut self.tenants {
+                if members.contains(&tenant.id) {
+                    tenant.apart.by.push(Arc::clone(&avoiders));
+                }
+                if avoiders.contains(&tenant.id) {
+                    tenant.apart.from.push(Arc::clone(&members));
+                }
+            }
+        }
     }
 
     /// Carries a move out, which must be what placement does when the closed nodes take nothing.
@@ -84,12 +118,19 @@ impl Model {
         let tenant = self.tenants[place.expect("a tenant")].clone();
         assert!(tenant.movable && tenant.node_id == one.from && closed.contains(&one.from));
         assert_eq!(tenant.slot_ids.len(), one.gpu_count);
+        let mut avoid = self.nodes_of(&tenant.apart.from, tenant.id);
+        avoid.extend(closed);
         let rules = Rules {
             filling: self.filling,
-            avoid: closed.clone(),
+            avoid,
             kept: self.kept.clone(),
             ..Rules::default()
         };
+        let met = self.nodes_of(&tenant.apart.by, tenant.id);
+        assert!(
+            !met.contains(&one.to.node_id),
+            "beside one that keeps away from it"
+        );
         let choices = decide_by(&rules, &tenant.request, &self.nodes).choices;
         assert_eq!(choices.first(), Some(&one.to), "as placement would");
         self.free(&tenant);
@@ -178,7 +219,10 @@ fn worked_with() -> impl Strategy<Value = Model> {
     let nodes: Vec<_> = (1..=6).map(some_node).collect();
     let since = prop::collection::vec(prop::option::weighted(0.25, 0..3u8), 6);
     let filling = prop::sample::select(vec![Filling::Pack, Filling::Pack, Filling::Spread]);
-    (nodes, history(), since, filling).prop_map(|(nodes, history, since, filling)| {
+    // half of them are in one of three groups
+    let said = prop::collection::vec((0..6usize, any::<bool>()), 40);
+    let parts = (nodes, history(), since, filling, said);
+    parts.prop_map(|(nodes, history, since, filling, said)| {
         let mut model = Model {
             nodes,
             filling,
@@ -195,6 +239,7 @@ fn worked_with() -> impl Strategy<Value = Model> {
                 model.free(&ended);
             }
         }
+        model.keep_apart(&said);
         for (place, what) in since.into_iter().enumerate() {
             let id = model.nodes[place].id;
             match what {
@@ -273,7 +318,7 @@ proptest! {
         let evacuees: Vec<Evacuee> = model.tenants.iter()
             .filter(|tenant| leaving.contains(&tenant.node_id))
             .map(|tenant| Evacuee {
-                id: tenant.id, request: tenant.request.clone(), beside: None, apart: Vec::new(),
+                id: tenant.id, request: tenant.request.clone(), beside: Vec::new(), apart: Vec::new(),
                 kept: Arc::clone(&kept_of),
             })
             .collect();
@@ -299,142 +344,4 @@ proptest! {
             }
         }
     }
-}
-
-fn tenant(id: u128, node: &CandidateNode, indexes: &[i32]) -> Tenant {
-    let slots = node
-        .slots
-        .iter()
-        .filter(|slot| indexes.contains(&slot.index));
-    Tenant {
-        id: Uuid::from_u128(1 << 90 | id),
-        node_id: node.id,
-        slot_ids: slots.map(|slot| slot.id).collect(),
-        request: request(indexes.len()),
-        hugepages_1g_back: 0,
-        movable: true,
-    }
-}
-
-fn site<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> Site<'a> {
-    Site {
-        fleet,
-        filling: Filling::Pack,
-        kept,
-    }
-}
-
-/// Node 1 with VMs on 0 and on 4 and 5, node 2 with one on 0 to 3.
-fn two_sliced() -> (Vec<CandidateNode>, Vec<Tenant>) {
-    let mut nodes = vec![node(1, 8), node(2, 8)];
-    for indexes in [&[0][..], &[4, 5]] {
-        hold(&mut nodes[0], indexes);
-    }
-    hold(&mut nodes[1], &[0, 1, 2, 3]);
-    let tenants = vec![
-        tenant(1, &nodes[0], &[0]),
-        tenant(2, &nodes[0], &[4, 5]),
-        tenant(3, &nodes[1], &[0, 1, 2, 3]),
-    ];
-    (nodes, tenants)
-}
-
-#[test]
-fn b_49_two_moves_make_room_for_a_whole_board() {
-    let (nodes, tenants) = two_sliced();
-    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
-    let found = defragment(&site(&fleet, &kept), &request(8), &tenants, 8);
-    assert_eq!((found.before, found.after, found.cut), (0, 1, false));
-    let [step] = &found.steps[..] else {
-        panic!("one step: {found:?}");
-    };
-    let moves: Vec<(usize, &[i32])> = step
-        .moves
-        .iter()
-        .map(|one| (one.gpu_count, &one.to.score.indexes[..]))
-        .collect();
-    assert_eq!((step.node_id.as_u128(), step.gained), (1, 1));
-    assert_eq!(moves, [(2, &[4, 5][..]), (1, &[6])], "the larger one first");
-    // three GPUs off one node are cheaper than four off the other; with one move only the other is possible
-    let one = defragment(&site(&fleet, &kept), &request(8), &tenants, 1);
-    assert_eq!(one.steps.len(), 0, "four GPUs have no half on node 1");
-    // what may not be moved is not
-    let pinned: Vec<Tenant> = tenants
-        .into_iter()
-        .map(|tenant| Tenant {
-            movable: false,
-            ..tenant
-        })
-        .collect();
-    let found = defragment(&site(&fleet, &kept), &request(8), &pinned, 8);
-    assert_eq!((found.before, found.after, found.steps.len()), (0, 0, 0));
-}
-
-#[test]
-fn b_47_the_node_with_less_on_it_becomes_whole_again() {
-    let (nodes, tenants) = two_sliced();
-    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
-    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
-    assert_eq!((report.nodes, report.whole, report.sliced), (2, 0, 2));
-    let emptied: Vec<(u128, usize)> = report
-        .emptied
-        .iter()
-        .map(|one| (one.node_id.as_u128(), one.moves.len()))
-        .collect();
-    assert_eq!(emptied, [(1, 2)], "node 2 took what was there");
-    // kept for who waits, node 2 takes nothing; the half on it has no place on node 1
-    let kept = BTreeSet::from([Uuid::from_u128(2)]);
-    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
-    assert_eq!(report.emptied, []);
-}
-
-fn evacuee(id: u128, gpu_count: usize) -> Evacuee {
-    Evacuee {
-        id: Uuid::from_u128(id),
-        request: request(gpu_count),
-        beside: None,
-        apart: Vec::new(),
-        kept: Arc::default(),
-    }
-}
-
-#[test]
-fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
-    let nodes = [node(1, 8), node(2, 8)];
-    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
-    let id = Uuid::from_u128;
-    // 12 waits for 11 although it is larger; 13 keeps away from both; 14 from one that is on node 2 already
-    let evacuees = [
-        evacuee(11, 1),
-        Evacuee {
-            beside: Some(id(11)),
-            ..evacuee(12, 2)
-        },
-        Evacuee {
-            apart: vec![id(11), id(12)],
-            ..evacuee(13, 1)
-        },
-        Evacuee {
-            apart: vec![id(20), id(13)],
-            ..evacuee(14, 1)
-        },
-        Evacuee {
-            beside: Some(id(99)),
-            ..evacuee(15, 1)
-        },
-    ];
-    let node_of = HashMap::from([(id(20), id(2)), (id(11), id(9))]);
-    let placed: HashMap<u128, _> = evacuate(&site(&fleet, &kept), &evacuees, &node_of)
-        .into_iter()
-        .map(|(id, outcome)| (id.as_u128(), outcome.map(|choice| choice.node_id.as_u128())))
-        .collect();
-    assert_eq!((&placed[&11], &placed[&12]), (&Ok(1), &Ok(1)));
-    assert_eq!((&placed[&13], &placed[&14]), (&Ok(2), &Ok(1)));
-    let causes = placed[&15]
-        .as_ref()
-        .expect_err("its neighbour has no place");
-    let affinity = causes
-        .iter()
-        .find(|cause| cause.reason == ErrorReason::Affinity);
-    assert_eq!(affinity.map(|cause| cause.nodes), Some(2));
 }

@@ -125,23 +125,28 @@ fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> 
         .iter()
         .map(|id| id::parse("placement.spread_from", id))
         .collect::<Result<_>>()?;
-    let spread_from_label = match placement.spread_from_label.as_str() {
-        "" => None,
-        text => Some(
-            text.split_once('=')
-                .filter(|(key, _)| !key.is_empty())
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .ok_or_else(|| {
-                    Error::invalid("placement.spread_from_label", "must be key=value")
-                })?,
-        ),
-    };
     Ok(Constraints {
         same_node_as,
+        same_node_as_label: pair(
+            "placement.same_node_as_label",
+            &placement.same_node_as_label,
+        )?,
         spread_from,
-        spread_from_label,
+        spread_from_label: pair("placement.spread_from_label", &placement.spread_from_label)?,
         require_prewarmed: placement.require_prewarmed,
     })
+}
+
+/// A label as `key=value`, if there is one.
+fn pair(field: &str, text: &str) -> Result<Option<(String, String)>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let pair = pair.map(owned);
+    pair.map(Some)
+        .ok_or_else(|| Error::invalid(field, "must be key=value"))
 }
 
 fn one(request: internal::ReserveRequest) -> Result<Request> {

@@ -195,7 +195,7 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
         );
         if plan.allocations.iter().any(|one| !one.constraints_known) {
             println!(
-                "\nThe ledger keeps placement constraints of launches that waited; of the others it does not know any."
+                "\nSome were made by a release that did not keep placement constraints; theirs are not known."
             );
         }
     }

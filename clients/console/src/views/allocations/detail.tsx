@@ -2,7 +2,7 @@
 import { Suspense, lazy, useState } from "react";
 import { Link } from "wouter";
 import { useUsage } from "../../api/queries";
-import type { Allocation } from "../../api/types";
+import type { Allocation, PlacementConstraints } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
@@ -15,6 +15,7 @@ import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
+import { placedWords } from "./placed";
 import { StateBadge, isEnded, isWhole, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
@@ -157,6 +158,11 @@ function labelsRow(labels: Record<string, string> = {}): [string, React.ReactNod
   return pairs.length > 0 ? [["Labels", <code>{pairs.join(", ")}</code>]] : [];
 }
 
+function placedRow(asked: PlacementConstraints | undefined): [string, React.ReactNode][] {
+  const words = placedWords(asked);
+  return words ? [["Placed", words]] : [];
+}
+
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, id = "" } = allocation;
   return (
@@ -166,6 +172,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ["Product", <>{config?.sku} × {config?.gpu_count}</>],
           ["Image", config?.image],
           ["Region", config?.region_code],
+          ...placedRow(config?.placement),
           ["Private address", status?.access?.private_ip || "–"],
           ["Created", <Time value={metadata?.create_time} />],
           ["Active", <Time value={status?.active_time} />],

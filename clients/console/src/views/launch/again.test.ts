@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Allocation, AllocationState, Image, Sku } from "../../api/types";
+import type { Allocation, AllocationState, Image, PlacementConstraints, Sku } from "../../api/types";
 import { againOf } from "./again";
 import { ANYWHERE } from "./request";
 
@@ -12,7 +12,7 @@ const earlier = (config: Allocation["config"] = {}, labels: Record<string, strin
 });
 const one = (id: string, state: AllocationState, region_code = "a"): Allocation => ({ id, config: { name: id, region_code }, status: { state } });
 const all = [one("1", "active"), one("2", "provisioning"), one("3", "released"), one("4", "requested"), one("5", "active", "b")];
-const again = (asked: Parameters<typeof againOf>[1], of = earlier()) => againOf(of, asked, all, { skus, images });
+const again = (placement: PlacementConstraints | undefined, of = earlier()) => againOf({ ...of, config: { ...of.config, placement } }, all, { skus, images });
 
 describe("a launch like an earlier one", () => {
   it("con_10_keeps_to_where_the_earlier_one_was_asked_to_run", () => {
@@ -20,6 +20,7 @@ describe("a launch like an earlier one", () => {
     expect(again({ require_prewarmed: true })).toEqual({ where: { ...ANYWHERE, prewarmed: true }, labels: "", left: [] });
     expect(again({ same_node_as: "1", require_prewarmed: true }).where).toEqual({ ...ANYWHERE, kind: "same", same: "1", prewarmed: true });
     expect(again({ spread_from: ["1", "2"] })).toEqual({ where: { ...ANYWHERE, kind: "away", away: ["1", "2"] }, labels: "", left: [] });
+    expect(again({ same_node_as_label: "app=db" })).toEqual({ where: { ...ANYWHERE, kind: "mate", mate: "app=db" }, labels: "", left: [] });
     expect(again({ spread_from_label: "launch=web" }).where).toEqual({ ...ANYWHERE, kind: "label", label: "launch=web" });
   });
 
@@ -35,10 +36,16 @@ describe("a launch like an earlier one", () => {
     expect(again({ spread_from: ["3"] })).toEqual({ where: ANYWHERE, labels: "", left: ["1 allocation that it was to be away from is not on a node any more."] });
   });
 
-  it("says that it is not known where one of another browser was asked to run", () => {
+  it("says that the form takes one of several places that all had to hold", () => {
+    const { where, left } = again({ same_node_as_label: "app=db", spread_from: ["1"] });
+    expect(where.kind).toBe("mate");
+    expect(left).toEqual([expect.stringContaining("several things hold")]);
+  });
+
+  it("says that it is not known where one of an older release was asked to run", () => {
     const { where, left } = again(undefined);
     expect(where).toEqual(ANYWHERE);
-    expect(left).toEqual([expect.stringContaining("not known in this browser")]);
+    expect(left).toEqual([expect.stringContaining("was not kept then")]);
   });
 
   it("has its labels, but for those that cannot be typed, which are named", () => {

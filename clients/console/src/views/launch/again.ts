@@ -1,8 +1,8 @@
 /** What an earlier launch asked for, as far as it still makes sense; and what does not, in words. Pure. */
-import type { Allocation, Image, PlacementConstraints, Sku } from "../../api/types";
+import type { Allocation, Image, Sku } from "../../api/types";
 import { plural } from "../../lib/words";
 import { imagesFor } from "./choice";
-import { ANYWHERE, type Where, labelsOf, neighbours } from "./request";
+import { ANYWHERE, type Where, type WhereKind, labelsOf, neighbours } from "./request";
 
 export interface Again {
   where: Where;
@@ -12,24 +12,32 @@ export interface Again {
   left: string[];
 }
 
-/** `asked` is where the earlier one was asked to run, if that is known; `all` are the allocations that have not ended. */
-export function againOf({ config, metadata }: Allocation, asked: PlacementConstraints | undefined, all: Allocation[], offer: { skus: Sku[]; images: Image[] }): Again {
+/** `all` are the allocations that have not ended. */
+export function againOf({ config, metadata }: Allocation, all: Allocation[], offer: { skus: Sku[]; images: Image[] }): Again {
   const left = offerChanges(config ?? {}, offer);
   const { labels, lost } = writable(metadata?.labels ?? {});
   if (lost.length > 0) left.push(`Labels that cannot be typed here are left out: ${lost.join(", ")}.`);
+  const asked = config?.placement;
   if (!asked) {
-    left.push("Where the earlier one was asked to run is not known in this browser: choose it again if it matters.");
+    left.push("Where the earlier one was asked to run was not kept then: choose it again if it matters.");
     return { where: ANYWHERE, labels, left };
   }
   const near = new Set(neighbours(all, config?.region_code ?? "").map(({ id }) => id));
-  const { same_node_as = "", spread_from = [], spread_from_label: label = "", require_prewarmed: prewarmed = false } = asked;
+  const { same_node_as = "", spread_from = [], spread_from_label: label = "", same_node_as_label: mate = "", require_prewarmed: prewarmed = false } = asked;
   const same = near.has(same_node_as) ? same_node_as : "";
   const away = spread_from.filter((id) => near.has(id));
   if (same !== same_node_as) left.push("The allocation that it was to be beside is not on a node any more.");
   const gone = spread_from.length - away.length;
   if (gone > 0) left.push(`${plural(gone, "allocation")} that it was to be away from ${gone === 1 ? "is" : "are"} not on a node any more.`);
-  const kind = same ? "same" : away.length > 0 ? "away" : label ? "label" : "anywhere";
-  return { where: { kind, same, away, label, prewarmed }, labels, left };
+  const said: WhereKind[] = [];
+  if (same) said.push("same");
+  if (mate) said.push("mate");
+  if (away.length > 0) said.push("away");
+  if (label) said.push("label");
+  const [kind = "anywhere"] = said;
+  // the form takes one of them
+  if (said.length > 1) left.push("It was asked to run where several things hold; the first of them is chosen here.");
+  return { where: { kind, same, mate, away, label, prewarmed }, labels, left };
 }
 
 function offerChanges({ sku: code = "", gpu_count = 0, image = "" }: NonNullable<Allocation["config"]>, { skus, images }: { skus: Sku[]; images: Image[] }): string[] {

@@ -22,7 +22,6 @@ import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefus
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, priceOf } from "./parts";
 import { Place } from "./place";
-import { rememberPlace, rememberedPlace } from "./places";
 import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
@@ -90,7 +89,6 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   };
   const asked = useLaunch(order, complete && (waits || worthJudging(fit)), (made) => {
     rememberKeys(keyText);
-    rememberPlace(made, placement.placement);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
@@ -222,7 +220,7 @@ export default function Launch() {
           if (!id || lost) return <Form key="" offer={offer} start={start} watched={watched} />;
           // what the earlier one was near to may have ended since
           if (!earlier || !watched.view) return !watched.problem && <Skeleton lines={8} label="Loading the earlier launch" />;
-          const again = againOf(earlier, rememberedPlace(id), Object.values(watched.view), offer);
+          const again = againOf(earlier, Object.values(watched.view), offer);
           return <Form key={id} offer={offer} start={{ ...start, earlier, again }} watched={watched} />;
         }}
       </Loaded>

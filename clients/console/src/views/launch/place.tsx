@@ -12,6 +12,7 @@ import { type Where, kindsFor } from "./request";
 const NOTES: Record<Where["kind"], string> = {
   anywhere: "Placement takes the node that leaves most room for others.",
   same: "On the node of that allocation; refused when it has no room.",
+  mate: "On a node with an allocation of the project that has this label; refused when there is none, or none with room.",
   away: "On no node that one of these is on now.",
   label: "On no node with an allocation of the project that has this label; of several, each then has a node of its own if they have the label too.",
   apart: "No two of this launch on one node: each gets the label launch=… with its name.",
@@ -55,6 +56,13 @@ export function Place({ watched, where, setWhere, count, shape, others = [], lab
           ))}
           <p className="field-problem">{problem}</p>
         </fieldset>
+      )}
+      {where.kind === "mate" && (
+        <Field label="Label to be beside" problem={problem}>
+          {({ id, describedBy }) => (
+            <input id={id} aria-describedby={describedBy} className="mono" placeholder="app=db" value={where.mate} spellCheck={false} autoComplete="off" onChange={(event) => setWhere({ ...where, mate: event.target.value })} />
+          )}
+        </Field>
       )}
       {where.kind === "label" && (
         <Field label="Label to keep away from" problem={problem}>

@@ -20,6 +20,7 @@ describe("where it may run", () => {
     expect(placementOf(ANYWHERE, "web")).toEqual({ labels: {} });
     expect(placementOf({ ...ANYWHERE, kind: "same", same: "1" }, "web").placement).toEqual({ same_node_as: "1" });
     expect(placementOf({ ...ANYWHERE, kind: "away", away: ["1", "2"] }, "web").placement).toEqual({ spread_from: ["1", "2"] });
+    expect(placementOf({ ...ANYWHERE, kind: "mate", mate: " app=db " }, "web").placement).toEqual({ same_node_as_label: "app=db" });
     expect(placementOf({ ...ANYWHERE, kind: "label", label: " app=db " }, "web").placement).toEqual({ spread_from_label: "app=db" });
   });
 
@@ -40,8 +41,9 @@ describe("where it may run", () => {
 
   it("is said in full before anything is launched", () => {
     expect(whereProblem(ANYWHERE)).toBeUndefined();
-    for (const kind of ["same", "away", "label"] as const) expect(whereProblem({ ...ANYWHERE, kind })).toBeTruthy();
+    for (const kind of ["same", "mate", "away", "label"] as const) expect(whereProblem({ ...ANYWHERE, kind })).toBeTruthy();
     expect(whereProblem({ ...ANYWHERE, kind: "label", label: "app" })).toBeTruthy();
+    expect(whereProblem({ ...ANYWHERE, kind: "mate", mate: "app=db" })).toBeUndefined();
     expect(whereProblem({ ...ANYWHERE, kind: "away", away: ["1"] })).toBeUndefined();
   });
 

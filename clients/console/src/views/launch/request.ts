@@ -10,13 +10,15 @@ export function namesOf(name: string, count: number): string[] {
   return count === 1 ? [name] : Array.from({ length: count }, (_, index) => `${name}-${index + 1}`);
 }
 
-export type WhereKind = "anywhere" | "same" | "away" | "label" | "apart";
+export type WhereKind = "anywhere" | "same" | "mate" | "away" | "label" | "apart";
 
 /** Where a launch may run; of each kind what was chosen last is kept while another one is looked at. */
 export interface Where {
   kind: WhereKind;
   /** Id of the allocation to be beside. */
   same: string;
+  /** `key=value` to be beside. */
+  mate: string;
   /** Ids of the allocations to be away from. */
   away: string[];
   /** `key=value` to be away from. */
@@ -25,7 +27,7 @@ export interface Where {
   prewarmed: boolean;
 }
 
-export const ANYWHERE: Where = { kind: "anywhere", same: "", away: [], label: "", prewarmed: false };
+export const ANYWHERE: Where = { kind: "anywhere", same: "", mate: "", away: [], label: "", prewarmed: false };
 
 /**
  * Without what makes no sense: "one per node" for one only, a cached image for a whole node, which boots none, and what cannot be
@@ -42,6 +44,7 @@ export function kindsFor(count: number): { value: WhereKind; label: string }[] {
   return [
     { value: "anywhere", label: "Anywhere" },
     { value: "same", label: "Beside another" },
+    { value: "mate", label: "Beside label" },
     { value: "away", label: "Away from others" },
     { value: "label", label: "Away from label" },
     ...(count > 1 ? [{ value: "apart" as const, label: "One per node" }] : []),
@@ -66,10 +69,11 @@ export function labelsOf(text: string): Record<string, string> | undefined {
 }
 
 /** What is not yet right about where it may run. */
-export function whereProblem({ kind, same, away, label }: Where): string | undefined {
+export function whereProblem({ kind, same, mate, away, label }: Where): string | undefined {
   if (kind === "same" && same === "") return "Choose the allocation to be beside.";
   if (kind === "away" && away.length === 0) return "Choose the allocations to keep away from.";
-  if (kind === "label" && !PAIR.test(label.trim())) return "Write it as key=value.";
+  const pair = { mate, label }[kind as "mate" | "label"];
+  if (pair !== undefined && !PAIR.test(pair.trim())) return "Write it as key=value.";
   return undefined;
 }
 
@@ -82,10 +86,12 @@ export function placementOf(where: Where, name: string): { placement?: Placement
   return where.prewarmed ? { ...near, placement: { ...near.placement, require_prewarmed: true } } : near;
 }
 
-function nearnessOf({ kind, same, away, label }: Where, name: string): ReturnType<typeof placementOf> {
+function nearnessOf({ kind, same, mate, away, label }: Where, name: string): ReturnType<typeof placementOf> {
   switch (kind) {
     case "same":
       return { placement: { same_node_as: same }, labels: {} };
+    case "mate":
+      return { placement: { same_node_as_label: mate.trim() }, labels: {} };
     case "away":
       return { placement: { spread_from: away }, labels: {} };
     case "label":

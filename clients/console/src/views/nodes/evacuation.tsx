@@ -55,7 +55,7 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
         ))}
       </TableCard>
       {allocations.some(({ constraints_known }) => !constraints_known) && (
-        <p className="muted">Placement constraints are kept of launches that waited; of the others none are known.</p>
+        <p className="muted">Some were made by a release that did not keep placement constraints; theirs are not known.</p>
       )}
       <p className="muted">{notice}</p>
     </>

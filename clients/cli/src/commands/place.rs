@@ -1,0 +1,99 @@
+//! Where an allocation may be placed, as flags, as part of a request and as words.
+use serde_json::{Map, Value, json};
+
+use super::Session;
+use crate::failure::Failure;
+use crate::model::Placement;
+use crate::resolve;
+
+#[derive(Debug, clap::Args)]
+pub struct Where {
+    /// Only on the node of this allocation: its id or name.
+    #[arg(long, value_name = "ALLOCATION")]
+    same_node_as: Option<String>,
+    /// Only on a node with an allocation of the project that has this label.
+    #[arg(long, value_name = "KEY=VALUE")]
+    same_node_as_label: Option<String>,
+    /// Not on the node of this allocation; may be given several times.
+    #[arg(long, value_name = "ALLOCATION")]
+    spread_from: Vec<String>,
+    /// Not on a node with an allocation of the project that has this label.
+    #[arg(long, value_name = "KEY=VALUE")]
+    spread_from_label: Option<String>,
+    /// Only on a node that has the image in its cache, so that nothing is pulled before the start.
+    #[arg(long)]
+    require_prewarmed: bool,
+}
+
+impl Where {
+    /// The constraints with ids in the place of names; only what was said.
+    ///
+    /// # Errors
+    /// A name that no allocation has.
+    pub async fn said(self, session: &Session) -> Result<Map<String, Value>, Failure> {
+        let mut said = Map::new();
+        if let Some(given) = self.same_node_as {
+            let id = resolve::allocation(&session.api, &given).await?;
+            said.insert("same_node_as".to_owned(), json!(id));
+        }
+        let mut away = Vec::new();
+        for given in self.spread_from {
+            away.push(resolve::allocation(&session.api, &given).await?);
+        }
+        if !away.is_empty() {
+            said.insert("spread_from".to_owned(), json!(away));
+        }
+        for (name, label) in [
+            ("same_node_as_label", self.same_node_as_label),
+            ("spread_from_label", self.spread_from_label),
+        ] {
+            said.extend(label.map(|label| (name.to_owned(), json!(label))));
+        }
+        if self.require_prewarmed {
+            said.insert("require_prewarmed".to_owned(), json!(true));
+        }
+        Ok(said)
+    }
+}
+
+/// Constraints as the parts of a query.
+pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
+    let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
+    let mut parts = Vec::new();
+    for name in [
+        "placement.same_node_as",
+        "placement.same_node_as_label",
+        "placement.spread_from",
+        "placement.spread_from_label",
+        "placement.require_prewarmed",
+    ] {
+        let field = name.trim_start_matches("placement.");
+        match said.get(field) {
+            Some(Value::Array(all)) => parts.extend(all.iter().map(|one| (name, text(one)))),
+            Some(one) => parts.push((name, text(one))),
+            None => {}
+        }
+    }
+    parts
+}
+
+/// Where an allocation was asked to be placed, in words; empty when that was anywhere.
+pub fn words(asked: &Placement) -> String {
+    let mut said = Vec::new();
+    if !asked.same_node_as.is_empty() {
+        said.push(format!("on the node of {}", asked.same_node_as));
+    }
+    if !asked.same_node_as_label.is_empty() {
+        said.push(format!("on a node with {}", asked.same_node_as_label));
+    }
+    if !asked.spread_from.is_empty() {
+        said.push(format!("apart from {}", asked.spread_from.join(" and ")));
+    }
+    if !asked.spread_from_label.is_empty() {
+        said.push(format!("apart from {}", asked.spread_from_label));
+    }
+    if asked.require_prewarmed {
+        said.push("where the image is cached".to_owned());
+    }
+    said.join(", ")
+}

@@ -1,0 +1,119 @@
+//! Which allocations of a region must stand together and which apart, as their launches asked for it.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::held::Row;
+use crate::decision::Apart;
+use crate::reserve::Constraints;
+
+/// Whom somebody keeps away from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum From<'a> {
+    One(Uuid),
+    /// Project, key, value.
+    Label(Uuid, &'a str, &'a str),
+}
+
+/// Those that are kept away from, and those that keep away.
+#[derive(Debug, Default)]
+struct Group {
+    members: Arc<BTreeSet<Uuid>>,
+    avoiders: Arc<BTreeSet<Uuid>>,
+}
+
+/// All that the constraints of some allocations say of each other.
+#[derive(Debug, Default)]
+pub(super) struct Ties<'a> {
+    groups: HashMap<From<'a>, Group>,
+    /// Those that must be beside another, and those that others must be beside.
+    together: BTreeSet<Uuid>,
+}
+
+impl<'a> Ties<'a> {
+    /// Those of allocations that live; what has ended ties nobody any more.
+    pub(super) fn of(rows: &'a [Row]) -> Self {
+        let mut ties = Self::default();
+        let mut beside: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();
+        let live: BTreeSet<Uuid> = rows.iter().map(|row| row.id).collect();
+        for row in rows {
+            let Some(asked) = row.asked() else { continue };
+            for from in avoided(row, asked) {
+                let group = ties.groups.entry(from).or_default();
+                Arc::make_mut(&mut group.avoiders).insert(row.id);
+                if let From::One(id) = from {
+                    Arc::make_mut(&mut group.members).insert(id);
+                }
+            }
+            if let Some(other) = asked.same_node_as.filter(|id| live.contains(id)) {
+                ties.together.extend([row.id, other]);
+            }
+            if let Some((key, value)) = &asked.same_node_as_label {
+                let label = From::Label(row.project_id, key, value);
+                beside.entry((row.node_id, label)).or_default().push(row.id);
+            }
+        }
+        for row in rows {
+            for label in labels(row) {
+                if let Some(others) = beside.get(&(row.node_id, label)) {
+                    // those that are on its node because of its label
+                    let others = others.iter().filter(|id| **id != row.id);
+                    for other in others {
+                        ties.together.extend([row.id, *other]);
+                    }
+                }
+                if let Some(group) = ties.groups.get_mut(&label) {
+                    Arc::make_mut(&mut group.members).insert(row.id);
+                }
+            }
+        }
+        ties
+    }
+
+    /// It is where it is because of another, or another is because of it.
+    pub(super) fn bound(&self, row: &Row) -> bool {
+        self.together.contains(&row.id)
+    }
+
+    /// Whom an allocation must not be on one node with.
+    pub(super) fn apart(&self, row: &'a Row) -> Apart {
+        let group = |from| self.groups.get(&from);
+        let avoided = row
+            .asked()
+            .into_iter()
+            .flat_map(|asked| avoided(row, asked));
+        let named = std::iter::once(From::One(row.id)).chain(labels(row));
+        Apart {
+            from: avoided
+                .filter_map(group)
+                .map(|group| Arc::clone(&group.members))
+                .collect(),
+            by: named
+                .filter_map(group)
+                .map(|group| Arc::clone(&group.avoiders))
+                .collect(),
+        }
+    }
+}
+
+fn avoided<'a>(row: &Row, asked: &'a Constraints) -> impl Iterator<Item = From<'a>> {
+    let project = row.project_id;
+    let label = asked.spread_from_label.as_ref();
+    let label = label.map(|(key, value)| From::Label(project, key, value));
+    asked
+        .spread_from
+        .iter()
+        .copied()
+        .map(From::One)
+        .chain(label)
+}
+
+fn labels(row: &Row) -> impl Iterator<Item = From<'_>> {
+    let label = |(key, value)| From::Label(row.project_id, key, value);
+    row.labels
+        .0
+        .iter()
+        .map(|(key, value): (&String, &String)| (key.as_str(), value.as_str()))
+        .map(label)
+}

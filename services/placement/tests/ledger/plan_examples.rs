@@ -1,0 +1,206 @@
+//! Operators' plans on fleets of two nodes, each with what it must say.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use gpuaas_placement::decision::{
+    Apart, CandidateNode, Evacuee, Filling, Fleet, Site, Tenant, defragment, evacuate, preserve,
+};
+use gpuaas_placement::model::SlotClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::decision::{hold, node, request};
+
+fn tenant(id: u128, node: &CandidateNode, indexes: &[i32]) -> Tenant {
+    let slots = node
+        .slots
+        .iter()
+        .filter(|slot| indexes.contains(&slot.index));
+    Tenant {
+        id: Uuid::from_u128(1 << 90 | id),
+        node_id: node.id,
+        slot_ids: slots.map(|slot| slot.id).collect(),
+        request: request(indexes.len()),
+        hugepages_1g_back: 0,
+        movable: true,
+        apart: Apart::default(),
+    }
+}
+
+fn site<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> Site<'a> {
+    Site {
+        fleet,
+        filling: Filling::Pack,
+        kept,
+    }
+}
+
+/// Node 1 with VMs on 0 and on 4 and 5, node 2 with one on 0 to 3.
+fn two_sliced() -> (Vec<CandidateNode>, Vec<Tenant>) {
+    let mut nodes = vec![node(1, 8), node(2, 8)];
+    for indexes in [&[0][..], &[4, 5]] {
+        hold(&mut nodes[0], indexes);
+    }
+    hold(&mut nodes[1], &[0, 1, 2, 3]);
+    let tenants = vec![
+        tenant(1, &nodes[0], &[0]),
+        tenant(2, &nodes[0], &[4, 5]),
+        tenant(3, &nodes[1], &[0, 1, 2, 3]),
+    ];
+    (nodes, tenants)
+}
+
+#[test]
+fn b_49_two_moves_make_room_for_a_whole_board() {
+    let (nodes, tenants) = two_sliced();
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let found = defragment(&site(&fleet, &kept), &request(8), &tenants, 8);
+    assert_eq!((found.before, found.after, found.cut), (0, 1, false));
+    let [step] = &found.steps[..] else {
+        panic!("one step: {found:?}");
+    };
+    let moves: Vec<(usize, &[i32])> = step
+        .moves
+        .iter()
+        .map(|one| (one.gpu_count, &one.to.score.indexes[..]))
+        .collect();
+    assert_eq!((step.node_id.as_u128(), step.gained), (1, 1));
+    assert_eq!(moves, [(2, &[4, 5][..]), (1, &[6])], "the larger one first");
+    // three GPUs off one node are cheaper than four off the other; with one move only the other is possible
+    let one = defragment(&site(&fleet, &kept), &request(8), &tenants, 1);
+    assert_eq!(one.steps.len(), 0, "four GPUs have no half on node 1");
+    // what may not be moved is not
+    let pinned: Vec<Tenant> = tenants
+        .into_iter()
+        .map(|tenant| Tenant {
+            movable: false,
+            ..tenant
+        })
+        .collect();
+    let found = defragment(&site(&fleet, &kept), &request(8), &pinned, 8);
+    assert_eq!((found.before, found.after, found.steps.len()), (0, 0, 0));
+}
+
+#[test]
+fn b_47_the_node_with_less_on_it_becomes_whole_again() {
+    let (nodes, tenants) = two_sliced();
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
+    assert_eq!((report.nodes, report.whole, report.sliced), (2, 0, 2));
+    let emptied: Vec<(u128, usize)> = report
+        .emptied
+        .iter()
+        .map(|one| (one.node_id.as_u128(), one.moves.len()))
+        .collect();
+    assert_eq!(emptied, [(1, 2)], "node 2 took what was there");
+    // kept for who waits, node 2 takes nothing; the half on it has no place on node 1
+    let kept = BTreeSet::from([Uuid::from_u128(2)]);
+    let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
+    assert_eq!(report.emptied, []);
+}
+
+#[test]
+fn b_49_b_47_a_plan_moves_nothing_to_where_it_or_another_must_not_be() {
+    let (nodes, tenants) = two_sliced();
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let half = Arc::new(BTreeSet::from([tenants[2].id]));
+    let single = Arc::new(BTreeSet::from([tenants[0].id]));
+    for (place, apart) in [
+        // the single one asked for a node without the half, or the half for one without it
+        (
+            0,
+            Apart {
+                from: vec![half.clone()],
+                by: Vec::new(),
+            },
+        ),
+        (
+            0,
+            Apart {
+                from: Vec::new(),
+                by: vec![half],
+            },
+        ),
+        (
+            2,
+            Apart {
+                from: vec![single.clone()],
+                by: Vec::new(),
+            },
+        ),
+        (
+            2,
+            Apart {
+                from: Vec::new(),
+                by: vec![single.clone()],
+            },
+        ),
+    ] {
+        let mut tenants = tenants.clone();
+        tenants[place].apart = apart;
+        let found = defragment(&site(&fleet, &kept), &request(8), &tenants, 8);
+        let report = &preserve(&site(&fleet, &kept), &tenants)[&SlotClass::H200Sxm];
+        let moved = found.steps.len() + report.emptied.len();
+        assert_eq!(
+            moved > 0,
+            place == 2,
+            "what moves is the single one: {found:?}"
+        );
+    }
+    // who is in a set of those that it keeps away from may move
+    let mut tenants = tenants.clone();
+    tenants[0].apart.from = vec![single];
+    let found = defragment(&site(&fleet, &kept), &request(8), &tenants, 8);
+    assert_eq!(found.after, 1);
+}
+
+fn evacuee(id: u128, gpu_count: usize) -> Evacuee {
+    Evacuee {
+        id: Uuid::from_u128(id),
+        request: request(gpu_count),
+        beside: Vec::new(),
+        apart: Vec::new(),
+        kept: Arc::default(),
+    }
+}
+
+#[test]
+fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
+    let nodes = [node(1, 8), node(2, 8)];
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let id = Uuid::from_u128;
+    // 12 waits for 11 although it is larger; 13 keeps away from both; 14 from one that is on node 2 already
+    let evacuees = [
+        evacuee(11, 1),
+        Evacuee {
+            beside: vec![vec![id(11)]],
+            ..evacuee(12, 2)
+        },
+        Evacuee {
+            apart: vec![id(11), id(12)],
+            ..evacuee(13, 1)
+        },
+        Evacuee {
+            apart: vec![id(20), id(13)],
+            ..evacuee(14, 1)
+        },
+        Evacuee {
+            beside: vec![vec![id(99)]],
+            ..evacuee(15, 1)
+        },
+    ];
+    let node_of = HashMap::from([(id(20), id(2)), (id(11), id(9))]);
+    let placed: HashMap<u128, _> = evacuate(&site(&fleet, &kept), &evacuees, &node_of)
+        .into_iter()
+        .map(|(id, outcome)| (id.as_u128(), outcome.map(|choice| choice.node_id.as_u128())))
+        .collect();
+    assert_eq!((&placed[&11], &placed[&12]), (&Ok(1), &Ok(1)));
+    assert_eq!((&placed[&13], &placed[&14]), (&Ok(2), &Ok(1)));
+    let causes = placed[&15]
+        .as_ref()
+        .expect_err("its neighbour has no place");
+    let affinity = causes
+        .iter()
+        .find(|cause| cause.reason == ErrorReason::Affinity);
+    assert_eq!(affinity.map(|cause| cause.nodes), Some(2));
+}
