@@ -158,6 +158,33 @@ fn required_fields_and_enum_values_are_documented() {
     assert_eq!(document["openapi"], "3.1.0");
 }
 
+/// Fields of a message are given in a query one by one, as the gateway reads them (B-57).
+#[test]
+fn b_57_a_query_names_the_fields_of_a_message() {
+    let document = parsed();
+    for path in [
+        "/api/v1/availability:explain",
+        "/api/v1/admin/node-placements:explain",
+    ] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array();
+        let names: BTreeSet<&str> = parameters
+            .expect("parameters")
+            .iter()
+            .filter(|one| one["in"] == "query")
+            .filter_map(|one| one["name"].as_str())
+            .filter(|name| name.starts_with("placement"))
+            .collect();
+        let expected = [
+            "placement.require_prewarmed",
+            "placement.same_node_as",
+            "placement.same_node_as_label",
+            "placement.spread_from",
+            "placement.spread_from_label",
+        ];
+        assert_eq!(names, BTreeSet::from(expected), "{path}");
+    }
+}
+
 #[test]
 fn users_schemas_carry_no_pci_detail() {
     let document = parsed();

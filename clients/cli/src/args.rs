@@ -108,13 +108,7 @@ pub enum Command {
         project: Option<String>,
     },
     /// Explain where a launch would fit now, and what removes the other nodes.
-    Explain {
-        #[command(flatten)]
-        flags: explain::Flags,
-        /// For this project, with what is reserved for it [default: your only one].
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
+    Explain(explain::Flags),
     /// Capacity that is kept for your project.
     #[command(subcommand)]
     Reservations(reservations::Command),

@@ -76,6 +76,71 @@ fn explain_counts_what_each_constraint_removes() {
 }
 
 #[test]
+fn b_57_explain_says_all_that_a_launch_would_say() {
+    let world = World::new();
+    let digest = format!("sha256:{}", "a".repeat(64));
+    world.get(
+        "/api/v1/images",
+        json!({ "images": [{ "slug": "lab-mini", "digest": digest }] }),
+    );
+    world.get("/api/v1/availability:explain", explanation());
+    world.get(
+        "/api/v1/admin/node-placements:explain",
+        json!({ "explanation": explanation(), "nodes": [] }),
+    );
+    let said = [
+        "explain",
+        "--sku",
+        "lab-slice",
+        "--region",
+        "lab",
+        "--project",
+        NODE,
+        "--image",
+        "lab-mini",
+        "--same-node-as",
+        FIRST,
+        "--spread-from",
+        FIRST,
+        "--spread-from",
+        NODE,
+        "--spread-from-label",
+        "app=db",
+        "--same-node-as-label",
+        "app=web",
+        "--require-prewarmed",
+    ];
+    let asked = format!(
+        "project_id={NODE}&image_digest={}&placement.same_node_as={FIRST}&placement.same_node_as_label=app%3Dweb\
+         &placement.spread_from={FIRST}&placement.spread_from={NODE}&placement.spread_from_label=app%3Ddb\
+         &placement.require_prewarmed=true",
+        digest.replace(':', "%3A")
+    );
+    world.run(&said).ok();
+    let admin: Vec<&str> = std::iter::once("admin").chain(said).collect();
+    world.run(&admin).ok();
+    let explained = |path: &str| {
+        let seen = world.seen();
+        let call = seen.into_iter().find(|call| call.target.starts_with(path));
+        call.expect("asked").target
+    };
+    for path in [
+        "/api/v1/availability:explain",
+        "/api/v1/admin/node-placements:explain",
+    ] {
+        let target = explained(path);
+        assert!(target.contains(&asked), "{target}");
+    }
+    let mut unknown = said;
+    unknown[8] = "none";
+    let refused = world.run(&unknown);
+    assert!(
+        refused.code == 2 && refused.err.contains("there is no image none"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn nodes_are_cordoned_drained_and_shown() {
     let world = World::new();
     let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });

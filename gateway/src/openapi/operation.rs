@@ -134,16 +134,8 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Json> {
         for field in route.method.input().fields() {
             let in_path = route.template.variables().any(|v| v == field.name());
             let in_body = matches!(&route.body, Body::Field(name) if name == field.name());
-            let settable = !field.is_map()
-                && !matches!(field.kind(), Kind::Message(m) if !m.full_name().starts_with("google.protobuf."));
-            if !in_path && !in_body && settable {
-                found.push(parameter(
-                    field.name(),
-                    "query",
-                    behavior_of(&field).required,
-                    &field,
-                    schemas,
-                ));
+            if !in_path && !in_body {
+                query_parameters(field.name(), &field, schemas, &mut found);
             }
         }
     }
@@ -167,6 +159,32 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Json> {
         )]));
     }
     found
+}
+
+/// A field as it is given in a query; of a message each of its fields, as `field.its_field`.
+fn query_parameters(
+    name: &str,
+    field: &FieldDescriptor,
+    schemas: &mut Schemas,
+    found: &mut Vec<Json>,
+) {
+    if field.is_map() {
+        return;
+    }
+    match field.kind() {
+        Kind::Message(inner) if !inner.full_name().starts_with("google.protobuf.") => {
+            if !field.is_list() {
+                for one in inner.fields() {
+                    let name = format!("{name}.{}", one.name());
+                    query_parameters(&name, &one, schemas, found);
+                }
+            }
+        }
+        _ => {
+            let required = behavior_of(field).required;
+            found.push(parameter(name, "query", required, field, schemas));
+        }
+    }
 }
 
 fn parameter(

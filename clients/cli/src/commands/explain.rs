@@ -1,13 +1,14 @@
 //! `explain`: where a launch would fit now, and what removes the other nodes.
 use super::launch::only_region;
-use super::{Session, given};
-use crate::api::parse;
+use super::{Session, given, place};
+use crate::api::{parse, parse_all};
 use crate::failure::Failure;
-use crate::model::PlacementExplanation;
+use crate::model::{Image, PlacementExplanation};
 use crate::output::{print_json, print_table};
 
+/// What one launch would ask for.
 #[derive(Debug, clap::Args)]
-pub struct Flags {
+pub struct Size {
     /// What to launch; see: gpuaas skus.
     #[arg(long)]
     sku: String,
@@ -19,8 +20,11 @@ pub struct Flags {
     region: Option<String>,
 }
 
-impl Flags {
+impl Size {
     /// What is asked about, as a query.
+    ///
+    /// # Errors
+    /// There is no region to choose.
     pub async fn query(self, session: &Session) -> Result<Vec<(&'static str, String)>, Failure> {
         let region = match self.region {
             Some(region) => region,
@@ -34,13 +38,46 @@ impl Flags {
     }
 }
 
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    size: Size,
+    /// For this project, with what is reserved for it and its allocations [default: your only one].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+    /// What it would boot; see: gpuaas images.
+    #[arg(long)]
+    image: Option<String>,
+    #[command(flatten)]
+    place: place::Where,
+}
+
+impl Flags {
+    /// What is asked about, as a query.
+    ///
+    /// # Errors
+    /// An image or an allocation that there is not, or no region to choose.
+    pub async fn query(self, session: &Session) -> Result<Vec<(&'static str, String)>, Failure> {
+        let mut query = self.size.query(session).await?;
+        let digest = match self.image {
+            Some(slug) => Some(digest_of(session, &slug).await?),
+            None => None,
+        };
+        query.extend(given([
+            ("project_id", self.project),
+            ("image_digest", digest),
+        ]));
+        query.extend(place::query(&self.place.said(session).await?));
+        Ok(query)
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, flags: Flags, project: Option<String>) -> Result<(), Failure> {
-    let mut query = flags.query(session).await?;
-    query.extend(given([("project_id", project)]));
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let query = flags.query(session).await?;
     let answer = session.api.get(&["availability:explain"], &query).await?;
     if session.json() {
         print_json(&answer);
@@ -48,6 +85,15 @@ pub async fn run(session: &Session, flags: Flags, project: Option<String>) -> Re
     }
     print_explanation(&parse(&answer)?);
     Ok(())
+}
+
+/// The digest of an image.
+async fn digest_of(session: &Session, slug: &str) -> Result<String, Failure> {
+    let all: Vec<Image> = parse_all(&session.api.list(&["images"], &[], "images").await?)?;
+    let found = all.into_iter().find(|image| image.slug == slug);
+    found
+        .map(|image| image.digest)
+        .ok_or_else(|| Failure::Usage(format!("there is no image {slug}; see: gpuaas images")))
 }
 
 /// An explanation as a sentence and a table.

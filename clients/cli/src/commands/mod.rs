@@ -77,7 +77,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Reservations(command) => {
             reservations::run(&session, reservations::Side::Member, command).await
         }
-        Command::Explain { flags, project } => explain::run(&session, flags, project).await,
+        Command::Explain(flags) => explain::run(&session, flags).await,
         Command::Nodes => hosts::nodes(&session).await,
         Command::Slots { node } => hosts::slots(&session, &node).await,
         Command::Admin(command) => admin::run(&session, command).await,

@@ -27,8 +27,8 @@ pub struct NodeVerdict {
     pub outcome: Result<Option<Choice>, Vec<Reason>>,
 }
 
-/// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only region, SKU, count
-/// and constraints of the request count.
+/// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only project, region, SKU,
+/// count, image and constraints of the request count.
 ///
 /// # Errors
 /// Those of [`super::reserve`] that are about region, SKU, count or constraints.

@@ -7,13 +7,14 @@ use gpuaas_placement::{outbox, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, ExplainNodesResponse,
-    GetNodePlacementRequest, ListNodePlacementsRequest, ListNodePlacementsResponse, NodePlacement,
-    UncordonNodeRequest,
+    ExplainPlacementRequest, GetNodePlacementRequest, ListNodePlacementsRequest,
+    ListNodePlacementsResponse, NodePlacement, UncordonNodeRequest,
 };
 use serde_json::json;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
+use super::public::given;
 use super::{Api, parse, wire};
 
 /// Most characters of a reason.
@@ -181,7 +182,19 @@ impl Api {
 
     async fn explained_nodes(&self, request: ExplainNodesRequest) -> Result<ExplainNodesResponse> {
         let limit = usize::try_from(page::page_size(request.page_size)?).unwrap_or(usize::MAX);
-        let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
+        let project_id = given(&request.project_id);
+        let project_id = project_id
+            .map(|id| id::parse("project_id", id))
+            .transpose()?;
+        let asked = ExplainPlacementRequest {
+            region_code: request.region_code,
+            sku: request.sku,
+            gpu_count: request.gpu_count,
+            project_id: request.project_id,
+            image_digest: request.image_digest,
+            placement: request.placement,
+        };
+        let asked = parse::placement(asked, project_id)?;
         let mut conn = self.pool.acquire().await?;
         let (found, verdicts) =
             reserve::explain_nodes(&mut conn, &self.pool.capacity, self.policy, &asked, limit)

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use gpuaas_kit::time::from_proto_time;
 use gpuaas_kit::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
-use gpuaas_placement::model::{Price, Profile, Shape, SlotClass};
+use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request};
 use gpuaas_placement::{slots, wire};
@@ -179,21 +179,51 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
     })
 }
 
-/// What is asked about without being asked for.
-pub(super) fn placement(region_code: String, sku: String, gpu_count: u32) -> Result<Request> {
+/// What is asked about without being asked for, of a project or of nobody in particular.
+pub(super) fn placement(
+    request: public::ExplainPlacementRequest,
+    project_id: Option<Uuid>,
+) -> Result<Request> {
+    let public::ExplainPlacementRequest {
+        region_code,
+        sku,
+        gpu_count,
+        image_digest,
+        placement,
+        project_id: _,
+    } = request;
+    let constraints = constraints(&placement.unwrap_or_default())?;
     for (field, missing) in [
         ("region_code", region_code.is_empty()),
         ("sku", sku.is_empty()),
         ("gpu_count", gpu_count == 0),
+        // whose allocations they are, and which image is to be there
+        (
+            "project_id",
+            project_id.is_none() && constraints.name_others(),
+        ),
+        (
+            "image_digest",
+            image_digest.is_empty() && constraints.require_prewarmed,
+        ),
     ] {
         if missing {
             return Err(Error::required(field));
         }
     }
+    if !image_digest.is_empty() {
+        digest::check_image("image_digest", &image_digest)?;
+    }
     Ok(Request {
+        project_id: project_id.unwrap_or_default(),
         region_code,
         sku,
         gpu_count,
+        image: Image {
+            digest: image_digest,
+            ..Image::default()
+        },
+        constraints,
         ..Request::default()
     })
 }

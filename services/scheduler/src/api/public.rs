@@ -106,11 +106,7 @@ impl Api {
         request: ExplainPlacementRequest,
     ) -> Result<PlacementExplanation> {
         let project = asking(caller, &request.project_id)?;
-        let asked = parse::placement(request.region_code, request.sku, request.gpu_count)?;
-        let asked = reserve::Request {
-            project_id: project.unwrap_or_default(),
-            ..asked
-        };
+        let asked = parse::placement(request, project)?;
         let mut conn = self.pool.acquire().await?;
         let found = reserve::explain(&mut conn, &self.pool.capacity, self.policy, &asked).await?;
         Ok(wire::explanation(

@@ -1,17 +1,21 @@
 //! Cordon, drain and explanations as an administrator calls them; batches as the allocation service does.
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
-use gpuaas_proto::gpuaas::internal::scheduler::v1::{ReserveBatchRequest, ReserveRequest};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{
+    ApproveSlotsRequest, PutNodeRequest, ReserveBatchRequest, ReserveRequest,
+};
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, ExplainPlacementRequest,
-    GetNodePlacementRequest, ListNodePlacementsRequest, PlacementConstraints, UncordonNodeRequest,
+    GetNodePlacementRequest, ListNodePlacementsRequest, PlacementConstraints, PlacementExplanation,
+    UnavailableReason, UncordonNodeRequest,
 };
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use crate::world::{LAB, REGION, World, by, ok, refused, reservation};
+use crate::reservations::member;
+use crate::world::{LAB, REGION, World, approval, by, node, ok, refused, reservation};
 
 #[tokio::test]
 async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
@@ -133,7 +137,7 @@ async fn b_57_explanations_count_nodes_and_judge_each() {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count,
-        project_id: String::new(),
+        ..ExplainPlacementRequest::default()
     };
     let fits = ok(world.api.explain_placement(by(asked(2), None)).await);
     assert_eq!((fits.nodes, fits.nodes_fit, fits.removed.len()), (1, 1, 0));
@@ -152,6 +156,7 @@ async fn b_57_explanations_count_nodes_and_judge_each() {
         sku: LAB.into(),
         gpu_count,
         page_size: 10,
+        ..ExplainNodesRequest::default()
     };
     let one = ok(world.api.explain_nodes(by(nodes(1), None)).await);
     assert_eq!(
@@ -190,6 +195,101 @@ async fn b_57_explanations_count_nodes_and_judge_each() {
         (asked(5), "gpu_count"),
     ] {
         let error = refused(world.api.explain_placement(by(request, None)).await);
+        assert_eq!(
+            (error.code(), error.fields()[0].0.as_str()),
+            (Code::InvalidArgument, field)
+        );
+    }
+}
+
+#[tokio::test]
+async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
+    let (world, first, _) = World::with_slots(2).await;
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let second = PutNodeRequest {
+        image_digests: vec![digest.clone()],
+        ..node()
+    };
+    ok(world.api.put_node(Request::new(second.clone())).await);
+    let approval = ApproveSlotsRequest {
+        idempotency_key: "k-second".into(),
+        ..approval(&second.node_id, 2)
+    };
+    ok(world.api.approve_slots(Request::new(approval)).await);
+    let there = ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let there = there.allocation_id;
+    let project = Uuid::from_u128(5);
+    let asked = |placement: PlacementConstraints, image_digest: &str| ExplainPlacementRequest {
+        region_code: REGION.into(),
+        sku: LAB.into(),
+        gpu_count: 1,
+        image_digest: image_digest.into(),
+        placement: Some(placement),
+        ..ExplainPlacementRequest::default()
+    };
+    let beside = PlacementConstraints {
+        same_node_as: there.clone(),
+        ..PlacementConstraints::default()
+    };
+    let apart = PlacementConstraints {
+        spread_from: vec![there],
+        ..PlacementConstraints::default()
+    };
+    let prewarmed = PlacementConstraints {
+        require_prewarmed: true,
+        ..PlacementConstraints::default()
+    };
+    let causes = |found: &PlacementExplanation| -> Vec<(String, u32)> {
+        let told = |cause: &UnavailableReason| (cause.reason.clone(), cause.nodes);
+        found.removed.iter().map(told).collect()
+    };
+    for (placement, image, cause) in [
+        (beside.clone(), "", "AFFINITY"),
+        (apart.clone(), "", "AFFINITY"),
+        (prewarmed.clone(), digest.as_str(), "IMAGE_NOT_CACHED"),
+    ] {
+        let request = member(asked(placement.clone(), image), &[project], None);
+        let found = ok(world.api.explain_placement(request).await);
+        assert_eq!((found.nodes, found.nodes_fit), (2, 1), "{placement:?}");
+        assert!(causes(&found).contains(&(cause.to_owned(), 1)), "{found:?}");
+        let each = ExplainNodesRequest {
+            region_code: REGION.into(),
+            sku: LAB.into(),
+            gpu_count: 1,
+            project_id: project.to_string(),
+            image_digest: image.into(),
+            placement: Some(placement.clone()),
+            ..ExplainNodesRequest::default()
+        };
+        let each = ok(world.api.explain_nodes(by(each, None)).await);
+        assert_eq!(each.explanation.as_ref(), Some(&found), "{placement:?}");
+        let at_first = placement != beside;
+        let fits = each.nodes.iter().find(|node| node.fits).expect("one");
+        assert_eq!(fits.node_id != first, at_first, "{placement:?}");
+    }
+    // what would be refused of a launch, or says nothing without more, is refused with its field
+    let bad = PlacementConstraints {
+        same_node_as: "web".into(),
+        ..PlacementConstraints::default()
+    };
+    let strangers = member(asked(apart.clone(), ""), &[Uuid::from_u128(6)], None);
+    for (request, field) in [
+        (strangers, "placement.spread_from"),
+        (
+            member(asked(bad, ""), &[project], None),
+            "placement.same_node_as",
+        ),
+        (by(asked(apart, ""), None), "project_id"),
+        (
+            member(asked(prewarmed, ""), &[project], None),
+            "image_digest",
+        ),
+        (
+            member(asked(beside, "latest"), &[project], None),
+            "image_digest",
+        ),
+    ] {
+        let error = refused(world.api.explain_placement(request).await);
         assert_eq!(
             (error.code(), error.fields()[0].0.as_str()),
             (Code::InvalidArgument, field)

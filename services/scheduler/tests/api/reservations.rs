@@ -21,7 +21,7 @@ const OURS: Uuid = Uuid::from_u128(5);
 const THEIRS: Uuid = Uuid::from_u128(6);
 
 /// A request of a member of some projects.
-fn member<T>(message: T, projects: &[Uuid], key: Option<&str>) -> Request<T> {
+pub fn member<T>(message: T, projects: &[Uuid], key: Option<&str>) -> Request<T> {
     let mut request = by(message, key);
     request.extensions_mut().insert(Caller {
         principal: "user:alice".into(),
@@ -128,7 +128,7 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count: 1,
-        project_id: String::new(),
+        ..pb::ExplainPlacementRequest::default()
     };
     let found = ok(world
         .api

@@ -107,7 +107,7 @@ fn asked() -> ExplainPlacementRequest {
         region_code: REGION.into(),
         sku: NODE.into(),
         gpu_count: 8,
-        project_id: String::new(),
+        ..ExplainPlacementRequest::default()
     }
 }
 
@@ -180,6 +180,7 @@ async fn b_58_each_node_says_whether_it_can_be_had_whole() {
         sku: NODE.into(),
         gpu_count: 8,
         page_size: 10,
+        ..ExplainNodesRequest::default()
     };
     let each = ok(world.api.explain_nodes(by(all.clone(), None)).await).nodes;
     assert_eq!(each.len(), 3);

@@ -14,7 +14,7 @@ use crate::resolve;
 #[derive(Debug, clap::Args)]
 pub struct Defragmentation {
     #[command(flatten)]
-    launch: explain::Flags,
+    launch: explain::Size,
     /// Most allocations to move.
     #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
     max_moves: u32,
