@@ -2169,7 +2169,7 @@ export interface components {
              * @description End of the window, at most 90 days after its begin.
              */
             end_time: string;
-            /** @description Seconds after which a held GPU that nobody uses is given back; 0: it is held as long as the window. */
+            /** @description Seconds after which a held GPU that nobody uses is given back; 0: the site's limit for projects that reserve by themselves, where it has one, else it is held as long as the window. */
             release_unused_after_seconds?: number;
         };
         "scheduler.CapacityReservationMetadata": {
