@@ -182,9 +182,10 @@ impl Hypervisor {
         .await
     }
 
-    /// Names of the domains that run, each with a number that it has for this run alone.
+    /// Names of the domains that run, each with a number that it has for this run alone; it does not wait for a libvirt that is
+    /// away.
     pub async fn running(&self) -> HostResult<Vec<(String, u32)>> {
-        self.call("list running domains", |connection| {
+        let list = |connection: &Connect| -> Result<Vec<(String, u32)>, virt::error::Error> {
             let mut running = Vec::new();
             for domain in connection.list_all_domains(sys::VIR_CONNECT_LIST_DOMAINS_RUNNING)? {
                 // none: it ended between the list and the look
@@ -193,8 +194,9 @@ impl Hypervisor {
                 }
             }
             Ok(running)
-        })
-        .await
+        };
+        let asked = self.call_once("list running domains", Arc::new(list)).await;
+        asked.map_err(|failed| failed.error)
     }
 
     /// State of a domain, `None` when there is none of this name.

@@ -1,4 +1,6 @@
 //! Approval: slots come into the ledger complete, one device each, with evidence that their disks are empty.
+use std::collections::BTreeMap;
+
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -17,8 +19,16 @@ pub struct Definition {
     pub class: SlotClass,
     /// Devices and addresses.
     pub bindings: Bindings,
-    /// Generation that the slot had before the host was looked at; none: there was no such slot.
-    pub generation: Option<i64>,
+}
+
+/// The look at a host that slots are approved from.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// Host instance that was looked at; none: whichever it was.
+    pub instance_id: Option<Uuid>,
+    /// Generations that the node's slots had before it, by index. What is not among them is not known, or there was no such
+    /// slot.
+    pub generations: BTreeMap<i32, i64>,
 }
 
 /// What a slot of this class still lacks before it can be sold: names of binding fields.
@@ -70,17 +80,17 @@ pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
 
 /// Approves slots of a node, all or none, with clean evidence of their present generation. A slot that exists
 /// with the same bindings and waits to be revalidated (after a reinstall of its host) becomes available again;
-/// one that is approved already stays as it is. `instance_id` is the host instance that was looked at. Returns all
-/// slots of the node.
+/// one that is approved already stays as it is. Returns all slots of the node.
 ///
 /// # Errors
 /// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
-/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or the generation of a slot
-/// that is to be revalidated: it had a tenant since it was looked at (P2).
+/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or when what is approved may
+/// have had a tenant since the look (P2): the slot has another generation, or the ledger has no such slot and others of a node
+/// that was sold as a whole have another one.
 pub async fn approve(
     conn: &mut PgConnection,
     node_id: Uuid,
-    instance_id: Option<Uuid>,
+    look: &Look,
     definitions: &[Definition],
     evidence: &str,
     mut new_id: impl FnMut() -> Uuid,
@@ -91,21 +101,22 @@ pub async fn approve(
             .bind(node_id)
             .fetch_one(&mut *conn)
             .await?;
-    if instance_id.is_some_and(|looked_at| looked_at != current) {
+    if look
+        .instance_id
+        .is_some_and(|looked_at| looked_at != current)
+    {
         return Err(stale(
             "The host was installed anew since it was looked at; start another discovery.",
         ));
     }
+    let had_tenants = had_tenants_since(conn, node_id, look).await?;
     for definition in definitions {
-        approve_one(
-            conn,
-            node_id,
-            definition,
+        let seen = Seen {
+            generation: look.generations.get(&definition.slot_index).copied(),
+            had_tenants,
             evidence,
-            host_health,
-            &mut new_id,
-        )
-        .await?;
+        };
+        approve_one(conn, node_id, definition, seen, host_health, &mut new_id).await?;
     }
     slots::list(conn, node_id).await
 }
@@ -115,11 +126,45 @@ fn stale(message: impl Into<String>) -> Error {
     gpuaas_kit::Error::new(code, ErrorReason::DiscoveryStale, message).into()
 }
 
+fn stale_slot(definition: &Definition) -> Error {
+    stale(format!(
+        "Slot {} may have had a tenant since the host was looked at; start another discovery.",
+        definition.slot_index
+    ))
+}
+
+/// Somebody may have had the whole node since the look, with the disks of slots that the ledger does not know.
+async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) -> Result<bool> {
+    let was_sold: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive')",
+    )
+    .bind(node_id)
+    .fetch_one(&mut *conn)
+    .await?;
+    let slots = if was_sold {
+        slots::list(conn, node_id).await?
+    } else {
+        Vec::new()
+    };
+    let seen = |slot: &Slot| look.generations.get(&slot.slot_index) == Some(&slot.generation);
+    Ok(!slots.iter().all(seen))
+}
+
+/// What a look says of one slot.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// Before the look.
+    generation: Option<i64>,
+    /// The node may have had a tenant since.
+    had_tenants: bool,
+    evidence: &'a str,
+}
+
 async fn approve_one(
     conn: &mut PgConnection,
     node_id: Uuid,
     definition: &Definition,
-    evidence: &str,
+    seen: Seen<'_>,
     host_health: Health,
     new_id: &mut impl FnMut() -> Uuid,
 ) -> Result<()> {
@@ -150,13 +195,11 @@ async fn approve_one(
         {
             return Ok(());
         }
-        Some(slot) if definition.generation != Some(slot.generation) => {
-            return Err(stale(format!(
-                "Slot {} may have had a tenant since the host was looked at; start another discovery.",
-                definition.slot_index
-            )));
+        Some(slot) if seen.generation != Some(slot.generation) => {
+            return Err(stale_slot(definition));
         }
         Some(slot) => (slot.id, slot.generation),
+        None if seen.had_tenants => return Err(stale_slot(definition)),
         None => (
             insert(conn, node_id, definition, host_health, new_id()).await?,
             0,
@@ -166,7 +209,7 @@ async fn approve_one(
         slot_id,
         generation,
         kind: EvidenceKind::Approved,
-        method: evidence.to_owned(),
+        method: seen.evidence.to_owned(),
         detail: json!({}),
     };
     slots::make_clean(conn, &proof).await

@@ -9,7 +9,7 @@ use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotSt
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
 
-pub use crate::approval::{Definition, approve, missing};
+pub use crate::approval::{Definition, Look, approve, missing};
 
 macro_rules! select {
     ($tail:literal) => {

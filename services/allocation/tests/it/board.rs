@@ -35,7 +35,6 @@ fn slot(index: i32) -> slots::Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
-        generation: None,
     }
 }
 
@@ -108,11 +107,13 @@ impl Board {
         let mut tx = self.world.scheduler.begin().await.expect("a transaction");
         let ids = IdGen::new(CELL);
         let known = slots::list(&mut tx, self.node_id).await.expect("slots");
-        let mut all: Vec<_> = (0..8).map(slot).collect();
-        for (definition, slot) in all.iter_mut().zip(&known) {
-            definition.generation = Some(slot.generation);
-        }
-        slots::approve(&mut tx, self.node_id, None, &all, "disks raw", || {
+        let all: Vec<_> = (0..8).map(slot).collect();
+        let generations = known.iter().map(|slot| (slot.slot_index, slot.generation));
+        let look = slots::Look {
+            instance_id: None,
+            generations: generations.collect(),
+        };
+        slots::approve(&mut tx, self.node_id, &look, &all, "disks raw", || {
             ids.next()
         })
         .await

@@ -74,12 +74,18 @@ impl World {
                 destructive_wipe_policy: "blkdiscard".into(),
                 ..Bindings::default()
             },
-            generation: None,
         };
         let ids = IdGen::new(CELL);
         let made = [definition(0), definition(1)];
-        let approved =
-            slots::approve(&mut conn, self.node_id, None, &made, "test", || ids.next()).await;
+        let approved = slots::approve(
+            &mut conn,
+            self.node_id,
+            &slots::Look::default(),
+            &made,
+            "test",
+            || ids.next(),
+        )
+        .await;
         self.slot_ids = approved
             .expect("slots")
             .iter()

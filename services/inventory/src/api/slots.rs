@@ -127,10 +127,6 @@ impl Nodes {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class.clone(),
             bindings: Some(candidate.bindings.clone()),
-            generation: discovery
-                .slot_generations
-                .get(&candidate.slot_index)
-                .copied(),
         };
         let request = ledger::ApproveSlotsRequest {
             node_id: discovery.node_id.to_string(),
@@ -140,6 +136,7 @@ impl Nodes {
             evidence,
             idempotency_key: mutation.key.clone(),
             instance_id: discovery.instance_id.unwrap_or_default().to_string(),
+            slot_generations: discovery.slot_generations.0.clone().into_iter().collect(),
         };
         let answer = self.0.ledger()?.approve_slots(request).await?.into_inner();
         let approved = |slot: &ledger::LedgerSlot| {

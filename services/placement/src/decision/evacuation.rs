@@ -41,18 +41,21 @@ pub fn evacuate(
     }
     in_order(evacuees)
         .into_iter()
-        .map(|one| {
+        .map(|(one, begins_ring)| {
             let nodes = |ids: &Vec<Uuid>| -> BTreeSet<Uuid> {
                 ids.iter()
                     .filter_map(|id| node_of.get(id).copied())
                     .collect()
             };
+            let mut beside: Vec<BTreeSet<Uuid>> = one.beside.iter().map(nodes).collect();
+            // who launches it again leaves out what nobody is left for
+            beside.retain(|nodes| !begins_ring || !nodes.is_empty());
             let rules = Rules {
                 filling: site.filling,
                 // a plan counts on nothing that is reserved
                 project: None,
                 // no node at all: nothing that it may be beside has a place
-                only: one.beside.iter().map(nodes).reduce(|all, of| &all & &of),
+                only: beside.into_iter().reduce(|all, of| &all & &of),
                 avoid: nodes(&one.apart),
                 kept: (*one.kept).clone(),
             };
@@ -73,8 +76,9 @@ pub fn evacuate(
         .collect()
 }
 
-/// The largest first, but none before those that it may be beside.
-fn in_order(evacuees: &[Evacuee]) -> Vec<&Evacuee> {
+/// The largest first, but none before those that it may be beside; and whether it begins a ring of those that may be beside
+/// each other, as all do that have the label they ask for: nobody is left for it to be beside.
+fn in_order(evacuees: &[Evacuee]) -> Vec<(&Evacuee, bool)> {
     let mut left: Vec<&Evacuee> = evacuees.iter().collect();
     left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
     let mut ordered = Vec::with_capacity(left.len());
@@ -83,13 +87,26 @@ fn in_order(evacuees: &[Evacuee]) -> Vec<&Evacuee> {
         let waits = |id: &Uuid| waiting.contains(id);
         let blocked = |one: &&Evacuee| one.beside.iter().flatten().any(waits);
         let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
-        if now.is_empty() {
-            // a ring, of those that have the label of each other: each has the others' nodes only if one is placed already
-            ordered.extend(after);
-            break;
-        }
-        ordered.extend(now);
         left = after;
+        if now.is_empty() {
+            let begins = in_ring(&left);
+            ordered.push((left.remove(begins), true));
+        }
+        ordered.extend(now.into_iter().map(|one| (one, false)));
     }
     ordered
+}
+
+/// The place of one of a ring, where each has somebody before it: the first that is met twice.
+fn in_ring(blocked: &[&Evacuee]) -> usize {
+    let place_of: HashMap<Uuid, usize> = (0..).zip(blocked).map(|(at, one)| (one.id, at)).collect();
+    let mut seen = HashSet::new();
+    let mut at = 0;
+    while seen.insert(at) {
+        let mut before = blocked[at].beside.iter().flatten();
+        at = before
+            .find_map(|id| place_of.get(id).copied())
+            .unwrap_or(at);
+    }
+    at
 }

@@ -217,7 +217,8 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Where allocations of whole nodes would fit, the largest first.
+/// Where allocations of whole nodes would fit, the largest first. Whom they must be apart from is on no node that is free as a
+/// whole.
 async fn place_whole(
     conn: &mut PgConnection,
     kept: &mut Kept<'_>,

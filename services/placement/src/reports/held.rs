@@ -160,7 +160,8 @@ pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
                 id: row.id,
                 node_id: row.node_id,
                 slot_ids: row.slot_ids.clone(),
-                hugepages_1g_back: if running { request.hugepages_1g } else { 0 },
+                // of one that is stopped they are owed, so they are back with it, too
+                hugepages_1g_back: request.hugepages_1g,
                 request,
                 movable: row.state == AllocationState::Active && settled && !ties.bound(row),
                 apart: ties.apart(row),

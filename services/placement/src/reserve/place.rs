@@ -90,6 +90,8 @@ pub(crate) async fn take(
             ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &asked),
             fleet,
         });
+        // those that it must be on were read just now, and it may be on no others
+        let as_likely = as_likely || rules.only.is_some();
         seen = seen.filter(|seen| as_likely || seen.ranking.fits() == seen.fleet.len());
         let mut left = seen
             .as_ref()

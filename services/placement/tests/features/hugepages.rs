@@ -1,6 +1,7 @@
 //! Hugepages between two reports of a host: what VMs are still to take is not sold again.
 use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::operators::Intent;
 use gpuaas_placement::reservations::{self, Asked};
 use gpuaas_placement::reserve::{Key, Request, reserve_all};
 use gpuaas_placement::{Error, Result, availability};
@@ -8,9 +9,11 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::marks::{begin_release, wipe};
+use crate::reports::{bring_up, intend, launch};
 use crate::reservations::asked;
+use crate::ties::planned;
 use crate::whole::slice;
-use crate::world::{H200, POLICY, REGION, World, h200_slot, lab_spec};
+use crate::world::{H200, POLICY, REGION, World, h200_groups, h200_slot, lab_spec};
 
 /// A GPU needs 64 pages.
 async fn node_with(world: &World, pages: i32) -> NodeSpec {
@@ -158,4 +161,35 @@ async fn b_11_a_launch_that_draws_on_a_reservation_is_still_owed_its_hugepages()
     assert!(missing(world.reserve(&of_others()).await), "none is left");
     report(&world, &spec, 128, &[own]).await;
     world.reserve(&of_others()).await.expect("64 more are open");
+}
+
+/// What a VM is owed comes back with it, as what it has: a plan counts on both.
+#[tokio::test]
+async fn b_11_b_49_a_plan_counts_on_the_hugepages_of_a_stopped_vm_that_it_moves() {
+    let world = World::new().await;
+    let mut nodes = Vec::new();
+    for _ in 0..2 {
+        let spec = NodeSpec {
+            lab: false,
+            hugepages_1g_free: 8 * 64,
+            legal_groups: h200_groups(),
+            ..lab_spec()
+        };
+        nodes.push(world.node(spec).await);
+        let slots: Vec<_> = (0..8).map(h200_slot).collect();
+        world.approve(nodes[nodes.len() - 1], &slots).await;
+    }
+    let single = launch(&world, 1).await;
+    bring_up(&world, single).await;
+    let at = world.get(single).await.node_id.expect("placed");
+    intend(&world, at, Intent::Cordoned).await;
+    launch(&world, 4).await;
+    intend(&world, at, Intent::Enabled).await;
+    assert_eq!(planned(&world).await, (1, 1), "it runs");
+    world
+        .run_past_guards(&format!(
+            "UPDATE allocations SET power = 'stopped' WHERE id = '{single}'"
+        ))
+        .await;
+    assert_eq!(planned(&world).await, (1, 1), "it is stopped");
 }

@@ -5,14 +5,14 @@ use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use gpuaas_placement::slots::Definition;
+use gpuaas_placement::slots::{Definition, Look};
 use gpuaas_placement::{Error, Result, claims, release, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, price, seen};
+use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, look_at, price};
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
@@ -147,33 +147,48 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
     let all: Vec<Definition> = (0..8).map(h200_slot).collect();
-    let before = seen(&world.slots(node).await, &all);
+    let before = look_at(&world.slots(node).await);
     let id = reserve(&world, &whole(&world)).await.expect("reserved");
     install(&world, id).await;
-    let under_the_tenant = seen(&world.slots(node).await, &all);
+    let under_the_tenant = look_at(&world.slots(node).await);
     give_back(&world, id).await;
-    let approve = async |definitions: &[Definition]| {
+    let approve = async |look: &Look, definitions: &[Definition]| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let next = Uuid::now_v7;
-        let done = slots::approve(&mut tx, node, None, definitions, "disks raw", next).await;
+        let done = slots::approve(&mut tx, node, look, definitions, "disks raw", next).await;
         tx.commit().await.expect("commit");
         done.map_err(gpuaas_kit::Error::from)
     };
-    for looks in [before, under_the_tenant, all.clone()] {
-        let error = approve(&looks).await.expect_err("an earlier look");
-        assert_eq!(error.reason(), ErrorReason::DiscoveryStale, "{error}");
-        assert_eq!(
-            error.message(),
-            "Slot 0 may have had a tenant since the host was looked at; start another discovery."
-        );
+    // a disk that the ledger does not know was the tenant's, too
+    let mut ninth = h200_slot(8);
+    ninth.bindings.fabric_vf_pci_address = "0000:1a:01.0".into();
+    let unknown = [ninth];
+    for look in [before, under_the_tenant, Look::default()] {
+        for (first, definitions) in [(0, &all[..]), (8, &unknown[..])] {
+            let error = approve(&look, definitions)
+                .await
+                .expect_err("an earlier look");
+            assert_eq!(error.reason(), ErrorReason::DiscoveryStale, "{error}");
+            assert_eq!(
+                error.message(),
+                format!(
+                    "Slot {first} may have had a tenant since the host was looked at; start another discovery."
+                )
+            );
+        }
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
+        assert_eq!(world.slots(node).await.len(), 8);
     }
-    let after = seen(&world.slots(node).await, &all);
-    approve(&after).await.expect("looked at since");
+    let after = look_at(&world.slots(node).await);
+    approve(&after, &all).await.expect("looked at since");
     assert_eq!(world.count(node, SlotStatus::Available).await, 8);
     // said again it changes nothing, nor does an earlier look at what is approved
-    approve(&after).await.expect("again");
-    approve(&all).await.expect("approved already");
+    approve(&after, &all).await.expect("again");
+    approve(&Look::default(), &all)
+        .await
+        .expect("approved already");
+    approve(&after, &unknown).await.expect("looked at since");
+    assert_eq!(world.count(node, SlotStatus::Available).await, 9);
 }
 
 #[tokio::test]

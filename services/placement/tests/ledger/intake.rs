@@ -1,14 +1,14 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
-use gpuaas_placement::slots::{self, Definition};
+use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_placement::{Error, catalog, provision, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use crate::world::{
-    LAB, World, access, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, price, seen,
+    LAB, World, access, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, look_at, price,
 };
 
 /// Takes something away that a slot needs.
@@ -23,8 +23,8 @@ async fn put(world: &World, spec: &NodeSpec) -> Result<Node, Error> {
 
 async fn approve(world: &World, node: Uuid, definitions: &[Definition]) -> Result<usize, Error> {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let seen = seen(&world.slots(node).await, definitions);
-    let rows = slots::approve(&mut tx, node, None, &seen, "disks raw", Uuid::now_v7).await?;
+    let look = look_at(&world.slots(node).await);
+    let rows = slots::approve(&mut tx, node, &look, definitions, "disks raw", Uuid::now_v7).await?;
     tx.commit().await.expect("commit");
     Ok(rows.len())
 }
@@ -313,7 +313,10 @@ async fn approval_is_repeatable_but_not_replaceable() {
     let stale = slots::approve(
         &mut tx,
         node,
-        Some(Uuid::now_v7()),
+        &Look {
+            instance_id: Some(Uuid::now_v7()),
+            ..Look::default()
+        },
         &[lab_slot(1)],
         "x",
         Uuid::now_v7,

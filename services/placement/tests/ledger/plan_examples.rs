@@ -204,3 +204,29 @@ fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
         .find(|cause| cause.reason == ErrorReason::Affinity);
     assert_eq!(affinity.map(|cause| cause.nodes), Some(2));
 }
+
+#[test]
+fn b_49_those_that_asked_for_each_others_label_go_together_and_who_follows_them_comes_after() {
+    let nodes = [node(1, 8), node(2, 8)];
+    let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
+    let id = Uuid::from_u128;
+    let beside = |of: u128, gpu_count, groups: &[&[u128]]| Evacuee {
+        beside: groups
+            .iter()
+            .map(|group| group.iter().map(|one| id(*one)).collect())
+            .collect(),
+        ..evacuee(of, gpu_count)
+    };
+    // 11 and 12 have the label that both ask for; 13 is larger and must be where 11 is
+    let evacuees = [
+        beside(11, 1, &[&[12]]),
+        beside(12, 2, &[&[11]]),
+        beside(13, 4, &[&[11]]),
+    ];
+    let placed: Vec<(u128, _)> = evacuate(&site(&fleet, &kept), &evacuees, &HashMap::new())
+        .into_iter()
+        .map(|(id, outcome)| (id.as_u128(), outcome.map(|choice| choice.node_id.as_u128())))
+        .collect();
+    assert!(placed.iter().all(|(_, node)| node == &Ok(1)), "{placed:?}");
+    assert_eq!(placed.len(), 3);
+}

@@ -264,7 +264,15 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     shared.bindings.fabric_claim_mode = "host_shared".into();
     shared.bindings.fabric_vf_pci_address = String::new();
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let outcome = slots::approve(&mut tx, node, None, &[shared], "", uuid::Uuid::now_v7).await;
+    let outcome = slots::approve(
+        &mut tx,
+        node,
+        &slots::Look::default(),
+        &[shared],
+        "",
+        uuid::Uuid::now_v7,
+    )
+    .await;
     tx.rollback().await.expect("rollback");
     let refused = gpuaas_kit::Error::from(outcome.expect_err("no function of its own"));
     assert_eq!(refused.reason(), ErrorReason::CandidateIncomplete);

@@ -13,7 +13,7 @@ use gpuaas_placement::model::{
 };
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
-use gpuaas_placement::slots::{self, Definition};
+use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_placement::{Fence, Result, allocations, provision};
 use jiff_sqlx::ToSqlx as _;
 use sqlx::postgres::PgPoolOptions;
@@ -116,8 +116,8 @@ impl World {
 
     pub async fn approve(&self, node: Uuid, definitions: &[Definition]) -> Vec<Slot> {
         let mut tx = self.scheduler.begin().await.expect("begin");
-        let seen = seen(&self.slots(node).await, definitions);
-        let rows = slots::approve(&mut tx, node, None, &seen, "disks raw", Uuid::now_v7)
+        let look = look_at(&self.slots(node).await);
+        let rows = slots::approve(&mut tx, node, &look, definitions, "disks raw", Uuid::now_v7)
             .await
             .expect("approve");
         tx.commit().await.expect("commit");
@@ -426,17 +426,13 @@ pub fn lab_spec() -> NodeSpec {
     }
 }
 
-/// Definitions as of a look that was begun when the slots were these.
-pub fn seen(slots: &[Slot], definitions: &[Definition]) -> Vec<Definition> {
-    let of = |definition: &Definition| {
-        let index = definition.slot_index;
-        let slot = slots.iter().find(|slot| slot.slot_index == index);
-        Definition {
-            generation: slot.map(|slot| slot.generation),
-            ..definition.clone()
-        }
-    };
-    definitions.iter().map(of).collect()
+/// A look that was begun when the slots were these.
+pub fn look_at(slots: &[Slot]) -> Look {
+    let of = |slot: &Slot| (slot.slot_index, slot.generation);
+    Look {
+        instance_id: None,
+        generations: slots.iter().map(of).collect(),
+    }
 }
 
 pub fn lab_slot(index: i32) -> Definition {
@@ -452,7 +448,6 @@ pub fn lab_slot(index: i32) -> Definition {
             destructive_wipe_policy: "blkdiscard".into(),
             ..Bindings::default()
         },
-        generation: None,
     }
 }
 
@@ -481,6 +476,5 @@ pub fn h200_slot(index: i32) -> Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
-        generation: None,
     }
 }

@@ -56,6 +56,15 @@ impl Api {
             "" => None,
             text => Some(id::parse("instance_id", text)?),
         };
+        let generations = request.slot_generations.iter();
+        let look = slots::Look {
+            instance_id: looked_at,
+            generations: generations
+                .map(|(index, generation)| {
+                    Ok((parse::signed("slot_generations", *index)?, *generation))
+                })
+                .collect::<Result<_>>()?,
+        };
         if request.evidence.is_empty() {
             return Err(Error::required("evidence"));
         }
@@ -72,7 +81,7 @@ impl Api {
         let rows = slots::approve(
             &mut tx,
             node_id,
-            looked_at,
+            &look,
             &definitions,
             &request.evidence,
             || self.ids.next(),

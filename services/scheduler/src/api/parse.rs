@@ -296,7 +296,6 @@ pub(super) fn definitions(slots: Vec<internal::SlotDefinition>) -> Result<Vec<sl
                     .bindings
                     .ok_or_else(|| Error::required("slots.bindings"))?
                     .into(),
-                generation: slot.generation,
             })
         })
         .collect()

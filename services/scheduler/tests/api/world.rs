@@ -168,7 +168,6 @@ pub fn approval(node_id: &str, count: u32) -> ApproveSlotsRequest {
             destructive_wipe_policy: "blkdiscard".into(),
             ..SlotBindings::default()
         }),
-        generation: None,
     };
     ApproveSlotsRequest {
         node_id: node_id.to_owned(),

@@ -4,7 +4,7 @@ use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Key, Pass};
-use gpuaas_placement::slots::{self, Definition};
+use gpuaas_placement::slots::{self, Look};
 use gpuaas_placement::{
     Error, Fence, Result, operators, power, quota, release, repair, reservations, stamper, waiting,
 };
@@ -273,23 +273,20 @@ pub async fn perform(
         }
         Call::Approve { node, upto } => {
             let all = &fleet.nodes[*node].definitions[..upto.unsigned_abs() as usize];
-            let definitions: Vec<Definition> = (0..)
-                .zip(all)
-                .map(|(index, one)| Definition {
-                    generation: view
-                        .slots
-                        .get(&fleet.slot_id(*node, index))
-                        .map(|slot| slot.generation),
-                    ..one.clone()
-                })
-                .collect();
+            let node_id = fleet.nodes[*node].id;
+            let known = view.slots.values().filter(|slot| slot.node == node_id);
+            let generations = known.map(|slot| (slot.index, slot.generation));
+            let look = Look {
+                instance_id: None,
+                generations: generations.collect(),
+            };
             let mut fresh = (0..*upto)
                 .map(|index| fleet.slot_id(*node, index))
                 .filter(|id| !view.slots.contains_key(id));
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
                 let next = || fresh.next().expect("an id per new slot");
-                slots::approve(&mut tx, id, None, &definitions, "disks raw", next)
+                slots::approve(&mut tx, id, &look, all, "disks raw", next)
                     .await
                     .map(|_| ())
             });
