@@ -105,11 +105,11 @@ async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_s
     join(0).await;
     // what is only asked once has been asked
     launch().await;
-    let (behind_one, ()) = statements(launch()).await;
+    let (behind_one, ()) = Box::pin(statements(launch())).await;
     for number in 1..MAX_WAITING as usize {
         join(number).await;
     }
-    let (behind_many, ()) = statements(launch()).await;
+    let (behind_many, ()) = Box::pin(statements(launch())).await;
     println!("{behind_one} statements behind one, {behind_many} behind {MAX_WAITING}");
     assert!(behind_one > 10, "they are counted");
     assert_eq!(behind_one, behind_many);
