@@ -28,7 +28,7 @@ export async function launch() {
 
   await test("h_25_h_26_one_form_branches_by_shape_and_keeps_every_choice_in_it", async () => {
     await page.getByRole("radio", { name: "Whole node" }).check({ force: true });
-    await page.getByText("Whole nodes are not on sale here yet").waitFor();
+    await page.getByText("Whole nodes are not on sale here.").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
     await shot("launch-whole-node");
     await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });

@@ -5,7 +5,7 @@ import { Loaded } from "../../ui/loaded";
 import { Meter, type Part } from "../../ui/meter";
 import { type Column, TableCard } from "../../ui/table";
 
-const COLUMNS: Column[] = ["Limit", ["In use", "number"], ["At most", "number"], ["", "optional"]];
+const COLUMNS: Column[] = ["Limit", ["In use", "number"], ["At most", "number"], ["Use", "optional"]];
 
 interface Limit {
   name: string;
