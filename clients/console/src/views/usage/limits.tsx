@@ -1,9 +1,10 @@
 /** What the project may hold at once, and how much of it it holds. */
 import { useQuotas } from "../../api/queries";
 import type { ProjectQuotas } from "../../api/types";
+import { Card } from "../../ui/basics";
 import { Loaded } from "../../ui/loaded";
 import { Meter, type Part } from "../../ui/meter";
-import { type Column, TableCard } from "../../ui/table";
+import { type Column, Table } from "../../ui/table";
 
 const COLUMNS: Column[] = ["Limit", ["In use", "number"], ["At most", "number"], ["Use", "optional"]];
 
@@ -30,28 +31,26 @@ export function partsOf({ used, most }: Limit): Part[] {
 export function Limits() {
   const quotas = useQuotas();
   return (
-    <section>
-      <h2>What the project may hold at once</h2>
+    <Card title="What the project may hold at once">
       <Loaded of={[quotas]} lines={3} label="Loading the limits">
         {(data) => (
-          <TableCard
-            label="Limits"
-            columns={COLUMNS}
-            foot={<span className="muted">Of every product that is not named: {data.default_max_gpus ?? 0} GPUs. Ask an operator for more. What waits for capacity does not count.</span>}
-          >
-            {limitsOf(data).map((limit) => (
-              <tr key={limit.name}>
-                <td className="tight">{limit.name}</td>
-                <td className="number">{limit.used}</td>
-                <td className="number">{limit.most}</td>
-                <td className="optional">
-                  <Meter parts={partsOf(limit)} label={limit.name} />
-                </td>
-              </tr>
-            ))}
-          </TableCard>
+          <>
+            <Table label="Limits" columns={COLUMNS}>
+              {limitsOf(data).map((limit) => (
+                <tr key={limit.name}>
+                  <td className="tight">{limit.name}</td>
+                  <td className="number">{limit.used}</td>
+                  <td className="number">{limit.most}</td>
+                  <td className="optional">
+                    <Meter parts={partsOf(limit)} label={limit.name} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
+            <p className="muted">Of every product that is not named: {data.default_max_gpus ?? 0} GPUs. Ask an operator for more. What waits for capacity does not count.</p>
+          </>
         )}
       </Loaded>
-    </section>
+    </Card>
   );
 }
