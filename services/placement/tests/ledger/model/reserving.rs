@@ -1,5 +1,5 @@
 //! What capacity reservations may hold: which slots is the decision's business, and only checked.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::model::SlotStatus;
 use uuid::Uuid;
@@ -108,21 +108,28 @@ pub fn tended(before: &View, after: &View, fleet: &Fleet, whole_way: bool) -> Re
     }
     let held: Vec<(Uuid, Uuid)> = now.held.iter().map(|(slot, of)| (*slot, *of)).collect();
     for (slot, of) in held {
-        if after.held.get(&slot) == Some(&of) {
+        let node = before.slots[&slot].node;
+        let of_node = |held: &BTreeMap<Uuid, Uuid>| -> Vec<Uuid> {
+            let of_it = held.iter().filter(|(_, by)| **by == of);
+            let slots = of_it.map(|(other, _)| *other);
+            slots
+                .filter(|other| before.slots[other].node == node)
+                .collect()
+        };
+        let part = now.reservations[&of].whole && !before.in_use(slot) && {
+            let all = of_node(&before.held);
+            all.len() < GPUS as usize || all.iter().any(|other| !fits(before, fleet, *other))
+        };
+        // a part is let go, and may be held again at once, when the whole node can be
+        let whole = GPUS as usize;
+        let again =
+            part && of_node(&before.held).len() < whole && of_node(&after.held).len() == whole;
+        if after.held.get(&slot) == Some(&of) && !again {
             if whole_way && !fits(before, fleet, slot) {
                 return Err(format!("{slot} is kept for {of} and does not fit"));
             }
             continue;
         }
-        let part = now.reservations[&of].whole && !before.in_use(slot) && {
-            let node = before.slots[&slot].node;
-            let beside = before
-                .held
-                .iter()
-                .filter(|(other, by)| **by == of && before.slots[other].node == node);
-            let all: Vec<Uuid> = beside.map(|(other, _)| *other).collect();
-            all.len() < GPUS as usize || all.iter().any(|other| !fits(before, fleet, *other))
-        };
         if fits(before, fleet, slot) && !part {
             return Err(format!("{slot} was let go and fits"));
         }
