@@ -361,27 +361,9 @@ async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
 
 /// Makes a reserved whole node active, and releases it again after `meanwhile`.
 pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
-    let fence = world.take(id).await;
-    let mut tx = world.allocation.begin().await.expect("begin");
-    let _ = provision::start(&mut tx, fence, id).await.expect("start");
-    let _ = provision::activate(&mut tx, fence, id, None, None)
-        .await
-        .expect("activate");
-    tx.commit().await.expect("commit");
-    world.finish(fence).await;
+    install(world, id).await;
     meanwhile().await;
-    let mut tx = world.allocation.begin().await.expect("begin");
-    release::begin(&mut tx, Scope::Platform, id, "", "req")
-        .await
-        .expect("begin");
-    tx.commit().await.expect("commit");
-    let fence = world.take(id).await;
-    let mut tx = world.allocation.begin().await.expect("begin");
-    let _ = release::complete(&mut tx, fence, id, &[])
-        .await
-        .expect("complete");
-    tx.commit().await.expect("commit");
-    world.finish(fence).await;
+    give_back(world, id).await;
 }
 
 /// Evidence from before the tenant is none after it, however the slot came out of sale meanwhile.
