@@ -72,7 +72,7 @@ pub async fn list(
                 let (fits, reasons) = if !enabled {
                     (0, vec![cause(ErrorReason::RegionDisabled)])
                 } else if sku.price.is_none() {
-                    (0, vec![cause(ErrorReason::NoCapacity)])
+                    (0, vec![without_a_price()])
                 } else if !is_whole(sku) {
                     count_in(&rules, &decision_request(sku, gpu_count), fleet)
                 } else if policy.whole_nodes {
@@ -127,6 +127,13 @@ fn is_whole(sku: &Sku) -> bool {
 }
 
 /// Why no whole node can be had where nothing could bring one up.
+fn without_a_price() -> Reason {
+    Reason {
+        message: "It has no price yet and is not sold.".to_owned(),
+        ..cause(ErrorReason::NoCapacity)
+    }
+}
+
 fn nobody_brings_up() -> Reason {
     Reason {
         message: "Whole nodes cannot be launched: this platform has nothing that brings them up."

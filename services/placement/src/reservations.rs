@@ -8,12 +8,13 @@
 //! [`tend`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
 //! back what nobody uses, and ends windows. An allocation that runs is never touched by any of it.
 /// Whether a held slot `h` can still be launched on, now or once who uses it has gone; its slot is `s`, on node `n`, and
-/// its reservation in `$region`. A host that only does not report changes nothing.
+/// its reservation in `$region`. A host that only does not report, so that the health of all its slots is unknown, changes
+/// nothing.
 macro_rules! fits {
     ($region:literal) => {
         concat!(
             "(s.status NOT IN ('cleanup', 'cleanup_blocked')
-              AND (h.idle_since IS NULL OR s.status = 'available' AND s.health_state = 'healthy'
+              AND (h.idle_since IS NULL OR s.status = 'available' AND s.health_state <= 'unknown'
                    AND n.admin_state = 'enabled' AND n.region_code = ",
             $region,
             "))"

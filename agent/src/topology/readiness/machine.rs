@@ -80,21 +80,27 @@ pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
 
 /// Free 1 GiB hugepages.
 pub fn free_hugepages(root: &HostRoot) -> u32 {
-    let path = "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages";
-    root.read_value(path)
+    pages(root, "free_hugepages")
+}
+
+fn pages(root: &HostRoot, which: &str) -> u32 {
+    let folder = "/sys/kernel/mm/hugepages/hugepages-1048576kB";
+    root.read_value(format!("{folder}/{which}"))
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
 }
+
+/// 1 GiB hugepages, those of VMs included: a host that has sold all of them is as ready as before.
 
 pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
     if !profile.hugepages {
         return Finding::skip("hugepages", format!("profile {} offers none", profile.name));
     }
-    let free = free_hugepages(root);
+    let (all, free) = (pages(root, "nr_hugepages"), free_hugepages(root));
     Finding::judge(
         "hugepages",
-        free > 0,
-        format!("{free} free pages of 1 GiB"),
+        all > 0,
+        format!("{all} pages of 1 GiB, {free} of them free"),
         "Reserve 1 GiB hugepages at boot.",
     )
 }
@@ -165,6 +171,27 @@ mod tests {
                 .iter()
                 .all(|f| f.status == EvidenceStatus::Skip && !f.detail.is_empty())
         );
+    }
+
+    #[test]
+    fn d_54_a_host_whose_hugepages_are_all_taken_is_as_ready_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir
+            .path()
+            .join("sys/kernel/mm/hugepages/hugepages-1048576kB");
+        std::fs::create_dir_all(&folder).unwrap();
+        let root = HostRoot::new(dir.path());
+        let found = |all: &str| {
+            std::fs::write(folder.join("nr_hugepages"), all).unwrap();
+            std::fs::write(folder.join("free_hugepages"), "0\n").unwrap();
+            let mut profile = profile(Hypervisor::Kvm);
+            profile.hugepages = true;
+            hugepages(&root, &profile)
+        };
+        let sold = found("512\n");
+        assert_eq!(sold.status, EvidenceStatus::Pass, "{}", sold.detail);
+        assert_eq!(sold.detail, "512 pages of 1 GiB, 0 of them free");
+        assert_eq!(found("0\n").status, EvidenceStatus::Fail);
     }
 
     #[test]

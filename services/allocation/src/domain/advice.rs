@@ -51,6 +51,10 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             OPERATOR,
         ),
         "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
+        "HUGEPAGES_MISSING" => (
+            "The host has fewer free hugepages than the VM needs.",
+            TRY_AGAIN,
+        ),
         "HOST_NOT_READY" => ("The host was not ready to start a VM.", TRY_AGAIN),
         "HOST_UNREACHABLE" => ("The host did not answer.", TRY_AGAIN),
         "LEASE_HELD" | "FENCED" => ("The host still holds the slot for other work.", OPERATOR),

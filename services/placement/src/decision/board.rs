@@ -436,7 +436,14 @@ fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorRea
         return Some(Some(ErrorReason::IncompleteSlot));
     }
     if slot.health != Health::Healthy {
-        return Some(Some(ErrorReason::SlotUnhealthy));
+        // of a host that is not ready all slots are no better than it is: what is wrong is the host
+        return Some(Some(if node.schedulable {
+            ErrorReason::SlotUnhealthy
+        } else if node.enabled {
+            ErrorReason::HostNotReady
+        } else {
+            ErrorReason::NodeDraining
+        }));
     }
     let device_held = node.slots.iter().any(|other| {
         other.held

@@ -170,13 +170,16 @@ pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
         .collect()
 }
 
-/// Nodes that are kept in a region for who waits.
+/// Nodes that are kept in a region for who waits; what was kept for who waits no more is kept for nobody.
 pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<BTreeSet<Uuid>> {
-    let ids: Vec<Uuid> =
-        sqlx::query_scalar("SELECT node_id FROM kept_nodes WHERE region_code = $1")
-            .bind(region_code)
-            .fetch_all(conn)
-            .await?;
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT k.node_id FROM kept_nodes k WHERE k.region_code = $1 AND EXISTS
+               (SELECT FROM waits w JOIN allocations a ON a.id = w.allocation_id
+                 WHERE w.ticket = k.ticket AND a.state = 'requested')",
+    )
+    .bind(region_code)
+    .fetch_all(conn)
+    .await?;
     Ok(ids.into_iter().collect())
 }
 

@@ -1,11 +1,12 @@
 //! Where a request would fit, and what removes the other nodes, with numbers.
+use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{self, Request};
 use gpuaas_placement::{Error, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use crate::world::{H200, POLICY, REGION, World, h200_slot, lab_spec};
+use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec};
 
 /// A GPU node whose board sells pairs, halves and the whole, with so many slots.
 pub async fn gpu_node(world: &World, slots: i32) -> Uuid {
@@ -36,6 +37,30 @@ fn four(world: &World) -> Request {
         sku: H200.into(),
         ..world.request(4)
     }
+}
+
+#[tokio::test]
+async fn what_has_no_price_is_told_as_such() {
+    let world = World::new().await;
+    gpu_node(&world, 1).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let new = Sku {
+        code: "h200-new".into(),
+        ..h200_sku()
+    };
+    catalog::put_sku(&mut conn, &new).await.expect("sku");
+    let list = async |conn: &mut sqlx::PgConnection, sku| {
+        let (capacity, region) = (&world.capacity, Some(REGION));
+        let rows = availability::list(conn, capacity, POLICY, None, region, Some(sku)).await;
+        rows.expect("availability").remove(0)
+    };
+    assert_eq!(list(&mut conn, H200).await.fits, 1);
+    let row = list(&mut conn, "h200-new").await;
+    let told: Vec<_> = row.reasons.iter().map(|r| r.message.as_str()).collect();
+    assert_eq!(
+        (row.fits, told),
+        (0, vec!["It has no price yet and is not sold."])
+    );
 }
 
 #[tokio::test]

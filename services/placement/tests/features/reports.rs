@@ -330,6 +330,27 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     );
     assert_eq!(world.fingerprint().await, before, "a plan writes nothing");
 
+    // nothing is moved to a node that is kept for who waits; for who waits no more nothing is kept
+    let waits = Request {
+        constraints: Constraints {
+            spread_from: vec![single],
+            ..Constraints::default()
+        },
+        ..gpus(&world, 8)
+    };
+    let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let (ledger, ids) = (&world.scheduler, world.ids);
+    let waits = reserve::reserve_or_wait(ledger, ids, POLICY, &waits, until).await;
+    let waits = waits.expect("waits").allocation_id;
+    reserve::serve_waiting(ledger, ids, POLICY)
+        .await
+        .expect("pass");
+    assert_eq!(world.number("SELECT count(*) FROM kept_nodes").await, 1);
+    assert_eq!(suggest(&mut conn).await.steps[0].node_id, b);
+    begin_release(&world, waits).await;
+    assert_eq!(world.number("SELECT count(*) FROM kept_nodes").await, 1);
+    assert_eq!(suggest(&mut conn).await.steps, found.steps);
+
     // carried out by hand, it is what it said
     intend(&world, a, Intent::Cordoned).await;
     begin_release(&world, single).await;

@@ -242,6 +242,17 @@ async fn b_58_causes_are_told_apart() {
             format!("UPDATE slots SET host_health = 'unknown' WHERE id = '{slot}'"),
             "SLOT_UNHEALTHY",
         ),
+        // as inventory tells it: the health of a host that is not ready is that of all its slots
+        (
+            format!("UPDATE nodes SET schedulable = false WHERE id = '{node}';
+                     UPDATE slots SET host_health = 'unknown' WHERE id = '{slot}'"),
+            "HOST_NOT_READY",
+        ),
+        (
+            format!("UPDATE nodes SET schedulable = false, admin_state = 'draining' WHERE id = '{node}';
+                     UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}'"),
+            "NODE_DRAINING",
+        ),
     ];
     for (change, wanted) in cases {
         world.run(&change).await;

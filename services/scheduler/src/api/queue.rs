@@ -5,11 +5,10 @@ use gpuaas_kit::time::proto_time;
 use gpuaas_kit::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Priority;
 use gpuaas_placement::{catalog, outbox, waiting};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService;
 use serde_json::json;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::Api;
@@ -56,17 +55,7 @@ impl Api {
         // requests of all lines that were shown before; the order is made anew for each page
         let before: usize = page::decode(&request.page_token, &query)?.unwrap_or_default();
         let mut conn = self.pool.acquire().await?;
-        if catalog::regions(&mut conn, Some(region_code))
-            .await?
-            .is_empty()
-        {
-            return Err(Error::new(
-                Code::NotFound,
-                ErrorReason::RegionUnknown,
-                "There is no such region; list the regions.",
-            )
-            .field("region_code", "is not a region"));
-        }
+        catalog::known_region(&mut conn, region_code).await?;
         let mut total = 0;
         let mut requests = Vec::new();
         for (of, slot_class) in waiting::lines(&mut conn).await? {

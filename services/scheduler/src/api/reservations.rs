@@ -7,6 +7,7 @@ use gpuaas_kit::{Error, Result, audit, id, page};
 use gpuaas_placement::model::{ReservationState, Scope};
 use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Query};
 use gpuaas_placement::{catalog, outbox};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationService;
@@ -227,6 +228,10 @@ impl Api {
         let (row, replayed) = made.map_err(|error| match error {
             error @ (gpuaas_placement::Error::Invalid { .. }
             | gpuaas_placement::Error::Refused { .. }) => in_config(&error.into()),
+            // the name is taken
+            gpuaas_placement::Error::Kit(error) if error.reason() == ErrorReason::AlreadyExists => {
+                in_config(&error)
+            }
             other => other.into(),
         })?;
         if !replayed {
@@ -264,7 +269,11 @@ impl Api {
             .projects
             .iter()
             .find(|project| **project == row.project_id);
-        Ok(Scope::Project(own.copied().unwrap_or_default()))
+        let own = own.ok_or_else(|| gpuaas_placement::Error::NotFound {
+            what: "capacity reservation",
+            id: id.to_string(),
+        })?;
+        Ok(Scope::Project(*own))
     }
 
     async fn page(

@@ -243,6 +243,25 @@ async fn a_member_reserves_within_the_limit_that_an_operator_sets() {
     let call = member(cancel, &[OURS], Some("k-4"));
     ok(world.api.cancel_capacity_reservation(call).await);
     ok(create(members("b", 1), "k-5").await);
+    let mut later = operators("b", 1);
+    let config = later.config.as_mut().expect("config");
+    (config.start_time, config.end_time) = (in_hours(2), in_hours(4));
+    let call = by(later.clone(), Some("k-7"));
+    let error = refused(world.api.create_project_reservation(call).await);
+    assert_eq!(
+        (error.reason(), error.fields()[0].0.as_str()),
+        (ErrorReason::AlreadyExists, "config.name")
+    );
+    // nobody is a member of this one
+    later.config.as_mut().expect("config").project_id = Uuid::nil().to_string();
+    let call = by(later, Some("k-8"));
+    let made = ok(world.api.create_project_reservation(call).await);
+    let look = pb::GetCapacityReservationRequest {
+        reservation_id: made.id,
+    };
+    let call = member(look, &[OURS], None);
+    let error = refused(world.api.get_capacity_reservation(call).await);
+    assert_eq!(error.code(), Code::NotFound);
     let foreign = member(members("c", 1), &[THEIRS], Some("k-6"));
     let error = refused(world.api.create_capacity_reservation(foreign).await);
     assert_eq!(

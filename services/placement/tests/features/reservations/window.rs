@@ -1,6 +1,7 @@
 //! What time brings: begin, gathering, replacement, giving back, the end.
 use gpuaas_placement::catalog::{self, Sku};
-use gpuaas_placement::model::ReservationState;
+use gpuaas_placement::model::{Health, ReservationState};
+use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reservations::{self, Asked, Tended};
 use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +10,7 @@ use uuid::Uuid;
 
 use super::{asked, counts, create, free, get, of_others, reserved, sound, tend, tend_by};
 use crate::whole::{WITH_EXECUTOR, world_of};
-use crate::world::{POLICY, World, h200_sku, price};
+use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
 
 /// Moves the window of a reservation, as time does.
 async fn pass(world: &World, id: Uuid, hours: u32) {
@@ -161,26 +162,38 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     sound(&world).await;
 }
 
+/// Were it let go, who is quicker would have it when the host is back.
+#[tokio::test]
+async fn a_host_that_does_not_report_keeps_what_is_held_on_it() {
+    let world = World::new().await;
+    let host = lab_spec();
+    world.node(host.clone()).await;
+    world.approve(host.id, &[lab_slot(0)]).await;
+    let row = reserved(&world, 1).await;
+    world.lab_node(1).await;
+    // as inventory tells it of a host that is silent
+    let silent = NodeSpec {
+        schedulable: false,
+        not_schedulable_reason: "HOST_LOST".into(),
+        host_health: Health::Unknown,
+        ..host.clone()
+    };
+    world.node(silent).await;
+    assert_eq!(tend(&world).await, Tended::default());
+    // it is held, and that it cannot be had now is said
+    assert_eq!(counts(&world, row.id).await, (1, 0, 0));
+    world.node(host).await;
+    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(counts(&world, row.id).await, (1, 0, 1));
+    sound(&world).await;
+}
+
 #[tokio::test]
 async fn slots_that_are_not_fit_any_more_are_replaced() {
     let (world, node) = World::with_lab_slots(1).await;
     let row = reserved(&world, 1).await;
     let slot = world.slots(node).await[0].id;
     let spare = world.lab_node(1).await;
-    // a host that only does not report keeps what is held on it, and that is said
-    world
-        .run(&format!(
-            "UPDATE nodes SET schedulable = false WHERE id = '{node}'"
-        ))
-        .await;
-    assert_eq!(tend(&world).await, Tended::default());
-    assert_eq!(counts(&world, row.id).await, (1, 0, 0));
-    world
-        .run(&format!(
-            "UPDATE nodes SET schedulable = true WHERE id = '{node}'"
-        ))
-        .await;
-
     for (broken, mended) in [
         (
             format!("UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}'"),

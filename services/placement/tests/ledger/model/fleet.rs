@@ -143,10 +143,11 @@ impl Fleet {
             max_vms: i32::try_from(node.max_vms).expect("few"),
             legal_groups: GROUPS.iter().map(|group| group.to_vec()).collect(),
             lab: false,
-            host_health: if node.healthy {
-                Health::Healthy
-            } else {
-                Health::Failed
+            host_health: match (node.healthy, node.schedulable) {
+                (true, true) => Health::Healthy,
+                // it only does not report
+                (true, false) => Health::Unknown,
+                (false, _) => Health::Failed,
             },
             ..lab_spec()
         }
