@@ -17,22 +17,30 @@ pub(super) async fn free(node: &Node) -> (u32, Vec<String>) {
         // what the kernel has is not for VMs here
         return (0, Vec::new());
     }
-    let before = running(node).await;
-    let free = free_hugepages(&node.root);
-    // who was not there before makes no difference, and a libvirt that does not answer is asked once
-    let after = if before.is_empty() {
-        Vec::new()
-    } else {
-        running(node).await
-    };
-    let held_by = all_the_while(&before, &after);
+    let (free, held_by) = count(|| free_hugepages(&node.root), || node.hypervisor.running()).await;
     (free, held_by.iter().map(ToString::to_string).collect())
 }
 
+/// Counts what is free between two looks at what runs.
+async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
+    free: impl FnOnce() -> u32,
+    running: impl Fn() -> F,
+) -> (u32, BTreeSet<AllocationId>) {
+    let before = known(running()).await;
+    let free = free();
+    // who was not there before makes no difference, and a libvirt that does not answer is asked once: a second wait for it
+    // could make the host look silent
+    let after = if before.is_empty() {
+        Vec::new()
+    } else {
+        known(running()).await
+    };
+    (free, all_the_while(&before, &after))
+}
+
 /// Nothing is known of any VM while libvirt does not answer.
-async fn running(node: &Node) -> Vec<Run> {
-    let running: HostResult<Vec<Run>> = node.hypervisor.running().await;
-    running.unwrap_or_else(|error| {
+async fn known(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
+    running.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which VMs have hugepages");
         Vec::new()
     })
@@ -48,9 +56,13 @@ fn all_the_while(before: &[Run], after: &[Run]) -> BTreeSet<AllocationId> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
     use uuid::Uuid;
 
     use super::*;
+    use crate::error::HostError;
 
     #[test]
     fn b_11_only_a_vm_that_ran_all_the_while_has_its_pages_for_certain() {
@@ -68,5 +80,19 @@ mod tests {
         assert_eq!(all_the_while(&before, &after), BTreeSet::from([stays]));
         assert_eq!(all_the_while(&before, &[]), BTreeSet::new());
         assert_eq!(all_the_while(&[], &after), BTreeSet::new());
+    }
+
+    #[tokio::test]
+    async fn b_11_a_hypervisor_that_does_not_answer_is_asked_once() {
+        let asked = Cell::new(0);
+        let silent = || async {
+            asked.set(asked.get() + 1);
+            Err(HostError::host(ErrorReason::HypervisorFailed, "no answer"))
+        };
+        assert_eq!(count(|| 7, silent).await, (7, BTreeSet::new()));
+        assert_eq!(asked.get(), 1);
+        let id = AllocationId(Uuid::now_v7());
+        let runs = || async { Ok(vec![(id.vm_name().to_string(), 1)]) };
+        assert_eq!(count(|| 7, runs).await, (7, BTreeSet::from([id])));
     }
 }

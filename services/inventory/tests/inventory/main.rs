@@ -6,6 +6,8 @@ mod host;
 mod ledger;
 mod nodes;
 mod readiness;
+mod ready;
 mod renewal;
+mod stale;
 mod watch;
 mod world;

@@ -1,4 +1,6 @@
 //! Leaving the line without having been served: given up, too late, or impossible by now.
+use std::collections::BTreeMap;
+
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::reserve::{Constraints, Pass, Request};
 
@@ -69,24 +71,76 @@ async fn c_05_the_deadline_ends_a_wait_with_a_reason_though_capacity_is_free_by_
 #[tokio::test]
 async fn what_cannot_be_placed_any_more_fails_and_says_so() {
     let (world, _) = World::with_lab_slots(1).await;
+    let label = ("app".to_owned(), "db".to_owned());
+    let labelled = Request {
+        labels: BTreeMap::from([label.clone()]),
+        ..world.request(1)
+    };
+    let beside = world.reserve(&labelled).await.expect("room").allocation_id;
+    let wanted = [
+        Constraints {
+            same_node_as: Some(beside),
+            ..Constraints::default()
+        },
+        Constraints {
+            same_node_as_label: Some(label),
+            ..Constraints::default()
+        },
+    ];
+    let mut waiting = Vec::new();
+    for constraints in wanted {
+        let request = Request {
+            constraints,
+            ..world.request(1)
+        };
+        waiting.push(wait(&world, &request).await.expect("waits").allocation_id);
+    }
+    assert_eq!(pass(&world).await, Pass::default());
+    free(&world, beside).await;
+    assert_eq!(pass(&world).await.ended, waiting);
+    for id in waiting {
+        let failure = world.get(id).await.failure.expect("a failure").0;
+        assert!(
+            failure
+                .message
+                .starts_with("It cannot be placed any more: "),
+            "{failure:?}"
+        );
+    }
+    sound(&world).await;
+}
+
+/// Where it may be placed is where the label is when there is room, not where it was when it began to wait.
+#[tokio::test]
+async fn b_17_who_waits_to_be_beside_a_label_follows_it() {
+    let (world, first) = World::with_lab_slots(2).await;
+    let label = ("app".to_owned(), "db".to_owned());
+    let labelled = Request {
+        labels: BTreeMap::from([label.clone()]),
+        ..world.request(1)
+    };
+    let there = world.reserve(&labelled).await.expect("room").allocation_id;
     let beside = world.reserved(1).await;
+    let second = world.lab_node(2).await;
     let request = Request {
         constraints: Constraints {
-            same_node_as: Some(beside),
+            same_node_as_label: Some(label),
             ..Constraints::default()
         },
         ..world.request(1)
     };
     let id = wait(&world, &request).await.expect("waits").allocation_id;
-    free(&world, beside).await;
-    assert_eq!(pass(&world).await.ended, [id]);
-    let failure = world.get(id).await.failure.expect("a failure").0;
-    assert!(
-        failure
-            .message
-            .starts_with("It cannot be placed any more: "),
-        "{failure:?}"
-    );
+    assert_eq!(pass(&world).await, Pass::default());
+    let again = Request {
+        labels: labelled.labels.clone(),
+        ..world.request(1)
+    };
+    let moved = world.reserve(&again).await.expect("room").allocation_id;
+    assert_eq!(world.get(moved).await.node_id, Some(second));
+    free(&world, there).await;
+    assert_eq!(pass(&world).await.served, [id]);
+    assert_eq!(world.get(id).await.node_id, Some(second));
+    assert_eq!(world.get(beside).await.node_id, Some(first));
     sound(&world).await;
 }
 
