@@ -2,6 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
+import { type Asked, queryOf } from "./explanation";
 import { Problem } from "./problem";
 
 /** Milliseconds between looks: while something happens, and otherwise. */
@@ -150,13 +151,13 @@ export function useEvacuationPlan(node_id: string) {
   });
 }
 
-/** On how many hosts a request would fit, and what keeps the others out. */
-export function useExplanation(region_code: string, sku: string, gpu_count: number) {
-  const project_id = useProject();
+/** On how many hosts a request would fit, and what keeps the others out; while `wanted`. */
+export function useExplanation(asked: Asked, wanted = true) {
+  const query = { project_id: useProject(), ...queryOf(asked) };
   return useQuery({
-    queryKey: ["explanation", project_id, region_code, sku, gpu_count],
-    enabled: region_code !== "" && sku !== "",
-    queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query: { project_id, region_code, sku, gpu_count } } })),
+    queryKey: ["explanation", query],
+    enabled: wanted && asked.region_code !== "" && asked.sku !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query } })),
     refetchInterval: SLOW_MS,
   });
 }

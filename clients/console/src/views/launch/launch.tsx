@@ -2,7 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useLocation, useSearch } from "wouter";
-import { Problem } from "../../api/problem";
+import { Problem, isOfPlace } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useImages, useRegions, useSkus } from "../../api/queries";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
@@ -20,7 +20,7 @@ import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
 import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, shapeOf, skusOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
-import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, priceOf } from "./parts";
+import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Place } from "./place";
 import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
@@ -79,7 +79,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
   const fits = (fit?.fits ?? 0) >= count;
-  const explanation = useExplanation(region, sku?.code ?? "", gpus).data;
+  const anywhere = { region_code: region, sku: sku?.code ?? "", gpu_count: gpus };
+  const explanation = useExplanation(anywhere).data;
   const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place);
   const order = {
     project_id: currentSession()?.project || undefined,
@@ -92,6 +93,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
+  const refused = useExplanation({ ...anywhere, image_digest: image?.digest, placement: placement.placement }, isOfPlace(asked.problem)).data;
   const rule = (field: string) => (asked.problem instanceof Problem ? asked.problem.rule(field) : undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -193,6 +195,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
         fit={<FitNote fit={fit} count={count} explanation={explanation} judged={asked.judged} constrained={!!placement.placement} />}
         problem={asked.problem}
+        why={<Why explanation={refused} />}
         busy={asked.busy}
         ready={!!sku && !!image && (fits || waits) && !isRefused(asked.problem)}
       >

@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { FitNote, FitWord, type Judged, LeftOut, PrewarmedChoice } from "./parts";
+import { FitNote, FitWord, type Judged, LeftOut, PrewarmedChoice, Why } from "./parts";
 
 const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
 const fragmented = [{ reason: "FRAGMENTED", gpus: 12, nodes: 9, message }];
@@ -54,4 +54,13 @@ it("what of an earlier launch is left out is said, and nothing where nothing is"
   expect(renderToStaticMarkup(<LeftOut left={[]} name="web" />)).toBe("");
   const shown = renderToStaticMarkup(<LeftOut left={["One.", "Two."]} name="web" />);
   for (const text of ["Filled in as web was launched, but", "<li>One.</li>", "<li>Two.</li>"]) expect(shown).toContain(text);
+});
+
+it("b_57_why_a_refused_launch_fits_nowhere_is_told_constraint_by_constraint_with_its_nodes", () => {
+  const ruled = { reason: "AFFINITY", gpus: 64, nodes: 8, message: "64 GPUs on 8 nodes that the placement constraints rule out." };
+  const shown = renderToStaticMarkup(<Why explanation={{ nodes: 17, nodes_fit: 0, removed: [...fragmented, ruled] }} />);
+  expect(shown).toContain("Of 17 nodes here");
+  expect(shown).toContain('aria-label="What keeps it from the nodes"');
+  for (const row of [`<td>${message}</td><td class="number">9</td>`, `<td>${ruled.message}</td><td class="number">8</td>`]) expect(shown).toContain(row);
+  for (const nothing of [undefined, { nodes: 3, nodes_fit: 3, removed: [] }]) expect(renderToStaticMarkup(<Why explanation={nothing} />)).toBe("");
 });

@@ -3,6 +3,7 @@ import type { Availability, PlacementExplanation, Region, Sku, UnavailableReason
 import { amountOf, exact, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/words";
 import { Choice } from "../../ui/form";
+import { Table } from "../../ui/table";
 import { WAITS, regionProblem } from "./choice";
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
@@ -119,11 +120,15 @@ export function PrewarmedChoice({ chosen, choose }: { chosen: boolean; choose: (
   );
 }
 
+function textOf({ reason, message }: UnavailableReason): string {
+  return message || sentence((reason ?? "").toLowerCase());
+}
+
 function Reasons({ reasons }: { reasons: UnavailableReason[] }) {
   return (
     <ul>
       {reasons.map((reason) => (
-        <li key={reason.reason}>{reason.message || sentence((reason.reason ?? "").toLowerCase())}</li>
+        <li key={reason.reason}>{textOf(reason)}</li>
       ))}
     </ul>
   );
@@ -140,5 +145,24 @@ function Explanation({ explanation }: { explanation: PlacementExplanation }) {
       {removed.length === 0 && <p className="muted">{nodes === 0 ? "This region has no node yet." : "Nothing keeps it from any of them."}</p>}
       <Reasons reasons={removed} />
     </details>
+  );
+}
+
+/** What keeps one that is refused from the nodes: each constraint for itself, so that a node may be counted several times. */
+export function Why({ explanation }: { explanation: PlacementExplanation | undefined }) {
+  const removed = explanation?.removed ?? [];
+  if (removed.length === 0) return null;
+  return (
+    <>
+      <p className="muted">Of {plural(explanation?.nodes ?? 0, "node")} here, each of these removes:</p>
+      <Table label="What keeps it from the nodes" columns={["Why", ["Nodes", "number"]]}>
+        {removed.map((cause) => (
+          <tr key={cause.reason}>
+            <td>{textOf(cause)}</td>
+            <td className="number">{cause.nodes ?? 0}</td>
+          </tr>
+        ))}
+      </Table>
+    </>
   );
 }

@@ -17,7 +17,7 @@ interface Ordered {
   region: string;
 }
 
-export function Summary({ ordered, fit, problem, busy, ready, children }: { ordered: Ordered; /** Where it would fit. */ fit: ReactNode; problem: Error | null; busy: boolean; ready: boolean; children: ReactNode }) {
+export function Summary({ ordered, fit, problem, why, busy, ready, children }: { ordered: Ordered; /** Where it would fit. */ fit: ReactNode; problem: Error | null; /** What keeps from its nodes what is refused for want of a place. */ why: ReactNode; busy: boolean; ready: boolean; children: ReactNode }) {
   const { sku, gpus, names, image, region } = ordered;
   const count = names.length;
   const all = gpus * count;
@@ -52,6 +52,7 @@ export function Summary({ ordered, fit, problem, busy, ready, children }: { orde
           <p className="muted">Nothing can be launched as chosen: there is no product.</p>
         )}
         {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} />}
+        {isOfPlace(problem) && why}
         <Button type="submit" kind="primary" busy={busy} disabled={!ready}>
           Launch{count > 1 && ` ${count}`}
         </Button>

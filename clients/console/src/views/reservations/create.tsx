@@ -20,7 +20,7 @@ import { firstRegion } from "../launch/choice";
 import { RegionChoice } from "../launch/parts";
 import { HOME, TITLE, WHO } from "./parts";
 import { ProjectField } from "./project-field";
-import { type Draft, UNUSED, problemsOf, requestOf } from "./rules";
+import { type Draft, problemsOf, requestOf, unusedOf } from "./rules";
 
 const HOUR_MS = 3_600_000;
 const LENGTHS: [string, number][] = [
@@ -138,7 +138,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
           <Field label="Give a GPU back when it was unused for" hint="Each GPU for itself; the reservation becomes smaller and says so.">
             {({ id, describedBy }) => (
               <select id={id} aria-describedby={describedBy} value={draft.unused} onChange={(event) => set("unused", Number(event.target.value))}>
-                {UNUSED.map(({ value, label }) => (
+                {unusedOf(side).map(({ value, label }) => (
                   <option key={value} value={value}>
                     {label}
                   </option>

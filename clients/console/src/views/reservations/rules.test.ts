@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Reservation } from "../../api/types";
 import { fromField, toField } from "../../lib/time";
 import { partsText } from "../../ui/meter";
-import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, usageText } from "./rules";
+import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText } from "./rules";
 
 const NOW = new Date(2026, 0, 31, 12, 0).getTime();
 const HOUR = 3_600_000;
@@ -29,6 +29,12 @@ describe("what a reservation is", () => {
   it("its window passes", () => {
     expect([0, 1, 4, 9].map((hours) => passedPercent(reservation({}), NOW + hours * HOUR))).toEqual([0, 25, 100, 100]);
     expect(passedPercent({}, NOW)).toBe(0);
+  });
+
+  it("a project that says nothing of unused GPUs keeps them as long as the site allows, an operator as long as the window", () => {
+    const unsaid = (side: "project" | "operator") => unusedOf(side).filter(({ value }) => value === 0).map(({ label }) => label);
+    expect(unsaid("project")).toEqual(["As long as the site allows"]);
+    expect(unsaid("operator")).toEqual(["Never, keep all of it"]);
   });
 
   it("a project ends its own, an operator every one, and nobody what is over", () => {

@@ -57,14 +57,16 @@ export const MOST_GPUS = 1024;
 export const MOST_DAYS = 90;
 const DAY_MS = 86_400_000;
 
-/** After how long without use a GPU is given back; 0: never. */
-export const UNUSED: { value: number; label: string }[] = [
-  { value: 0, label: "Never, keep all of it" },
-  { value: 1800, label: "30 minutes" },
-  { value: 7200, label: "2 hours" },
-  { value: 28_800, label: "8 hours" },
-  { value: 86_400, label: "1 day" },
-];
+/** After how long without use a GPU is given back; 0: what the site says of what a project reserves by itself, else never. */
+export function unusedOf(side: Side): { value: number; label: string }[] {
+  return [
+    { value: 0, label: side === "operator" ? "Never, keep all of it" : "As long as the site allows" },
+    { value: 1800, label: "30 minutes" },
+    { value: 7200, label: "2 hours" },
+    { value: 28_800, label: "8 hours" },
+    { value: 86_400, label: "1 day" },
+  ];
+}
 
 export interface Draft {
   project: string;
