@@ -44,6 +44,7 @@ pub struct Allocation {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AllocationConfig {
+    pub project_id: String,
     pub name: String,
     pub region_code: String,
     pub sku: String,

@@ -24,6 +24,13 @@ pub fn print_json(value: &Value) {
     );
 }
 
+/// Prints what a thing is called and what it is; nothing when it is nothing.
+pub fn print_line(name: &str, value: &str) {
+    if !value.is_empty() {
+        println!("{name:<10} {value}");
+    }
+}
+
 /// Prints a table; nothing but the header when there are no rows.
 pub fn print_table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
     println!("{}", table(header, rows));

@@ -6,22 +6,53 @@ use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, CapacityReservation, Node, Slot};
 
+/// The allocation that a command of a member is about.
+#[derive(Debug, clap::Args)]
+pub struct AllocationRef {
+    /// Id, unique beginning of it, or name.
+    allocation: String,
+    /// Project in which a name or a beginning is looked for [default: your only one].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
+
+impl AllocationRef {
+    /// Its id.
+    ///
+    /// # Errors
+    /// Those of [`allocation`].
+    pub async fn id(&self, api: &Api) -> Result<String, Failure> {
+        let among = Among::Project(self.project.as_deref());
+        allocation(api, among, &self.allocation).await
+    }
+}
+
+/// The allocations that a name or a beginning of an id can mean.
+#[derive(Clone, Copy, Debug)]
+pub enum Among<'a> {
+    /// Those of the project, of the caller's only one when none is said.
+    Project(Option<&'a str>),
+    /// Those of all projects. The API lists them for nobody, so only a whole id names one.
+    All,
+}
+
 /// The id of an allocation. A name means the one that has not ended.
 ///
 /// # Errors
-/// Nothing matches, or several do.
-pub async fn allocation(api: &Api, given: &str) -> Result<String, Failure> {
+/// Nothing matches, or several do; among all of them, what is no whole id.
+pub async fn allocation(api: &Api, among: Among<'_>, given: &str) -> Result<String, Failure> {
     if Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let all: Vec<Allocation> = parse_all(
-        &api.list(
-            &["allocations"],
-            &[("include_ended", "true".to_owned())],
-            "allocations",
-        )
-        .await?,
-    )?;
+    let Among::Project(project) = among else {
+        return Err(Failure::Usage(format!(
+            "{given:?} is not the whole id of an allocation; an administrator has no list of them to look a name \
+             or a beginning up in"
+        )));
+    };
+    let query = list_query(project);
+    let all: Vec<Allocation> =
+        parse_all(&api.list(&["allocations"], &query, "allocations").await?)?;
     let live = |a: &&Allocation| !matches!(a.status.state.as_str(), "released" | "failed");
     if let Some(named) = all.iter().filter(live).find(|a| a.config.name == given) {
         return Ok(named.id.clone());
@@ -34,29 +65,50 @@ pub async fn allocation(api: &Api, given: &str) -> Result<String, Failure> {
     )
 }
 
-/// The id of a capacity reservation below a path. A name means the one that is not over.
+/// The id of a capacity reservation below a path, which `command` is about. A name means the one that is not over.
 ///
 /// # Errors
 /// Nothing matches, or several do.
-pub async fn reservation(api: &Api, path: &[&str], given: &str) -> Result<String, Failure> {
+pub async fn reservation(
+    api: &Api,
+    path: &[&str],
+    command: &str,
+    project: Option<&str>,
+    given: &str,
+) -> Result<String, Failure> {
     if Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let all = [("include_ended", "true".to_owned())];
-    let all: Vec<CapacityReservation> = parse_all(&api.list(path, &all, "reservations").await?)?;
+    let query = list_query(project);
+    let all: Vec<CapacityReservation> = parse_all(&api.list(path, &query, "reservations").await?)?;
     let live =
         |one: &&CapacityReservation| !matches!(one.status.state.as_str(), "ended" | "canceled");
-    let mut named = all.iter().filter(live).filter(|r| r.config.name == given);
-    // names are unique within a project, and an administrator sees all of them
-    if let (Some(named), None) = (named.next(), named.next()) {
-        return Ok(named.id.clone());
+    let named: Vec<_> = all
+        .iter()
+        .filter(live)
+        .filter(|r| r.config.name == given)
+        .collect();
+    match named.as_slice() {
+        [one] => Ok(one.id.clone()),
+        [] => unique(
+            "reservation",
+            given,
+            all.iter().map(|r| r.id.as_str()),
+            &format!("{command} list --all"),
+        ),
+        // names are unique within a project, and an administrator sees those of all projects
+        several => Err(Failure::Usage(format!(
+            "{} projects have a reservation named {given:?}; say which with --project ID",
+            several.len()
+        ))),
     }
-    unique(
-        "reservation",
-        given,
-        all.iter().map(|r| r.id.as_str()),
-        "gpuaas reservations list --all",
-    )
+}
+
+/// A list of all that a name or a beginning of an id can mean, in a project.
+fn list_query(project: Option<&str>) -> Vec<(&'static str, String)> {
+    let mut query = vec![("include_ended", "true".to_owned())];
+    query.extend(project.map(|id| ("project_id", id.to_owned())));
+    query
 }
 
 /// A node by id, beginning of id, or hostname.

@@ -1,8 +1,8 @@
-//! What a person sees of placement: explanations, several at once, nodes in and out of it.
+//! What a person sees of placement: several at once, a place in line, nodes in and out of it.
 mod support;
 
 use serde_json::{Value, json};
-use support::{World, error};
+use support::{World, error, explanation};
 
 const NODE: &str = "01930000-0009-7000-8000-000000000009";
 const FIRST: &str = "01930000-0001-7000-8000-000000000001";
@@ -11,133 +11,10 @@ fn post(world: &World, path: &str, answer: Value) {
     world.on("POST", path, [(200, answer)]);
 }
 
-fn explanation() -> Value {
-    json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 4, "nodes": 9, "nodes_fit": 1, "removed": [
-        { "reason": "FRAGMENTED", "gpus": 12, "nodes": 8, "message": "12 GPUs free on 8 nodes, none has 4 in one legal group." }
-    ] })
-}
-
 fn placement(state: &str, claims: u32) -> Value {
     json!({ "node_id": NODE, "hostname": "h1", "region_code": "lab", "mode": "slice", "admin_state": state,
             "admin_reason": "rack move", "schedulable": true, "live_claims": claims, "live_allocations": claims,
             "drained": state == "draining" && claims == 0 })
-}
-
-#[test]
-fn explain_counts_what_each_constraint_removes() {
-    let world = World::new();
-    world.get("/api/v1/availability:explain", explanation());
-    let ran = world
-        .run(&[
-            "explain",
-            "--sku",
-            "lab-slice",
-            "--gpus",
-            "4",
-            "--region",
-            "lab",
-        ])
-        .ok();
-    assert!(
-        ran.out
-            .starts_with("4 GPU of lab-slice in lab would fit on 1 of 9 nodes."),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .contains("12 GPUs free on 8 nodes, none has 4 in one legal group.")
-    );
-    assert!(world.seen()[0].target.contains("gpu_count=4"));
-    world.get(
-        "/api/v1/admin/node-placements:explain",
-        json!({ "explanation": explanation(), "nodes": [
-            { "node_id": NODE, "hostname": "h1", "fits": true, "slot_indexes": [0, 1, 2, 3], "score": [{ "name": "numa_nodes", "value": "1" }] },
-            { "node_id": NODE, "hostname": "h2", "reasons": [{ "reason": "NODE_DRAINING", "gpus": 8, "nodes": 1, "message": "Kept off." }] }
-        ] }),
-    );
-    let ran = world
-        .run(&[
-            "admin",
-            "explain",
-            "--sku",
-            "lab-slice",
-            "--gpus",
-            "4",
-            "--region",
-            "lab",
-        ])
-        .ok();
-    assert!(
-        ran.out.contains("slots 0, 1, 2, 3")
-            && ran.out.contains("numa_nodes=1")
-            && ran.out.contains("Kept off.")
-    );
-}
-
-#[test]
-fn b_57_explain_says_all_that_a_launch_would_say() {
-    let world = World::new();
-    let digest = format!("sha256:{}", "a".repeat(64));
-    world.get(
-        "/api/v1/images",
-        json!({ "images": [{ "slug": "lab-mini", "digest": digest }] }),
-    );
-    world.get("/api/v1/availability:explain", explanation());
-    world.get(
-        "/api/v1/admin/node-placements:explain",
-        json!({ "explanation": explanation(), "nodes": [] }),
-    );
-    let said = [
-        "explain",
-        "--sku",
-        "lab-slice",
-        "--region",
-        "lab",
-        "--project",
-        NODE,
-        "--image",
-        "lab-mini",
-        "--same-node-as",
-        FIRST,
-        "--spread-from",
-        FIRST,
-        "--spread-from",
-        NODE,
-        "--spread-from-label",
-        "app=db",
-        "--same-node-as-label",
-        "app=web",
-        "--require-prewarmed",
-    ];
-    let asked = format!(
-        "project_id={NODE}&image_digest={}&placement.same_node_as={FIRST}&placement.same_node_as_label=app%3Dweb\
-         &placement.spread_from={FIRST}&placement.spread_from={NODE}&placement.spread_from_label=app%3Ddb\
-         &placement.require_prewarmed=true",
-        digest.replace(':', "%3A")
-    );
-    world.run(&said).ok();
-    let admin: Vec<&str> = std::iter::once("admin").chain(said).collect();
-    world.run(&admin).ok();
-    let explained = |path: &str| {
-        let seen = world.seen();
-        let call = seen.into_iter().find(|call| call.target.starts_with(path));
-        call.expect("asked").target
-    };
-    for path in [
-        "/api/v1/availability:explain",
-        "/api/v1/admin/node-placements:explain",
-    ] {
-        let target = explained(path);
-        assert!(target.contains(&asked), "{target}");
-    }
-    let mut unknown = said;
-    unknown[8] = "none";
-    let refused = world.run(&unknown);
-    assert!(
-        refused.code == 2 && refused.err.contains("there is no image none"),
-        "{refused:?}"
-    );
 }
 
 #[test]

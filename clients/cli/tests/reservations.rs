@@ -3,7 +3,7 @@ mod support;
 
 use serde_json::{Value, json};
 
-use support::World;
+use support::{World, error};
 
 const ID: &str = "0192f0c1-2d3e-7001-8000-000000000001";
 const PROJECT: &str = "0192f0c1-2d3e-7001-8000-0000000000aa";
@@ -149,4 +149,78 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         "soon",
     ]);
     assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn a_name_is_looked_for_in_the_project_that_is_said() {
+    let world = World::new();
+    let path = "/api/v1/capacity-reservations";
+    let several = "must be given: you belong to several projects";
+    let unsaid = error(
+        400,
+        "FIELD_INVALID",
+        &format!("project_id: {several}"),
+        &[("project_id", several)],
+    );
+    world.on("GET", path, [(400, unsaid)]);
+    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    world.get(&listed, json!({ "reservations": [reservation("active")] }));
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    world.on(
+        "POST",
+        &format!("{path}/{ID}:cancel"),
+        [(200, reservation("canceled"))],
+    );
+    for verb in ["show", "cancel"] {
+        let ran = world.run(&["reservations", verb, "training"]);
+        assert!(ran.code == 2 && ran.err.contains(several), "{ran:?}");
+        let said = ["reservations", verb, "training", "--project", PROJECT];
+        world.run(&said).ok();
+    }
+    assert_eq!(world.changes().len(), 1);
+}
+
+#[test]
+fn an_operator_says_which_of_several_projects_and_lists_a_region() {
+    let world = World::new();
+    let path = "/api/v1/admin/capacity-reservations";
+    let mut other = reservation("active");
+    other["id"] = json!("0192f0c1-2d3e-7001-8000-000000000002");
+    world.get(
+        path,
+        json!({ "reservations": [reservation("active"), other] }),
+    );
+    let ran = world.run(&["admin", "reservations", "show", "training"]);
+    assert!(
+        ran.code == 2 && ran.err.contains("say which with --project ID"),
+        "{ran:?}"
+    );
+    let ran = world.run(&["admin", "reservations", "show", "nothing"]);
+    assert!(
+        ran.code == 3
+            && ran
+                .err
+                .contains("see: gpuaas admin reservations list --all"),
+        "{ran:?}"
+    );
+    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    world.get(&listed, json!({ "reservations": [reservation("active")] }));
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    let show = [
+        "admin",
+        "reservations",
+        "show",
+        "training",
+        "--project",
+        PROJECT,
+    ];
+    world.run(&show).ok();
+    let of_region = json!({ "reservations": [reservation("gathering")] });
+    world.get(&format!("{path}?region_code=lab&page_size=200"), of_region);
+    let ran = world
+        .run(&["admin", "reservations", "list", "--region", "lab"])
+        .ok();
+    assert!(ran.out.contains("gathering"), "{}", ran.out);
+    let refused = world.run(&["reservations", "list", "--region", "lab"]);
+    assert_eq!(refused.code, 2, "a member's list has no such filter");
 }

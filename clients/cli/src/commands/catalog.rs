@@ -122,6 +122,29 @@ pub async fn regions(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The only enabled region.
+///
+/// # Errors
+/// There is none, or there are several.
+pub async fn only_region(session: &Session) -> Result<String, Failure> {
+    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
+    let enabled: Vec<&str> = all
+        .iter()
+        .filter(|r| r.enabled)
+        .map(|r| r.code.as_str())
+        .collect();
+    match enabled.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Failure::Usage(
+            "no region is enabled; see: gpuaas regions".to_owned(),
+        )),
+        several => Err(Failure::Usage(format!(
+            "choose a region with --region: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
 /// `availability`.
 ///
 /// # Errors

@@ -1,10 +1,11 @@
 //! `explain`: where a launch would fit now, and what removes the other nodes.
-use super::launch::only_region;
-use super::{Session, given, place};
+use super::catalog::only_region;
+use super::{Session, Side, given, place};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Image, PlacementExplanation};
 use crate::output::{print_json, print_table};
+use crate::resolve::Among;
 
 /// What one launch would ask for.
 #[derive(Debug, clap::Args)]
@@ -56,18 +57,28 @@ impl Flags {
     /// What is asked about, as a query.
     ///
     /// # Errors
-    /// An image or an allocation that there is not, or no region to choose.
-    pub async fn query(self, session: &Session) -> Result<Vec<(&'static str, String)>, Failure> {
+    /// An image or an allocation that there is not, or no region to choose; for an operator, an allocation that is not
+    /// named by its whole id.
+    pub async fn query(
+        self,
+        session: &Session,
+        side: Side,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut query = self.size.query(session).await?;
         let digest = match self.image {
             Some(slug) => Some(digest_of(session, &slug).await?),
             None => None,
         };
+        let among = match side {
+            Side::Member => Among::Project(self.project.as_deref()),
+            Side::Operator => Among::All,
+        };
+        let said = self.place.said(session, among).await?;
         query.extend(given([
             ("project_id", self.project),
             ("image_digest", digest),
         ]));
-        query.extend(place::query(&self.place.said(session).await?));
+        query.extend(place::query(&said));
         Ok(query)
     }
 }
@@ -77,7 +88,7 @@ impl Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let query = flags.query(session).await?;
+    let query = flags.query(session, Side::Member).await?;
     let answer = session.api.get(&["availability:explain"], &query).await?;
     if session.json() {
         print_json(&answer);

@@ -8,14 +8,16 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::catalog::only_region;
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{Session, place};
-use crate::api::{parse, parse_all};
+use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::{Allocation, Region};
+use crate::model::Allocation;
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
+use crate::resolve::Among;
 use crate::state;
 
 #[derive(Debug, clap::Args)]
@@ -95,7 +97,8 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         None => only_region(session).await?,
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
-    let said = flags.place.said(session).await?;
+    let among = Among::Project(flags.project.as_deref());
+    let said = flags.place.said(session, among).await?;
     let mut body = json!({
         "name": name,
         "region_code": region,
@@ -272,29 +275,6 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The only enabled region.
-///
-/// # Errors
-/// There is none, or there are several.
-pub async fn only_region(session: &Session) -> Result<String, Failure> {
-    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
-    let enabled: Vec<&str> = all
-        .iter()
-        .filter(|r| r.enabled)
-        .map(|r| r.code.as_str())
-        .collect();
-    match enabled.as_slice() {
-        [one] => Ok((*one).to_owned()),
-        [] => Err(Failure::Usage(
-            "no region is enabled; see: gpuaas regions".to_owned(),
-        )),
-        several => Err(Failure::Usage(format!(
-            "choose a region with --region: {}",
-            several.join(", ")
-        ))),
-    }
 }
 
 /// A DNS label that says what it is and is new.

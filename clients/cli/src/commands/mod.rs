@@ -39,6 +39,15 @@ impl Session {
     }
 }
 
+/// Whose hand it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A member of a project.
+    Member,
+    /// An administrator.
+    Operator,
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -74,9 +83,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
             sku,
             project,
         } => catalog::availability(&session, region, sku, project).await,
-        Command::Reservations(command) => {
-            reservations::run(&session, reservations::Side::Member, command).await
-        }
+        Command::Reservations(command) => reservations::run(&session, command).await,
         Command::Explain(flags) => explain::run(&session, flags).await,
         Command::Nodes => hosts::nodes(&session).await,
         Command::Slots { node } => hosts::slots(&session, &node).await,

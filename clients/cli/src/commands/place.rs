@@ -4,17 +4,17 @@ use serde_json::{Map, Value, json};
 use super::Session;
 use crate::failure::Failure;
 use crate::model::Placement;
-use crate::resolve;
+use crate::resolve::{self, Among};
 
 #[derive(Debug, clap::Args)]
 pub struct Where {
-    /// Only on the node of this allocation: its id or name.
+    /// Only on the node of this allocation: its id or its name; administrators give the whole id.
     #[arg(long, value_name = "ALLOCATION")]
     same_node_as: Option<String>,
     /// Only on a node with an allocation of the project that has this label.
     #[arg(long, value_name = "KEY=VALUE")]
     same_node_as_label: Option<String>,
-    /// Not on the node of this allocation; may be given several times.
+    /// Not on the node of this allocation, told in the same way; may be given several times.
     #[arg(long, value_name = "ALLOCATION")]
     spread_from: Vec<String>,
     /// Not on a node with an allocation of the project that has this label.
@@ -26,19 +26,23 @@ pub struct Where {
 }
 
 impl Where {
-    /// The constraints with ids in the place of names; only what was said.
+    /// The constraints with ids in the place of names, which are looked for among some; only what was said.
     ///
     /// # Errors
     /// A name that no allocation has.
-    pub async fn said(self, session: &Session) -> Result<Map<String, Value>, Failure> {
+    pub async fn said(
+        self,
+        session: &Session,
+        among: Among<'_>,
+    ) -> Result<Map<String, Value>, Failure> {
         let mut said = Map::new();
         if let Some(given) = self.same_node_as {
-            let id = resolve::allocation(&session.api, &given).await?;
+            let id = resolve::allocation(&session.api, among, &given).await?;
             said.insert("same_node_as".to_owned(), json!(id));
         }
         let mut away = Vec::new();
         for given in self.spread_from {
-            away.push(resolve::allocation(&session.api, &given).await?);
+            away.push(resolve::allocation(&session.api, among, &given).await?);
         }
         if !away.is_empty() {
             said.insert("spread_from".to_owned(), json!(away));

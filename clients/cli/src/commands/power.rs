@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::model::Allocation;
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::resolve;
+use crate::resolve::AllocationRef;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name.
-    allocation: String,
+    #[command(flatten)]
+    of: AllocationRef,
     /// Wait until it is done.
     #[arg(long)]
     wait: bool,
@@ -57,7 +57,7 @@ impl Verb {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags, verb: Verb) -> Result<(), Failure> {
-    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let id = flags.of.id(&session.api).await?;
     let quiet = session.json();
     // what happened before is not news
     let after = if flags.wait && !quiet {

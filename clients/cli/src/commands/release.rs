@@ -10,12 +10,13 @@ use crate::failure::Failure;
 use crate::model::Allocation;
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::{resolve, state};
+use crate::resolve::AllocationRef;
+use crate::state;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name.
-    allocation: String,
+    #[command(flatten)]
+    of: AllocationRef,
     /// Wait until the disk is wiped and the capacity is given back.
     #[arg(long)]
     wait: bool,
@@ -29,7 +30,7 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
-    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let id = flags.of.id(&session.api).await?;
     let quiet = session.json();
     // what happened before the release is not news
     let after = if flags.wait && !quiet {

@@ -3,40 +3,71 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::launch::{only_region, parse_deadline};
-use super::{Session, given};
+use super::catalog::only_region;
+use super::launch::parse_deadline;
+use super::{Session, Side, given};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::CapacityReservation;
-use crate::output::{duration, print_json, print_table, time};
+use crate::output::{duration, print_json, print_line, print_table, time};
 use crate::resolve;
 
+/// What a member does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    #[command(flatten)]
+    Common(Common),
+    /// List them, newest first.
+    List(Listed),
+}
+
+/// What a member does, and an administrator in the same words.
+#[derive(Debug, clap::Subcommand)]
+pub enum Common {
     /// Reserve GPUs of a SKU for a project.
     Create(Create),
-    /// List them, newest first.
-    List {
-        /// Also those that are over.
-        #[arg(long)]
-        all: bool,
-        /// Only this project.
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
     /// Show one: what it holds, what is used, what could be launched on it.
     Show {
-        /// Id, unique beginning of it, or name.
-        reservation: String,
+        #[command(flatten)]
+        of: ReservationRef,
     },
     /// End one; what runs on it goes on.
     Cancel {
-        /// Id, unique beginning of it, or name.
-        reservation: String,
+        #[command(flatten)]
+        of: ReservationRef,
         /// Why, for those who look at it later.
         #[arg(long, default_value = "")]
         reason: String,
     },
+}
+
+/// Which are listed.
+#[derive(Debug, clap::Args)]
+pub struct Listed {
+    /// Also those that are over.
+    #[arg(long)]
+    all: bool,
+    /// Only this project.
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
+
+/// The reservation that a command is about.
+#[derive(Debug, clap::Args)]
+pub struct ReservationRef {
+    /// Id, unique beginning of it, or name.
+    reservation: String,
+    /// Project in which a name or a beginning is looked for [default: your only one; for administrators all].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
+
+impl ReservationRef {
+    async fn id(&self, session: &Session, side: Side) -> Result<String, Failure> {
+        let (path, command) = (side.path(), side.command());
+        let project = self.project.as_deref();
+        resolve::reservation(&session.api, path, command, project, &self.reservation).await
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,21 +93,12 @@ pub struct Create {
     /// End, like 8h (from now) or 2026-01-31T20:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     end: Timestamp,
-    /// Give back each GPU that nobody uses for so long, like 30m.
+    /// Give back each GPU that nobody uses for so long, like 30m [default: a project's own as the site says, else never].
     #[arg(long, value_name = "LENGTH")]
     release_unused_after: Option<SignedDuration>,
     /// Begin with what is free, and hold more as it becomes free, instead of being refused.
     #[arg(long)]
     gather: bool,
-}
-
-/// Whose hand it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// A member of a project.
-    Member,
-    /// An administrator.
-    Operator,
 }
 
 impl Side {
@@ -95,25 +117,32 @@ impl Side {
     }
 }
 
-/// Runs it.
+/// Runs it for a member.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, side: Side, command: Command) -> Result<(), Failure> {
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Create(flags) => create(session, side, flags).await,
-        Command::List { all, project } => list(session, side, all, project).await,
-        Command::Show { reservation } => {
-            let id = resolve::reservation(&session.api, side.path(), &reservation).await?;
+        Command::Common(command) => common(session, Side::Member, command).await,
+        Command::List(flags) => list(session, Side::Member, flags, None).await,
+    }
+}
+
+/// Runs what both do.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn common(session: &Session, side: Side, command: Common) -> Result<(), Failure> {
+    match command {
+        Common::Create(flags) => create(session, side, flags).await,
+        Common::Show { of } => {
+            let id = of.id(session, side).await?;
             let path = [side.path(), &[id.as_str()]].concat();
             let answer = session.api.get(&path, &[]).await?;
             told(session, &answer, "")
         }
-        Command::Cancel {
-            reservation,
-            reason,
-        } => {
-            let id = resolve::reservation(&session.api, side.path(), &reservation).await?;
+        Common::Cancel { of, reason } => {
+            let id = of.id(session, side).await?;
             let verb = format!("{id}:cancel");
             let path = [side.path(), &[verb.as_str()]].concat();
             let body = json!({ "reason": reason });
@@ -151,15 +180,21 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
     told(session, &answer, "")
 }
 
-async fn list(
+/// Lists them; of one region only for an administrator.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn list(
     session: &Session,
     side: Side,
-    all: bool,
-    project: Option<String>,
+    flags: Listed,
+    region: Option<String>,
 ) -> Result<(), Failure> {
+    let Listed { all, project } = flags;
     let query = given([
         ("include_ended", all.then(|| "true".to_owned())),
         ("project_id", project),
+        ("region_code", region),
     ]);
     let found = session
         .api
@@ -224,17 +259,12 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
     }
     let one: CapacityReservation = parse(answer)?;
     print!("{sentence}");
-    let line = |name: &str, value: &str| {
-        if !value.is_empty() {
-            println!("{name:<10} {value}");
-        }
-    };
     let (config, status) = (&one.config, &one.status);
-    line("Id", &one.id);
-    line("Name", &config.name);
-    line("Project", &config.project_id);
-    line("State", &status.state);
-    line(
+    print_line("Id", &one.id);
+    print_line("Name", &config.name);
+    print_line("Project", &config.project_id);
+    print_line("State", &status.state);
+    print_line(
         "Reserves",
         &format!(
             "{} GPU of {} in {}",
@@ -243,32 +273,32 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
             config.region_code
         ),
     );
-    line(
+    print_line(
         "Window",
         &format!("{} to {}", time(config.start_time), time(config.end_time)),
     );
-    line(
+    print_line(
         "Holds",
         &format!(
             "{} GPU: {} used, {} unused, {} unavailable",
             status.held_gpus, status.used_gpus, status.unused_gpus, status.unavailable_gpus
         ),
     );
-    line("Unused", &time(status.unused_since));
+    print_line("Unused", &time(status.unused_since));
     let rooms: Vec<String> = status
         .launches
         .iter()
         .map(|room| format!("{} of {} GPU", room.fits, room.gpu_count))
         .collect();
-    line("Launches", &rooms.join(", or "));
+    print_line("Launches", &rooms.join(", or "));
     if config.release_unused_after_seconds > 0 {
         let after = duration(i64::from(config.release_unused_after_seconds));
-        line("Policy", &format!("gives back what is unused for {after}"));
+        print_line("Policy", &format!("gives back what is unused for {after}"));
     }
     if status.released_gpus > 0 {
-        line("Released", &format!("{} GPU", status.released_gpus));
+        print_line("Released", &format!("{} GPU", status.released_gpus));
     }
-    line("Reason", &status.reason);
-    line("Made by", &one.metadata.created_by);
+    print_line("Reason", &status.reason);
+    print_line("Made by", &one.metadata.created_by);
     Ok(())
 }

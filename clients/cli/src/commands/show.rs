@@ -6,15 +6,15 @@ use super::place::words;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, TimelineEntry, UsageTotal};
-use crate::output::{duration, money, print_json, time};
+use crate::output::{duration, money, print_json, print_line, time};
 use crate::progress::entry_line;
-use crate::resolve;
+use crate::resolve::AllocationRef;
 use crate::ssh::Login;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name.
-    allocation: String,
+    #[command(flatten)]
+    of: AllocationRef,
 }
 
 /// Runs it.
@@ -22,16 +22,18 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
-    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let id = flags.of.id(&session.api).await?;
     let answer = session.api.get(&["allocations", &id], &[]).await?;
     let timeline = session
         .api
         .list(&["allocations", &id, "timeline"], &[], "entries")
         .await?;
-    let usage = session
-        .api
-        .get(&["usage"], &[("allocation_id", id.clone())])
-        .await?;
+    let allocation: Allocation = parse(&answer)?;
+    let cost = [
+        ("allocation_id", id.clone()),
+        ("project_id", allocation.config.project_id.clone()),
+    ];
+    let usage = session.api.get(&["usage"], &cost).await?;
     let totals = usage
         .get("totals")
         .cloned()
@@ -40,7 +42,6 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         print_json(&json!({ "allocation": answer, "timeline": timeline, "usage_totals": totals }));
         return Ok(());
     }
-    let allocation: Allocation = parse(&answer)?;
     print_allocation(&allocation);
     print_cost(&parse::<Vec<UsageTotal>>(&totals)?);
     print_login(&allocation)?;
@@ -54,30 +55,24 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn line(name: &str, value: &str) {
-    if !value.is_empty() {
-        println!("{name:<10} {value}");
-    }
-}
-
 /// The lines about state, also used after a launch.
 pub fn print_allocation(allocation: &Allocation) {
     let (config, status) = (&allocation.config, &allocation.status);
-    line("Id", &allocation.id);
-    line("Name", &config.name);
+    print_line("Id", &allocation.id);
+    print_line("Name", &config.name);
     let lab = if status.lab {
         " (lab: emulated, no GPU)"
     } else {
         ""
     };
-    line(
+    print_line(
         "What",
         &format!(
             "{} x {}, image {}, region {}{lab}",
             config.gpu_count, config.sku, config.image, config.region_code
         ),
     );
-    line(
+    print_line(
         "Placed",
         &config.placement.as_ref().map(words).unwrap_or_default(),
     );
@@ -86,10 +81,10 @@ pub fn print_allocation(allocation: &Allocation) {
     } else {
         String::new()
     };
-    line("State", &format!("{}{power}", status.state));
+    print_line("State", &format!("{}{power}", status.state));
     if let Some(queue) = &status.queue {
-        line("Waits", &format!("{}. {}", queue.place(), queue.message));
-        line(
+        print_line("Waits", &format!("{}. {}", queue.place(), queue.message));
+        print_line(
             "",
             &format!(
                 "since {}, until {}",
@@ -98,10 +93,10 @@ pub fn print_allocation(allocation: &Allocation) {
             ),
         );
     }
-    line("Billing", &status.billing);
-    line("Boot", &status.boot_id);
+    print_line("Billing", &status.billing);
+    print_line("Boot", &status.boot_id);
     if let Some(progress) = &status.progress {
-        line(
+        print_line(
             "Now",
             &format!(
                 "{} {}%  {}",
@@ -110,23 +105,23 @@ pub fn print_allocation(allocation: &Allocation) {
         );
     }
     if let Some(failure) = &status.failure {
-        line(
+        print_line(
             "Failure",
             &format!("{} ({})", failure.message, failure.reason),
         );
-        line("Advice", &failure.advice);
+        print_line("Advice", &failure.advice);
     }
-    line("Created", &time(allocation.metadata.create_time));
-    line("Active", &time(status.active_time));
-    line("Released", &time(status.release_time));
+    print_line("Created", &time(allocation.metadata.create_time));
+    print_line("Active", &time(status.active_time));
+    print_line("Released", &time(status.release_time));
 }
 
 fn print_cost(totals: &[UsageTotal]) {
     if totals.is_empty() {
-        line("Cost", "nothing so far");
+        print_line("Cost", "nothing so far");
     }
     for total in totals {
-        line(
+        print_line(
             "Cost",
             &format!(
                 "{} so far, for {} of GPU time",
@@ -146,12 +141,12 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(access) = &allocation.status.access {
-        line(
+        print_line(
             "Address",
             &format!("{} inside the node's network", access.private_ip),
         );
-        line("Log in", &format!("gpuaas ssh {}", allocation.id));
-        line("or", &Login::new(allocation, None)?.command_line());
+        print_line("Log in", &format!("gpuaas ssh {}", allocation.id));
+        print_line("or", &Login::new(allocation, None)?.command_line());
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use super::Session;
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::model::Allocation;
-use crate::resolve;
+use crate::resolve::AllocationRef;
 use crate::ssh::Login;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name.
-    allocation: String,
+    #[command(flatten)]
+    of: AllocationRef,
     /// Private key to log in with [default: the one it was launched with].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`]; or `ssh` is not installed.
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let id = flags.of.id(&session.api).await?;
     let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
     let login = Login::new(&allocation, flags.identity)?;
     if !login.is_pinned() {

@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::Session;
 use crate::failure::Failure;
-use crate::resolve;
+use crate::resolve::AllocationRef;
 use crate::transfer::Transfer;
 use crate::tty::{self, Escape, Raw};
 
@@ -32,8 +32,8 @@ const END_OF_INPUT: &[u8] = &[4];
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name.
-    allocation: String,
+    #[command(flatten)]
+    of: AllocationRef,
 }
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -55,7 +55,7 @@ enum Ended {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
-    let id = resolve::allocation(&session.api, &flags.allocation).await?;
+    let id = flags.of.id(&session.api).await?;
     let path = ["allocations", &id, "terminal-sessions"];
     let ticket = session
         .api

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use super::{Session, given};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{UsageInterval, UsageTotal};
+use crate::model::{Allocation, UsageInterval, UsageTotal};
 use crate::output::{duration, money, print_json, print_table, time};
-use crate::resolve;
+use crate::resolve::{self, Among};
 
 /// Runs it.
 ///
@@ -17,11 +17,10 @@ pub async fn run(
     allocation: Option<String>,
     project: Option<String>,
 ) -> Result<(), Failure> {
-    let allocation = match allocation {
-        Some(given) => Some(resolve::allocation(&session.api, &given).await?),
-        None => None,
+    let query = match allocation {
+        Some(reference) => of_allocation(session, &reference, project).await?,
+        None => given([("project_id", project)]),
     };
-    let query = given([("allocation_id", allocation), ("project_id", project)]);
     let (found, first) = session
         .api
         .list_page(&["usage"], &query, "intervals")
@@ -76,4 +75,22 @@ pub async fn run(
         );
     }
     Ok(())
+}
+
+/// The query of one allocation. Usage is a project's: without a word on which it is the allocation's own.
+async fn of_allocation(
+    session: &Session,
+    reference: &str,
+    project: Option<String>,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let among = Among::Project(project.as_deref());
+    let id = resolve::allocation(&session.api, among, reference).await?;
+    let project = match project {
+        Some(project) => project,
+        None => {
+            let answer = session.api.get(&["allocations", &id], &[]).await?;
+            parse::<Allocation>(&answer)?.config.project_id
+        }
+    };
+    Ok(vec![("allocation_id", id), ("project_id", project)])
 }

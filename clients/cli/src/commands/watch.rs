@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::model::{Allocation, TimelineEntry};
 use crate::output::clock;
 use crate::progress::entry_line;
-use crate::resolve;
+use crate::resolve::{self, Among};
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -22,8 +22,8 @@ pub struct Flags {
     /// Begin also with those that are released or failed.
     #[arg(long, conflicts_with = "allocation")]
     all: bool,
-    /// Only this project.
-    #[arg(long, value_name = "ID", conflicts_with = "allocation")]
+    /// Only this project; the one in which a name or a beginning is looked for [default: your only one].
+    #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
 
@@ -34,7 +34,8 @@ pub struct Flags {
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let mut watch = match &flags.allocation {
         Some(reference) => {
-            let id = resolve::allocation(&session.api, reference).await?;
+            let among = Among::Project(flags.project.as_deref());
+            let id = resolve::allocation(&session.api, among, reference).await?;
             Watch::new(
                 &session.api,
                 &["allocations", &format!("{id}:watch")],

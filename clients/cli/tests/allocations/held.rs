@@ -154,7 +154,7 @@ fn show_has_state_address_cost_and_timeline() {
     world.get(&one(), active.clone());
     world.get(&format!("{}/timeline", one()), timeline());
     world.get(
-        &format!("/api/v1/usage?allocation_id={ID}"),
+        &format!("/api/v1/usage?allocation_id={ID}&project_id=p"),
         json!({ "intervals": [], "totals": [{ "gpu_microseconds": "90000000", "amount": { "currency_code": "EUR", "units": "0", "nanos": 62_500_000 } }] }),
     );
     let ran = world.run(&["show", ID]).ok();
@@ -194,6 +194,88 @@ fn names_and_unique_beginnings_stand_for_ids() {
     assert_eq!(world.run(&["release", "01930000"]).code, 2, "two begin so");
     assert_eq!(world.run(&["release", "nobody"]).code, 3);
     assert_eq!(world.changes().len(), 2);
+}
+
+#[test]
+fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
+    let world = World::new();
+    let several = "must be given: you belong to several projects";
+    let unsaid = error(
+        400,
+        "FIELD_INVALID",
+        &format!("project_id: {several}"),
+        &[("project_id", several)],
+    );
+    world.on("GET", ALLOCATIONS, [(400, unsaid.clone())]);
+    world.on("GET", "/api/v1/usage", [(400, unsaid)]);
+    let listed = format!("{ALLOCATIONS}?include_ended=true&project_id=p&page_size=200");
+    world.get(&listed, json!({ "allocations": [allocation("active")] }));
+    let usage = format!("/api/v1/usage?allocation_id={ID}&project_id=p");
+    let none = json!({ "intervals": [], "totals": [] });
+    world.get(&usage, none.clone());
+    world.get(&format!("{usage}&page_size=200"), none);
+    world.get(&one(), allocation("active"));
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.get(&watched(), stream([vec![json!({ "end": {} })]]));
+    world.get("/api/v1/availability:explain", json!({}));
+    world.fake_program("ssh");
+    for verb in ["release", "stop", "start", "reboot"] {
+        world.on(
+            "POST",
+            &format!("{}:{verb}", one()),
+            [(200, allocation("active"))],
+        );
+    }
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    let key = key_pair(&world);
+    let launch = [
+        "launch",
+        "--region",
+        "lab",
+        "--sku",
+        "s",
+        "--image",
+        "i",
+        "--ssh-key",
+        &key,
+        "--same-node-as",
+        "first",
+    ];
+    let explain = [
+        "explain",
+        "--region",
+        "lab",
+        "--sku",
+        "s",
+        "--spread-from",
+        "first",
+    ];
+    for arguments in [
+        &["show", "first"][..],
+        &["ssh", "first"],
+        &["watch", "first"],
+        &["usage", "--allocation", "first"],
+        &["release", "first"],
+        &["stop", "first"],
+        &["start", "first"],
+        &["reboot", "first"],
+        &launch,
+        &explain,
+    ] {
+        let ran = world.run(arguments);
+        assert!(ran.code == 2 && ran.err.contains(several), "{ran:?}");
+        world.run(&[arguments, &["--project", "p"]].concat()).ok();
+    }
+    // an id needs no project, also where the API wants one: it is the allocation's
+    world.run(&["show", ID]).ok();
+    world.run(&["usage", "--allocation", ID]).ok();
+    let ran = world.run(&["terminal", "first"]);
+    assert!(ran.err.contains(several), "{ran:?}");
+    let ran = world.run(&["terminal", "first", "--project", "p"]);
+    assert!(
+        ran.err.contains("terminal-sessions"),
+        "not scripted: {ran:?}"
+    );
 }
 
 #[test]

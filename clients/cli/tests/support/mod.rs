@@ -98,6 +98,13 @@ pub fn error(code: u16, reason: &str, message: &str, fields: &[(&str, &str)]) ->
     ] } })
 }
 
+/// Where a launch of four GPUs would fit.
+pub fn explanation() -> Value {
+    json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 4, "nodes": 9, "nodes_fit": 1, "removed": [
+        { "reason": "FRAGMENTED", "gpus": 12, "nodes": 8, "message": "12 GPUs free on 8 nodes, none has 4 in one legal group." }
+    ] })
+}
+
 /// The program, its home folder and the API it talks to.
 pub struct World {
     api: Api,

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::placement::{self, Verb};
 use super::{Session, done, plans};
 use crate::api::parse;
+use crate::commands::place::words;
 use crate::failure::Failure;
 use crate::model::{AllocationDetail, Discovery, Node};
-use crate::output::{print_json, print_table, took};
-use crate::resolve;
+use crate::output::{print_json, print_line, print_table, took};
+use crate::resolve::{self, Among};
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -277,14 +278,14 @@ fn show_discovery(
 pub enum AllocationCommand {
     /// Show where an allocation is placed and what its host was told.
     Show {
-        /// Id of the allocation.
+        /// Whole id of the allocation.
         allocation: String,
     },
 }
 
 pub async fn allocation(session: &Session, command: AllocationCommand) -> Result<(), Failure> {
     let AllocationCommand::Show { allocation } = command;
-    let id = resolve::allocation(&session.api, &allocation).await?;
+    let id = resolve::allocation(&session.api, Among::All, &allocation).await?;
     let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
     if session.json() {
         print_json(&answer);
@@ -295,6 +296,8 @@ pub async fn allocation(session: &Session, command: AllocationCommand) -> Result
         "{} is {} on node {}",
         detail.allocation.id, detail.allocation.status.state, detail.node_id
     );
+    let asked = detail.allocation.config.placement.as_ref();
+    print_line("Placed", &asked.map(words).unwrap_or_default());
     let claims = detail.claims.into_iter().map(|c| {
         [
             c.kind,

@@ -4,14 +4,18 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::plans::taken;
 use super::{Session, done};
 use crate::api::parse;
+use crate::commands::Side;
 use crate::commands::explain::{self, print_explanation};
 use crate::failure::Failure;
-use crate::model::{NodePlacement, NodeVerdicts};
+use crate::model::{NodePlacement, NodeVerdict, NodeVerdicts};
 use crate::output::{print_json, print_table};
 use crate::resolve;
 
+/// Most nodes that one explanation tells of.
+const MOST_EXPLAINED: u32 = 500;
 const POLL: Duration = Duration::from_millis(500);
 
 /// What an operator says of a node.
@@ -150,8 +154,8 @@ pub async fn of_all(session: &Session) -> Result<Vec<Value>, Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Failure> {
-    let mut query = flags.query(session).await?;
-    query.push(("page_size", "500".to_owned()));
+    let mut query = flags.query(session, Side::Operator).await?;
+    query.push(("page_size", MOST_EXPLAINED.to_string()));
     let answer = session
         .api
         .get(&["admin", "node-placements:explain"], &query)
@@ -163,14 +167,9 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     let found: NodeVerdicts = parse(&answer)?;
     print_explanation(&found.explanation);
     println!();
+    let told = found.nodes.len();
     let rows = found.nodes.into_iter().map(|node| {
-        let outcome = if node.fits {
-            let slots: Vec<String> = node.slot_indexes.iter().map(u32::to_string).collect();
-            format!("slots {}", slots.join(", "))
-        } else {
-            let reasons: Vec<&str> = node.reasons.iter().map(|r| r.message.as_str()).collect();
-            reasons.join(" ")
-        };
+        let outcome = outcome(&node);
         let score: Vec<String> = node
             .score
             .iter()
@@ -179,5 +178,23 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
         [node.hostname, outcome, score.join(" ")]
     });
     print_table(["NODE", "WOULD TAKE, OR WHY NOT", "SCORE"], rows.collect());
+    let all = found.explanation.nodes;
+    if told < usize::try_from(all).unwrap_or(usize::MAX) {
+        println!(
+            "\nThese are {told} of {all} nodes, the best first; the sums above are of all of them."
+        );
+    }
     Ok(())
+}
+
+/// What would be taken of a node, or why nothing is.
+fn outcome(node: &NodeVerdict) -> String {
+    if node.fits {
+        return taken(&node.slot_indexes);
+    }
+    let reasons: Vec<&str> = node.reasons.iter().map(|r| r.message.as_str()).collect();
+    if reasons.is_empty() {
+        return "another size or class".to_owned();
+    }
+    reasons.join(" ")
 }

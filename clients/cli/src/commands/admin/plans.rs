@@ -8,6 +8,7 @@ use super::Session;
 use crate::api::parse;
 use crate::commands::explain;
 use crate::failure::Failure;
+use crate::model::UnavailableReason;
 use crate::output::{duration, print_json, print_table};
 use crate::resolve;
 
@@ -45,7 +46,7 @@ struct EvacuationPlan {
 struct Evacuated {
     allocation: Planned,
     place: Option<Place>,
-    reasons: Vec<Reason>,
+    reasons: Vec<UnavailableReason>,
     constraints_known: bool,
 }
 
@@ -67,12 +68,6 @@ struct Planned {
 struct Place {
     hostname: String,
     slot_indexes: Vec<u32>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Reason {
-    message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -232,11 +227,16 @@ fn age(since: Timestamp) -> String {
 
 /// A place in words.
 fn at(place: &Place) -> String {
-    let slots: Vec<String> = place.slot_indexes.iter().map(u32::to_string).collect();
-    if slots.is_empty() {
-        return format!("{}, the whole node", place.hostname);
+    format!("{}, {}", place.hostname, taken(&place.slot_indexes))
+}
+
+/// What is taken of a node, in words; no slot is all of it.
+pub fn taken(slot_indexes: &[u32]) -> String {
+    if slot_indexes.is_empty() {
+        return "the whole node".to_owned();
     }
-    format!("{}, slots {}", place.hostname, slots.join(", "))
+    let slots: Vec<String> = slot_indexes.iter().map(u32::to_string).collect();
+    format!("slots {}", slots.join(", "))
 }
 
 /// Prints which allocations would have to be elsewhere for more launches of a size to fit.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Session, done};
 use crate::api::parse;
-use crate::commands::launch::only_region;
+use crate::commands::catalog::only_region;
 use crate::failure::Failure;
 use crate::model::WaitingRequest;
 use crate::output::{print_json, print_table, time};

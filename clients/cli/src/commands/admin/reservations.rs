@@ -3,13 +3,21 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{Session, done};
-use crate::commands::reservations::{self, Side};
+use crate::commands::{Side, reservations};
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(flatten)]
-    Common(reservations::Command),
+    Common(reservations::Common),
+    /// List them, newest first.
+    List {
+        #[command(flatten)]
+        listed: reservations::Listed,
+        /// Only this region.
+        #[arg(long)]
+        region: Option<String>,
+    },
     /// Show or set how many GPUs a project may reserve without you.
     Limit {
         /// Id of the project.
@@ -25,7 +33,10 @@ pub enum Command {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Common(command) => reservations::run(session, Side::Operator, command).await,
+        Command::Common(command) => reservations::common(session, Side::Operator, command).await,
+        Command::List { listed, region } => {
+            reservations::list(session, Side::Operator, listed, region).await
+        }
         Command::Limit { project, gpus } => {
             let path = ["admin", "projects", &project, "reservation-limit"];
             let answer = match gpus {
