@@ -1,7 +1,7 @@
 //! What can go wrong, what the user is told about it, and with which exit code.
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::model::{AllocationFailure, ErrorBody};
 
@@ -44,6 +44,8 @@ pub struct ApiFailure {
     pub reason: String,
     /// Fields with the rule they break.
     pub fields: Vec<(String, String)>,
+    /// What keeps a request from its capacity, cause by cause, where the sentence does not say it.
+    pub causes: Vec<String>,
     /// Quote it when asking for help.
     pub request_id: String,
     /// The whole answer.
@@ -85,12 +87,17 @@ impl ApiFailure {
                     .collect()
             })
             .unwrap_or_default();
+        let causes = detail("google.rpc.ErrorInfo")
+            .and_then(|info| info["metadata"].as_object())
+            .map(|told| causes(told, &parsed.error.message))
+            .unwrap_or_default();
         let given_id = text(detail("google.rpc.RequestInfo"), "request_id");
         Self {
             http,
             message: parsed.error.message,
             reason: text(detail("google.rpc.ErrorInfo"), "reason"),
             fields,
+            causes,
             request_id: if given_id.is_empty() {
                 request_id
             } else {
@@ -104,6 +111,17 @@ impl ApiFailure {
     pub fn is_transient(&self) -> bool {
         matches!(self.http, 502..=504)
     }
+}
+
+/// The sentences about causes among a refusal's details, there under `REASON.message`; without those that `message`
+/// tells.
+fn causes(details: &Map<String, Value>, message: &str) -> Vec<String> {
+    let told = details.iter().filter(|(key, _)| key.ends_with(".message"));
+    let texts = told.filter_map(|(_, text)| text.as_str());
+    texts
+        .filter(|text| !message.contains(text))
+        .map(str::to_owned)
+        .collect()
 }
 
 impl Failure {
@@ -130,7 +148,7 @@ impl Failure {
         }
     }
 
-    /// For people: what, which field, which rule, what to do, which request.
+    /// For people: what, which field, which rule, for which causes, what to do, which request.
     pub fn to_text(&self) -> String {
         let mut text = format!("error: {self}\n");
         if let Self::Api(error) = self {
@@ -141,6 +159,9 @@ impl Failure {
             };
             for (field, rule) in error.fields.iter().filter(|(f, r)| !shown(f, r)) {
                 let _ = writeln!(text, "  {field}: {rule}");
+            }
+            for cause in &error.causes {
+                let _ = writeln!(text, "  cause:   {cause}");
             }
         }
         if let Some(advice) = self.advice() {
@@ -195,9 +216,23 @@ impl Failure {
                     "See the images: gpuaas images"
                 }
                 "REGION_UNKNOWN" | "REGION_DISABLED" => "See the regions: gpuaas regions",
-                "NO_CAPACITY" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
-                | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING"
-                | "AFFINITY" => "See what is free: gpuaas availability",
+                "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
+                | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
+                    "See what is free: gpuaas availability"
+                }
+                "NO_CAPACITY" => {
+                    "See how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
+                }
+                "AFFINITY" => {
+                    "Leave a constraint out, or see what each removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
+                }
+                // a host says this of itself to operators, too
+                "HOST_NOT_READY" => {
+                    "Try again in a few minutes; if it stays, ask who runs the platform."
+                }
+                "CLEANUP_BLOCKED" => {
+                    "Only an operator makes these GPUs free again: ask one, or take others; see: gpuaas availability"
+                }
                 "CAPACITY_RESERVED" => {
                     "Wait for open capacity: gpuaas launch … --wait-for-capacity 2h; or have some reserved for you."
                 }
@@ -209,7 +244,7 @@ impl Failure {
                 "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",
                 "NODE_NOT_FOUND" => "See the nodes: gpuaas nodes",
                 "IDEMPOTENCY_KEY_REUSED" => {
-                    "This key was used for another request; leave --idempotency-key out."
+                    "Nothing was done now, and what was done under this key stays. To learn of it, repeat it with exactly the same flags: with a --name, and with times like 2026-01-31T12:00:00Z in place of lengths like 2h. Where that cannot be done, look at what there is (gpuaas list --all, gpuaas reservations list --all) before you ask with another key: that makes another one."
                 }
                 _ if error.is_transient() => "Try again in a moment.",
                 _ => return None,

@@ -2,7 +2,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{World, explanation};
+use support::{World, error, explanation, refusal};
 
 const NODE: &str = "01930000-0009-7000-8000-000000000009";
 const FIRST: &str = "01930000-0001-7000-8000-000000000001";
@@ -201,5 +201,93 @@ fn b_57_an_administrator_names_allocations_by_their_whole_id() {
             && ran.out.contains("Placed     on a node with app=db"),
         "{}",
         ran.out
+    );
+}
+
+#[test]
+fn h_33_a_refusal_prints_each_cause_once_and_what_to_do() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let launch = |answer: Value| {
+        world.on("POST", "/api/v1/allocations", [(429, answer)]);
+        let ran = world.run(&[
+            "launch",
+            "--sku",
+            "s",
+            "--image",
+            "i",
+            "--ssh-key",
+            key,
+            "--region",
+            "lab",
+        ]);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        ran.err
+    };
+    let in_use = "8 GPUs on 1 node are in use by others; try again later.";
+    let unready = "8 GPUs on 1 node: The hosts are not ready at the moment.";
+    let told = launch(refusal(
+        "NO_CAPACITY",
+        "No capacity is free.",
+        &[("SLOTS_IN_USE", in_use), ("HOST_NOT_READY", unready)],
+    ));
+    assert_eq!(
+        told,
+        format!(
+            "error: No capacity is free.\n  cause:   {unready}\n  cause:   {in_use}\n  advice:  See how many nodes each cause \
+             removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints.\n  \
+             reason:  NO_CAPACITY\n  request: req-1\n"
+        )
+    );
+    let told = launch(refusal("SLOTS_IN_USE", in_use, &[("SLOTS_IN_USE", in_use)]));
+    assert_eq!(told.matches(in_use).count(), 1, "{told}");
+    for (reason, advice) in [
+        ("AFFINITY", "gpuaas explain with the same --sku"),
+        ("HOST_NOT_READY", "Try again in a few minutes"),
+        (
+            "CLEANUP_BLOCKED",
+            "Only an operator makes these GPUs free again",
+        ),
+    ] {
+        let told = launch(refusal(reason, "No.", &[]));
+        assert!(told.contains(advice), "{told}");
+    }
+}
+
+#[test]
+fn c_34_a_key_that_was_used_otherwise_does_not_send_one_to_make_a_second() {
+    let world = World::new();
+    let reused = error(409, "IDEMPOTENCY_KEY_REUSED", "The key was used.", &[]);
+    world.on("POST", "/api/v1/capacity-reservations", [(409, reused)]);
+    let ran = world.run(&[
+        "reservations",
+        "create",
+        "--name",
+        "a",
+        "--sku",
+        "s",
+        "--gpus",
+        "1",
+        "--region",
+        "lab",
+        "--end",
+        "8h",
+        "--idempotency-key",
+        "k",
+    ]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    for part in [
+        "exactly the same flags",
+        "in place of lengths like 2h",
+        "gpuaas reservations list --all",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    assert!(
+        !ran.err.contains("leave --idempotency-key out"),
+        "{}",
+        ran.err
     );
 }

@@ -200,7 +200,7 @@ fn several_are_launched_in_one_call_and_kept_apart() {
     world.on("POST", "/api/v1/allocations", [(409, ruled_out)]);
     let ran = launch(&[]);
     assert!(
-        ran.code == 4 && ran.err.contains("gpuaas availability"),
+        ran.code == 4 && ran.err.contains("gpuaas explain with the same"),
         "{}",
         ran.err
     );

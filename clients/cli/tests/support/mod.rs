@@ -98,6 +98,18 @@ pub fn error(code: u16, reason: &str, message: &str, fields: &[(&str, &str)]) ->
     ] } })
 }
 
+/// A refusal that carries its causes as the API does.
+pub fn refusal(reason: &str, message: &str, causes: &[(&str, &str)]) -> Value {
+    let mut refused = error(429, reason, message, &[]);
+    for (cause, sentence) in causes {
+        let details = &mut refused["error"]["details"][0]["metadata"];
+        details[format!("{cause}.gpus")] = json!("8");
+        details[format!("{cause}.nodes")] = json!("1");
+        details[format!("{cause}.message")] = json!(sentence);
+    }
+    refused
+}
+
 /// Where a launch of four GPUs would fit.
 pub fn explanation() -> Value {
     json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 4, "nodes": 9, "nodes_fit": 1, "removed": [
