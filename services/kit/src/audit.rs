@@ -2,7 +2,10 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::{Error, Result};
+
+/// Most characters of the reason that a person gives for an action.
+const MAX_REASON: usize = 500;
 
 /// One privileged action.
 #[derive(Clone, Debug)]
@@ -19,6 +22,18 @@ pub struct Entry<'a> {
     pub request_id: &'a str,
     /// What else matters; never a secret.
     pub detail: serde_json::Value,
+}
+
+/// Refuses a reason of more than 500 characters.
+///
+/// # Errors
+/// For the field `reason`.
+pub fn check_reason(reason: &str) -> Result<()> {
+    if reason.chars().count() > MAX_REASON {
+        let rule = format!("must be at most {MAX_REASON} characters");
+        return Err(Error::invalid("reason", rule));
+    }
+    Ok(())
 }
 
 /// Writes a row; the caller's transaction makes it one with the effect.

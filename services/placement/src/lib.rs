@@ -27,10 +27,11 @@
 //!
 //! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
 //! commit to it, so that a step record or an idempotency row can join the effect. Locks are taken in the order
-//! quota of the project, quota of the SKU, capacity reservation, node, slots by id, allocation, workflow, outbox. Every
-//! transition of a workflow takes its [`Fence`]; when another runner has taken over, it changes nothing and returns [`Error::StaleLease`]. A
-//! transition that was made before answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are
-//! `greatest(clock_timestamp(), previous)` under the row lock.
+//! idempotency key, quota of the project, quota of the SKU, limit on the project's reservations, capacity reservation,
+//! node, slots by id, held slots, allocation, workflow, outbox. Every transition of a workflow takes its [`Fence`]; when
+//! another runner has taken over, it changes nothing and returns [`Error::StaleLease`]. A transition that was made before
+//! answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are `greatest(clock_timestamp(), previous)` under
+//! the row lock.
 //!
 //! Calls of the allocation service, in the order of an allocation's life (`conn` is inside its transaction):
 //!

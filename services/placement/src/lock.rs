@@ -1,5 +1,4 @@
-//! Row locks in the one order: idempotency key, quota of the project, quota of the SKU, reservation limit, capacity
-//! reservation, node, slots by id, held slots, allocation, workflow, outbox.
+//! Row locks, taken in the one order that the crate's page tells.
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 

@@ -19,8 +19,6 @@ use crate::store::read;
 use crate::workflow::Deps;
 
 const REPAIR: &str = "RepairResourceSlot";
-/// Longest reason an operator may give.
-const MAX_REASON: usize = 500;
 /// Most calls to a host that a detail shows.
 const MAX_TASKS: i64 = 200;
 
@@ -61,9 +59,9 @@ impl AdminApi {
         if reason.is_empty() {
             return Err(Error::required("reason"));
         }
-        if reason.len() > MAX_REASON || reason.chars().any(char::is_control) {
-            let rule = format!("must be one line of at most {MAX_REASON} bytes");
-            return Err(Error::invalid("reason", rule));
+        audit::check_reason(reason)?;
+        if reason.chars().any(char::is_control) {
+            return Err(Error::invalid("reason", "must be one line"));
         }
         let key = caller.idempotency_key()?;
         let scope = idempotency::Scope {

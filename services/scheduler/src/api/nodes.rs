@@ -17,9 +17,6 @@ use uuid::Uuid;
 use super::public::given;
 use super::{Api, parse, wire};
 
-/// Most characters of a reason.
-const MAX_REASON: usize = 500;
-
 #[tonic::async_trait]
 impl NodePlacementService for Api {
     async fn list_node_placements(
@@ -112,10 +109,7 @@ fn asked<'a>(
     if reason.trim().is_empty() && intent != Intent::Enabled {
         return Err(Error::required("reason"));
     }
-    if reason.chars().count() > MAX_REASON {
-        let rule = format!("must be at most {MAX_REASON} characters");
-        return Err(Error::invalid("reason", rule));
-    }
+    audit::check_reason(reason)?;
     Ok(Asked {
         method,
         action,

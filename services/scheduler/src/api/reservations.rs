@@ -18,9 +18,6 @@ use uuid::Uuid;
 use super::public::given;
 use super::{Api, parse};
 
-/// Most characters of a reason.
-const MAX_REASON: usize = 500;
-
 #[tonic::async_trait]
 impl CapacityReservationService for Api {
     async fn create_capacity_reservation(
@@ -316,10 +313,7 @@ impl Api {
         id: Uuid,
         reason: &str,
     ) -> Result<pb::CapacityReservation> {
-        if reason.chars().count() > MAX_REASON {
-            let rule = format!("must be at most {MAX_REASON} characters");
-            return Err(Error::invalid("reason", rule));
-        }
+        audit::check_reason(reason)?;
         let asked = Cancellation {
             principal: &caller.principal,
             idempotency_key: caller.idempotency_key()?,
