@@ -91,7 +91,6 @@ fn pages(root: &HostRoot, which: &str) -> u32 {
 }
 
 /// 1 GiB hugepages, those of VMs included: a host that has sold all of them is as ready as before.
-
 pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
     if !profile.hugepages {
         return Finding::skip("hugepages", format!("profile {} offers none", profile.name));
