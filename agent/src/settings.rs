@@ -212,12 +212,19 @@ pub struct Network {
     pub bridge: String,
     /// Open vSwitch or Linux.
     pub bridge_kind: BridgeKind,
-    /// Open vSwitch datapath: "system" or "netdev".
+    /// Open vSwitch datapath: "system", or "netdev", which passes packets on in user space and fills in no checksums.
     pub datapath: String,
     /// The bridge's own address with its prefix length.
     pub gateway: String,
     /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01).
     pub mode: String,
+}
+
+impl Network {
+    /// The bridge passes packets on as it gets them.
+    pub(crate) fn passes_in_user_space(&self) -> bool {
+        self.bridge_kind == BridgeKind::Ovs && self.datapath == "netdev"
+    }
 }
 
 impl Default for Network {

@@ -73,19 +73,11 @@ libvirt_up() {
     wait_for libvirtd virsh -q -c qemu:///system version
 }
 
-# A host that went down had its guests on; they come back with it, as libvirt's autostart would do.
-guests_up() {
-    local name
-    for name in $(virsh -q -c qemu:///system list --all --name); do
-        case $name in gpuaas-slice-*) virsh -q -c qemu:///system start "$name" || true ;; esac
-    done
-}
-
 switch_up
 nat_up
 dhcp_up
+# guests that went off with the host are started again by the platform
 libvirt_up
-guests_up
 touch "$run/ready"
 echo "host: ready"
 

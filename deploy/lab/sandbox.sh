@@ -45,6 +45,9 @@ for folder in /run/libvirt /var/log/libvirt /var/cache/libvirt /run/openvswitch 
     mkdir -p "$folder"
     mount -t tmpfs tmpfs "$folder"
 done
+# each start is a boot of its own, as on a machine
+cat /proc/sys/kernel/random/uuid > "$state/boot_id"
+mount --bind "$state/boot_id" /proc/sys/kernel/random/boot_id
 mkdir -p /etc/libvirt /var/lib/libvirt
 mount --bind "$state/etc-libvirt" /etc/libvirt
 mount --bind "$state/var-lib-libvirt" /var/lib/libvirt

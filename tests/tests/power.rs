@@ -107,3 +107,68 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         .await;
     system.assert_nothing_left().await;
 }
+
+/// The lab host ends like a machine whose power fails, and starts as a boot of its own.
+#[tokio::test]
+async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
+    const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
+    let system = System::get().await;
+    let [id, stays_off] = [
+        system
+            .user
+            .launch("with-host", "lab-mini", &system.public_key)
+            .await,
+        system
+            .user
+            .launch("stays-off", "lab-mini", &system.public_key)
+            .await,
+    ];
+    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    system
+        .user
+        .wait_state(&stays_off, &["active"], PATIENCE)
+        .await;
+    let off = system.user.power(&stays_off, "stop", "stopped").await;
+    let boot = said(&system, &active, BOOT);
+
+    system.stack.lab().expect("lab").down();
+    system
+        .stack
+        .lab_up(&|_| {})
+        .await
+        .expect("the host is back");
+    let back = until("the VM to run anew", PATIENCE, async || {
+        let now = system
+            .user
+            .get(&format!("/api/v1/allocations/{id}"))
+            .await
+            .ok()?;
+        let anew = text(&now, "/status/boot_id") != boot;
+        (anew && text(&now, "/status/power") == "running").then_some(now)
+    })
+    .await;
+    assert_eq!(said(&system, &back, BOOT), text(&back, "/status/boot_id"));
+    assert_eq!(
+        back.pointer("/status/access"),
+        active.pointer("/status/access")
+    );
+    let path = format!("/api/v1/allocations/{id}/timeline");
+    let timeline = system.user.get(&path).await.expect("timeline");
+    let told = |entry: &Value| text(entry, "/message").starts_with("The host was restarted");
+    let entries = timeline["entries"].as_array().expect("entries");
+    assert!(entries.iter().any(told), "{timeline}");
+    assert_eq!(interval(&system, &id).await.pointer("/end_time"), None);
+    // who had it off finds it off
+    let path = format!("/api/v1/allocations/{stays_off}");
+    let still = system.user.get(&path).await.expect("shown");
+    assert_eq!(text(&still, "/status/power"), "stopped");
+    assert_eq!(
+        still.pointer("/status/boot_id"),
+        off.pointer("/status/boot_id")
+    );
+    for id in [id, stays_off] {
+        system.user.release(&id).await;
+        system.user.wait_state(&id, &["released"], PATIENCE).await;
+    }
+    system.assert_nothing_left().await;
+}

@@ -257,7 +257,13 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
                 empty(xml, "virtualport", &[("type", "openvswitch")])?;
             }
             empty(xml, "target", &[("dev", &spec.port)])?;
-            empty(xml, "model", &[("type", "virtio")])
+            empty(xml, "model", &[("type", "virtio")])?;
+            if network.passes_in_user_space() {
+                // what a guest leaves to its device nobody would fill in, and its packets would be dropped
+                xml.create_element("driver")
+                    .write_inner_content(|xml| empty(xml, "host", &[("csum", "off")]))?;
+            }
+            Ok(())
         })?;
     Ok(())
 }
@@ -339,6 +345,20 @@ mod tests {
         assert!(xml.contains(r#"<source dev="/dev/loop1"/>"#) && xml.contains(r#"dev="vdb""#));
         assert!(xml.contains(r#"<virtualport type="openvswitch"/>"#));
         assert!(xml.contains("a&lt;b&gt;&amp;"), "paths are escaped");
+        assert!(
+            !xml.contains("csum"),
+            "a switch in the kernel fills in checksums"
+        );
+    }
+
+    #[test]
+    fn a_switch_in_user_space_gets_whole_checksums_from_its_guests() {
+        let network = Network {
+            datapath: "netdev".into(),
+            ..Network::default()
+        };
+        let xml = domain_xml(&spec(), &profile(), &network).unwrap();
+        assert!(xml.contains(r#"<host csum="off"/>"#), "{xml}");
     }
 
     #[test]

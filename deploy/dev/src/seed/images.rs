@@ -38,7 +38,6 @@ const DEBIAN: Recipe = Recipe {
         "debian/etc/cloud/cloud.cfg.d/90_guest.cfg",
         "debian/etc/fstab",
         "debian/etc/initramfs-tools/conf.d/guest.conf",
-        "debian/etc/modprobe.d/virtio_net.conf",
         "debian/etc/ssh/sshd_config.d/10-keys-only.conf",
         "debian/usr/share/initramfs-tools/modules.d/guest",
     ],

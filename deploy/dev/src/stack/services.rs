@@ -204,6 +204,11 @@ impl Setting<'_> {
                     ("host_ca_key_file", path(&ca.key)),
                 ]),
             )),
+            // who starts the stack again does not wait a minute for what ran in it
+            "allocation" => Some((
+                "allocation",
+                section([("reconcile_seconds", Value::from(5.0))]),
+            )),
             "image-catalog" => Some((
                 "image_catalog",
                 section([
