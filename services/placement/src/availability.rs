@@ -99,7 +99,7 @@ fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, 
         return (fits, Vec::new());
     }
     let removed = fleet.rank(rules, request).removed();
-    (0, or_nothing_free(telling(removed, request.gpu_count)))
+    (0, telling(removed, request.gpu_count))
 }
 
 fn count_whole(
@@ -109,16 +109,8 @@ fn count_whole(
 ) -> (u32, Vec<Reason>) {
     let (fit, removed) = judge_whole(rules, request, nodes);
     match u32::try_from(fit.len()).unwrap_or(u32::MAX) {
-        0 => (0, or_nothing_free(removed)),
+        0 => (0, removed),
         fits => (fits, Vec::new()),
-    }
-}
-
-fn or_nothing_free(reasons: Vec<Reason>) -> Vec<Reason> {
-    if reasons.is_empty() {
-        vec![cause(ErrorReason::NoCapacity)]
-    } else {
-        reasons
     }
 }
 
@@ -126,7 +118,6 @@ fn is_whole(sku: &Sku) -> bool {
     sku.capacity_shape == Shape::Baremetal
 }
 
-/// Why no whole node can be had where nothing could bring one up.
 fn without_a_price() -> Reason {
     Reason {
         message: "It has no price yet and is not sold.".to_owned(),
@@ -134,6 +125,7 @@ fn without_a_price() -> Reason {
     }
 }
 
+/// Why no whole node can be had where nothing could bring one up.
 fn nobody_brings_up() -> Reason {
     Reason {
         message: "Whole nodes cannot be launched: this platform has nothing that brings them up."

@@ -243,12 +243,16 @@ pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> D
 }
 
 /// The causes that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
-/// keeps the others away.
+/// keeps the others away, or by how few there are.
 #[must_use]
 pub fn telling(mut causes: Vec<Reason>, gpu_count: usize) -> Vec<Reason> {
-    causes.retain(|cause| {
-        cause.reason != ErrorReason::Fragmented || cause.gpus as usize >= gpu_count
-    });
+    let too_few = |cause: &Reason| {
+        cause.reason == ErrorReason::Fragmented && (cause.gpus as usize) < gpu_count
+    };
+    match &mut causes[..] {
+        [only] if too_few(only) => *only = causes::no_more(only.gpus, only.nodes),
+        _ => causes.retain(|cause| !too_few(cause)),
+    }
     causes
 }
 

@@ -140,7 +140,7 @@ pub struct Reserved {
 /// Where a request would fit now, and what removes the other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// Nodes of the region.
+    /// Nodes of the region that have what is asked for on sale, free or not; for whole nodes, all of the region.
     pub nodes: u32,
     /// Nodes on which it fits.
     pub nodes_fit: u32,

@@ -426,11 +426,15 @@ fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorRea
         SlotStatus::CleanupBlocked => return Some(Some(ErrorReason::CleanupBlocked)),
         SlotStatus::Disabled if !slot.complete => return Some(Some(ErrorReason::IncompleteSlot)),
         SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
-        SlotStatus::Available => {}
-        _ => return Some(Some(ErrorReason::SlotsInUse)),
-    }
-    if slot.held {
-        return Some(Some(ErrorReason::SlotsInUse));
+        // what ends there is not for sale again while the node is kept free
+        _ if slot.status != SlotStatus::Available || slot.held => {
+            return Some(Some(if node.enabled {
+                ErrorReason::SlotsInUse
+            } else {
+                ErrorReason::NodeDraining
+            }));
+        }
+        _ => {}
     }
     if !slot.complete {
         return Some(Some(ErrorReason::IncompleteSlot));

@@ -77,6 +77,28 @@ impl Causes {
     }
 }
 
+/// The cause where no node is of what is asked for.
+pub(super) fn nobody_has(what: &str) -> Reason {
+    Reason {
+        reason: ErrorReason::NoCapacity,
+        gpus: 0,
+        nodes: 0,
+        message: format!("No node of the region has {what} on sale."),
+    }
+}
+
+/// The cause where all that is on sale is free, and too few.
+pub(super) fn no_more(gpus: u32, nodes: u32) -> Reason {
+    let held = format!("{gpus} {}", plural(gpus, "GPU"));
+    let on = format!("{nodes} {}", plural(nodes, "node"));
+    Reason {
+        reason: ErrorReason::NoCapacity,
+        gpus,
+        nodes,
+        message: format!("No more than {held} on {on} can be had: nothing else is on sale."),
+    }
+}
+
 /// A cause with its numbers, for a request of so many GPUs (B-57).
 fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
@@ -90,7 +112,7 @@ fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> Stri
             format!("{held} free on {on}, none has {gpu_count} in one legal group.")
         }
         ErrorReason::SlotsInUse => {
-            format!("{held} on {on} {be} in use by others; try again later.")
+            format!("{held} on {on} {be} in use; try again later, or wait in line.")
         }
         ErrorReason::NodeVmLimit => {
             let runs = if nodes == 1 { "runs" } else { "run" };
@@ -102,7 +124,7 @@ fn message(reason: ErrorReason, gpus: u32, nodes: u32, gpu_count: usize) -> Stri
             format!("{held} on {on} {verb} for an operator to prove the disks clean.")
         }
         ErrorReason::NodeDraining => {
-            format!("{held} on {on} that an operator keeps new allocations off.")
+            format!("An operator keeps new allocations off {on} with {held}.")
         }
         ErrorReason::Affinity => format!("{held} on {on} that the placement constraints rule out."),
         ErrorReason::ImageNotCached => {
@@ -142,7 +164,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         }
         ErrorReason::NodeDraining => "An operator keeps new allocations off the nodes.",
         ErrorReason::SlotUnhealthy => "The GPUs are not healthy.",
-        ErrorReason::SlotsInUse => "The GPUs are in use by others; try again later.",
+        ErrorReason::SlotsInUse => "The GPUs are in use; try again later, or wait in line.",
         ErrorReason::NodeVmLimit => {
             "The nodes run as many VMs as they are allowed to; try again later."
         }

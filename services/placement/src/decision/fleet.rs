@@ -3,7 +3,7 @@ use uuid::Uuid;
 
 use super::alike::Alike;
 use super::board::{Board, LACKS_IMAGE, NOT_OWN, Shared};
-use super::causes::{Causes, Found};
+use super::causes::{Causes, Found, nobody_has};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::Reason;
@@ -26,6 +26,8 @@ pub struct Ranking {
     /// Rank in the upper half, place in the fleet in the lower: of equal ones the lower id comes first (B-37).
     order: Vec<u64>,
     removed: Causes,
+    /// Nodes on which it fits or that something keeps away.
+    pool: usize,
 }
 
 /// Nodes that are looked at first where a few could not be told to be the best.
@@ -62,9 +64,18 @@ impl Ranking {
         self.order.partition_point(own)
     }
 
-    /// Per cause, the nodes it removes and their GPUs.
+    /// Nodes that have GPUs of the class on sale, free or not.
+    #[must_use]
+    pub fn pool(&self) -> usize {
+        self.pool
+    }
+
+    /// Per cause, the nodes it removes and their GPUs; one cause without numbers when there is no such node.
     #[must_use]
     pub fn removed(&self) -> Vec<Reason> {
+        if self.pool == 0 {
+            return vec![nobody_has("GPUs of this kind")];
+        }
         self.removed.reasons(self.request.gpu_count)
     }
 }
@@ -191,9 +202,11 @@ impl Fleet {
         }
         order.sort_unstable();
         let mut removed = Causes::default();
+        let mut pool = order.len();
         for outcome in outcomes.into_all() {
             if let Outcome::Removed { found, nodes } = outcome {
                 removed.add_of(&found, nodes);
+                pool += if found.is_empty() { 0 } else { nodes as usize };
             }
         }
         Ranking {
@@ -201,6 +214,7 @@ impl Fleet {
             request: request.clone(),
             order,
             removed,
+            pool,
         }
     }
 
@@ -242,7 +256,7 @@ impl Fleet {
             .map(|board| board.id)
     }
 
-    /// What becomes of each node, at most `limit` of them: those with a choice in the order of their rank, then the
+    /// What becomes of each node of the pool, at most `limit` of them: those with a choice in the order of their rank, then the
     /// others by id.
     #[must_use]
     pub fn verdicts(&self, ranking: &Ranking, limit: usize) -> Vec<Verdict> {
@@ -251,8 +265,12 @@ impl Fleet {
             if board.best(rules, request).is_some() {
                 return None;
             }
+            let found = board.found(rules, request);
+            if found.is_empty() {
+                return None;
+            }
             let mut causes = Causes::default();
-            causes.add(&board.found(rules, request));
+            causes.add(&found);
             Some(Verdict {
                 node_id: board.id,
                 outcome: Err(causes.reasons(request.gpu_count)),

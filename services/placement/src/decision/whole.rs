@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use super::causes::{Causes, Found};
+use super::causes::{Causes, Found, nobody_has};
 use super::{CandidateSlot, Request, Rules};
 use crate::Reason;
 use crate::model::{Health, SlotStatus};
@@ -33,7 +33,8 @@ pub fn judge_whole(
     nodes: &[WholeNode],
 ) -> (Vec<Uuid>, Vec<Reason>) {
     let (fit, others) = judged(rules, request, nodes);
-    (fit, sum(&others, request))
+    let removed = sum(&fit, &others, request);
+    (fit, removed)
 }
 
 /// What removes nodes in sum, and each node: those that can be sold, best first, then the others with what keeps how many of
@@ -44,7 +45,7 @@ pub(crate) fn judge_each_whole(
     nodes: &[WholeNode],
 ) -> (Vec<Reason>, Vec<Judged>) {
     let (fit, others) = judged(rules, request, nodes);
-    let removed = sum(&others, request);
+    let removed = sum(&fit, &others, request);
     let fit = fit.into_iter().map(|id| (id, Ok(())));
     let others = others.into_iter().map(|(id, found)| {
         let mut causes = Causes::default();
@@ -57,10 +58,14 @@ pub(crate) fn judge_each_whole(
 /// A node, and what keeps it from being taken as a whole.
 pub(crate) type Judged = (Uuid, Result<(), Vec<Reason>>);
 
-fn sum(others: &[(Uuid, Found)], request: &Request) -> Vec<Reason> {
+fn sum(fit: &[Uuid], others: &[(Uuid, Found)], request: &Request) -> Vec<Reason> {
     let mut causes = Causes::default();
     others.iter().for_each(|(_, found)| causes.add(found));
-    causes.reasons(request.gpu_count)
+    let reasons = causes.reasons(request.gpu_count);
+    if fit.is_empty() && reasons.is_empty() {
+        return vec![nobody_has("a whole of this kind and size")];
+    }
+    reasons
 }
 
 fn judged(

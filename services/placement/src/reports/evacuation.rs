@@ -126,8 +126,9 @@ pub async fn evacuation(
                 hostname: names.host(node_id),
                 slot_indexes,
             }),
-            Err(causes) if causes.is_empty() => {
-                Outcome::Nowhere(vec![cause(ErrorReason::NoCapacity)])
+            // none has GPUs of the kind, but for those that are to be emptied
+            Err(causes) if causes.iter().all(|cause| cause.nodes == 0) => {
+                Outcome::Nowhere(vec![no_other_node()])
             }
             Err(causes) => Outcome::Nowhere(causes),
         };
@@ -340,4 +341,11 @@ async fn blocked_slots(conn: &mut PgConnection, node_ids: &[Uuid]) -> Result<u32
     .fetch_one(conn)
     .await?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn no_other_node() -> Reason {
+    Reason {
+        message: "No other node of the region has GPUs of this kind on sale.".to_owned(),
+        ..cause(ErrorReason::NoCapacity)
+    }
 }

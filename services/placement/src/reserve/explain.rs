@@ -43,8 +43,8 @@ pub async fn explain(
         return whole::explain(conn, capacity, policy, request, &sku).await;
     }
     let rules = constraints::rules(conn, policy.filling, request).await?;
-    let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    Ok(explanation(&fleet, &ranking))
+    let (_, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
+    Ok(explanation(&ranking))
 }
 
 async fn rank(
@@ -63,9 +63,9 @@ async fn rank(
     Ok((fleet, ranking))
 }
 
-fn explanation(fleet: &Fleet, ranking: &Ranking) -> Explanation {
+fn explanation(ranking: &Ranking) -> Explanation {
     Explanation {
-        nodes: count(fleet.len()),
+        nodes: count(ranking.pool()),
         nodes_fit: count(ranking.fits()),
         removed: ranking.removed(),
     }
@@ -96,7 +96,7 @@ pub async fn explain_nodes(
             .into_iter()
             .map(slots)
             .collect();
-        (explanation(&fleet, &ranking), verdicts)
+        (explanation(&ranking), verdicts)
     };
     let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.node_id).collect();
     let rows: Vec<(Uuid, String)> =

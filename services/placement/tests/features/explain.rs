@@ -40,6 +40,48 @@ fn four(world: &World) -> Request {
 }
 
 #[tokio::test]
+async fn b_57_too_few_and_none_at_all_are_told() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let refused = async |request: Request| match world.reserve(&request).await {
+        Err(Error::Refused { message, .. }) => message,
+        other => panic!("{other:?}"),
+    };
+    let few = "No more than 1 GPU on 1 node can be had: nothing else is on sale.";
+    assert_eq!(refused(world.request(2)).await, few);
+    let none = "No node of the region has GPUs of this kind on sale.";
+    assert_eq!(refused(four(&world)).await, none);
+    // an explanation counts what each constraint removes, however much it is
+    let apart = "1 GPU free on 1 node, which does not have 2 in one legal group.";
+    let cases = [
+        (world.request(2), 1, few, apart),
+        (four(&world), 0, none, none),
+    ];
+    for (request, nodes, told, counted) in cases {
+        let capacity = &world.capacity;
+        let found = reserve::explain(&mut conn, capacity, POLICY, &request).await;
+        let found = found.expect("explained");
+        let messages: Vec<_> = found.removed.iter().map(|r| r.message.as_str()).collect();
+        assert_eq!((found.nodes, found.nodes_fit), (nodes, 0));
+        assert_eq!(messages, [counted]);
+        let (sku, region) = (Some(request.sku.as_str()), Some(REGION));
+        let rows = availability::list(&mut conn, capacity, POLICY, None, region, sku).await;
+        let rows = rows.expect("availability");
+        let row = rows.iter().find(|row| row.gpu_count == request.gpu_count);
+        assert_eq!(row.expect("row").reasons[0].message, told);
+    }
+    // what ends on a cordoned node is not for sale again: the operator's word goes before what is in use
+    world.reserved(1).await;
+    world
+        .run(&format!(
+            "UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{node}'"
+        ))
+        .await;
+    let kept = "An operator keeps new allocations off 1 node with 1 GPU.";
+    assert_eq!(refused(world.request(1)).await, kept);
+}
+
+#[tokio::test]
 async fn what_has_no_price_is_told_as_such() {
     let world = World::new().await;
     gpu_node(&world, 1).await;

@@ -41,7 +41,7 @@ async fn b_50_a_cordoned_node_takes_nothing_new_until_it_is_uncordoned() {
                 .iter()
                 .find(|cause| cause.reason == ErrorReason::NodeDraining)
                 .expect("the operator's word is among the causes");
-            assert_eq!((cause.gpus, cause.nodes), (1, 1));
+            assert_eq!((cause.gpus, cause.nodes), (2, 1));
         }
         other => panic!("{other:?}"),
     }

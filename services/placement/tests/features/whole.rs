@@ -307,7 +307,7 @@ async fn b_33_a_node_with_slices_is_not_offered_whole() {
         }) => {
             assert_eq!(
                 message,
-                "9 GPUs on 2 nodes are in use by others; try again later."
+                "9 GPUs on 2 nodes are in use; try again later, or wait in line."
             );
         }
         other => panic!("{other:?}"),

@@ -473,7 +473,7 @@ async fn b_57_availability_counts_and_explains() {
             .await
             .reasons
             .iter()
-            .any(|cause| cause.reason == ErrorReason::NodeDraining && cause.gpus == 1)
+            .any(|cause| cause.reason == ErrorReason::NodeDraining && cause.gpus == 2)
     );
     // two SKUs: two and four counts
     assert_eq!(list(None, None).await.expect("all").len(), 6);

@@ -83,7 +83,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     let error = gpuaas_kit::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
     assert_eq!(
         error.message(),
-        "2 of 3 GPU can be reserved now. 1 GPU on 1 node is in use by others; try again later."
+        "2 of 3 GPU can be reserved now. 1 GPU on 1 node is in use; try again later, or wait in line."
     );
     assert_eq!(error.reason_name(), "SLOTS_IN_USE");
     assert_eq!(world.fingerprint().await, before);
