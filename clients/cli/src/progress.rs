@@ -227,7 +227,7 @@ impl View {
     fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => note!("{text}"),
         }
     }
 }

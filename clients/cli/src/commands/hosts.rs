@@ -36,7 +36,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
     }
     let nodes: Vec<Node> = parse_all(&found)?;
     if nodes.is_empty() {
-        println!(
+        say!(
             "No nodes yet. Register one: gpuaas admin node create --hostname NAME --region REGION --mode slice"
         );
         return Ok(());
@@ -131,7 +131,7 @@ pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(),
     }
     let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
     if slots.is_empty() {
-        println!("{empty}");
+        say!("{empty}");
         return Ok(());
     }
     print_table(

@@ -144,7 +144,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = made.id.clone();
     remember(&id, &keys);
     if !session.json() {
-        eprintln!("{}", launched(&made, &name));
+        note!("{}", launched(&made, &name));
     }
     if flags.wait {
         let wait = Wait {
@@ -163,7 +163,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     print_allocation(&allocation);
     print_login(&allocation)?;
     if !flags.wait {
-        println!("\nWatch it: gpuaas watch {id}");
+        say!("\nWatch it: gpuaas watch {id}");
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ async fn launch_several(
         let id = &launched_one.id;
         remember(id, keys);
         if !session.json() {
-            eprintln!("{}", launched(&launched_one, &launched_one.config.name));
+            note!("{}", launched(&launched_one, &launched_one.config.name));
         }
         if let Some(limit) = batch.wait {
             let wait = Wait {
@@ -239,7 +239,7 @@ async fn launch_several(
     if session.json() {
         print_json(&json!({ "allocations": made }));
     } else {
-        println!("See them: gpuaas list");
+        say!("See them: gpuaas list");
     }
     Ok(())
 }
@@ -261,7 +261,7 @@ fn remember(id: &str, keys: &[PublicKey]) {
     if let Some(private) = keys.iter().find_map(|k| k.private.as_deref())
         && let Err(error) = state::remember_identity(id, private)
     {
-        eprintln!("cannot remember which key belongs to {id}: {error}");
+        note!("cannot remember which key belongs to {id}: {error}");
     }
 }
 
@@ -269,7 +269,7 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
     } else {
-        println!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
+        say!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
         if let Some(found) = answer.get("placement") {
             print_explanation(&parse(found)?);
         }

@@ -67,9 +67,9 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     }
     match allocation.status.state.as_str() {
         "released" => {
-            println!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
+            say!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
         }
-        state => println!("{id} is {state}. Watch it: gpuaas watch {id}"),
+        state => say!("{id} is {state}. Watch it: gpuaas watch {id}"),
     }
     Ok(())
 }

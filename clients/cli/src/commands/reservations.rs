@@ -150,7 +150,7 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
                 .api
                 .change(Method::POST, &path, &body, &session.key)
                 .await?;
-            told(session, &answer, "Canceled. What runs goes on.\n")
+            told(session, &answer, "Canceled. What runs goes on.")
         }
     }
 }
@@ -206,7 +206,7 @@ pub async fn list(
     }
     let rows: Vec<CapacityReservation> = parse_all(&found)?;
     if rows.is_empty() {
-        println!(
+        say!(
             "Nothing is reserved{}. Reserve capacity: {} create --name NAME --sku SKU --gpus COUNT --end TIME",
             if all { " yet" } else { " now" },
             side.command()
@@ -258,7 +258,9 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         return Ok(());
     }
     let one: CapacityReservation = parse(answer)?;
-    print!("{sentence}");
+    if !sentence.is_empty() {
+        say!("{sentence}");
+    }
     let (config, status) = (&one.config, &one.status);
     print_line("Id", &one.id);
     print_line("Name", &config.name);

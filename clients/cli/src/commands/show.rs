@@ -47,9 +47,9 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     print_login(&allocation)?;
     let entries: Vec<TimelineEntry> = parse_all(&timeline)?;
     if !entries.is_empty() {
-        println!("\nTimeline");
+        say!("\nTimeline");
         for entry in &entries {
-            println!("{}", entry_line(entry));
+            say!("{}", entry_line(entry));
         }
     }
     Ok(())

@@ -32,7 +32,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
     let login = Login::new(&allocation, flags.identity)?;
     if !login.is_pinned() {
-        eprintln!(
+        note!(
             "The platform does not know this guest's host keys; ssh will trust the first one it sees."
         );
     }

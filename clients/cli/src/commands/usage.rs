@@ -35,7 +35,7 @@ pub async fn run(
     }
     let intervals: Vec<UsageInterval> = parse_all(&found)?;
     if intervals.is_empty() {
-        println!("No usage yet. It begins when an allocation becomes active.");
+        say!("No usage yet. It begins when an allocation becomes active.");
         return Ok(());
     }
     let rows = intervals.into_iter().map(|i| {
@@ -68,7 +68,7 @@ pub async fn run(
         rows.collect(),
     );
     for total in parse::<Vec<UsageTotal>>(&totals)? {
-        println!(
+        say!(
             "Total: {} for {} of GPU time",
             money(total.amount.as_ref()),
             duration(total.gpu_microseconds / 1_000_000)

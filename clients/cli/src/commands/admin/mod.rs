@@ -90,6 +90,6 @@ fn done(session: &Session, answer: &Value, sentence: &str) {
     if session.json() {
         print_json(answer);
     } else {
-        println!("{sentence}");
+        say!("{sentence}");
     }
 }

@@ -166,7 +166,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     }
     let found: NodeVerdicts = parse(&answer)?;
     print_explanation(&found.explanation);
-    println!();
+    say!("");
     let told = found.nodes.len();
     let rows = found.nodes.into_iter().map(|node| {
         let outcome = outcome(&node);
@@ -180,7 +180,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     print_table(["NODE", "WOULD TAKE, OR WHY NOT", "SCORE"], rows.collect());
     let all = found.explanation.nodes;
     if told < usize::try_from(all).unwrap_or(usize::MAX) {
-        println!(
+        say!(
             "\nThese are {told} of {all} nodes, the best first; the sums above are of all of them."
         );
     }

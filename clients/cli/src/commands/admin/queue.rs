@@ -90,7 +90,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
     }
     let requests: Vec<WaitingRequest> = parse(&requests)?;
     if requests.is_empty() {
-        println!("Nobody waits in {region}.");
+        say!("Nobody waits in {region}.");
         return Ok(());
     }
     let rows = requests.into_iter().map(|one| {
