@@ -137,6 +137,15 @@ pub fn duration(seconds: i64) -> String {
     }
 }
 
+/// Microseconds as hours, minutes and seconds; less than a second with its tenths.
+pub fn span(microseconds: i64) -> String {
+    match microseconds {
+        1..100_000 => "<0.1s".to_owned(),
+        100_000..1_000_000 => format!("0.{}s", microseconds / 100_000),
+        _ => duration(microseconds / 1_000_000),
+    }
+}
+
 /// Time between two moments with a tenth of a second.
 pub fn took(start: Option<Timestamp>, end: Option<Timestamp>) -> String {
     match (start, end) {
@@ -273,6 +282,10 @@ mod tests {
         assert_eq!(duration(5), "5s");
         assert_eq!(duration(65), "1m 05s");
         assert_eq!(duration(3723), "1h 02m 03s");
+        assert_eq!(span(0), "0s");
+        assert_eq!(span(42), "<0.1s");
+        assert_eq!(span(640_000), "0.6s");
+        assert_eq!(span(65_900_000), "1m 05s");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(2 * 1024 * 1024 + 512 * 1024), "2.5 MiB");
     }

@@ -43,7 +43,7 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
         });
         let state = match &a.status.queue {
             Some(queue) => format!("{}, {}", a.status.state, queue.place()),
-            None => a.status.state,
+            None => a.status.state_and_power(),
         };
         [
             a.id,

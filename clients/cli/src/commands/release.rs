@@ -66,6 +66,10 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         return Ok(());
     }
     match allocation.status.state.as_str() {
+        // what only waited was never billed
+        "released" if allocation.status.active_time.is_none() => {
+            say!("{id} is released. It cost nothing.");
+        }
         "released" => {
             say!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
         }
