@@ -372,6 +372,9 @@ pub struct Slot {
     pub generation: i64,
     pub allocation_id: String,
     pub clean_evidence: String,
+    /// The generation that the evidence is of.
+    #[serde(deserialize_with = "number")]
+    pub clean_generation: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

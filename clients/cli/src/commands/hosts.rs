@@ -161,6 +161,12 @@ fn slot_row(slot: Slot) -> [String; 8] {
     } else {
         slot.status
     };
+    // what was proven of an earlier generation says nothing about this one
+    let clean_by = if slot.clean_generation == slot.generation {
+        short(&slot.clean_evidence, 44)
+    } else {
+        String::new()
+    };
     [
         slot.slot_index.to_string(),
         slot.id,
@@ -169,6 +175,6 @@ fn slot_row(slot: Slot) -> [String; 8] {
         health,
         slot.generation.to_string(),
         slot.allocation_id,
-        short(&slot.clean_evidence, 44),
+        clean_by,
     ]
 }
