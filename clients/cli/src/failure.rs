@@ -160,6 +160,14 @@ impl Failure {
             for (field, rule) in error.fields.iter().filter(|(f, r)| !shown(f, r)) {
                 let _ = writeln!(text, "  {field}: {rule}");
             }
+            // the one field whose flag has another name
+            if error
+                .fields
+                .iter()
+                .any(|(field, _)| field == "wait.deadline")
+            {
+                text.push_str("  flag:    --wait-for-capacity\n");
+            }
             for cause in &error.causes {
                 let _ = writeln!(text, "  cause:   {cause}");
             }
@@ -218,10 +226,10 @@ impl Failure {
                 "REGION_UNKNOWN" | "REGION_DISABLED" => "See the regions: gpuaas regions",
                 "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
                 | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
-                    "See what is free: gpuaas availability"
+                    "Wait in line: gpuaas launch … --wait-for-capacity 2h; or see what is free: gpuaas availability"
                 }
                 "NO_CAPACITY" => {
-                    "See how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
+                    "Wait in line: gpuaas launch … --wait-for-capacity 2h; or see how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
                 }
                 "AFFINITY" => {
                     "Leave a constraint out, or see what each removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
@@ -240,11 +248,22 @@ impl Failure {
                     "Launch without --require-prewarmed: the image is pulled first, and stays in the cache."
                 }
                 "WAITING_AHEAD" => "Wait in line, too: gpuaas launch … --wait-for-capacity 2h",
+                // the limit on what a project reserves by itself has no reason of its own
+                "QUOTA" if error.message.contains("may reserve") => {
+                    "Cancel a reservation, or ask an administrator to raise the project's reservation limit: gpuaas admin reservations limit PROJECT COUNT"
+                }
                 "QUOTA" => "Release something, or ask an administrator for more.",
                 "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",
                 "NODE_NOT_FOUND" => "See the nodes: gpuaas nodes",
                 "IDEMPOTENCY_KEY_REUSED" => {
                     "Nothing was done now, and what was done under this key stays. To learn of it, repeat it with exactly the same flags: with a --name, and with times like 2026-01-31T12:00:00Z in place of lengths like 2h. Where that cannot be done, look at what there is (gpuaas list --all, gpuaas reservations list --all) before you ask with another key: that makes another one."
+                }
+                _ if error
+                    .fields
+                    .iter()
+                    .any(|(field, rule)| field == "project_id" && rule.contains("UUID")) =>
+                {
+                    "A project is named by its id: project_id of what gpuaas list --output json prints for a member of it."
                 }
                 _ if error.is_transient() => "Try again in a moment.",
                 _ => return None,

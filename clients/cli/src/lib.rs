@@ -4,13 +4,18 @@
 //! answered. Answers go to standard output, progress and errors to standard error.
 //!
 //! Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, 4 refused,
-//! 5 the platform cannot be reached or is busy.
+//! 5 the platform cannot be reached or is busy, 141 nobody reads the answer.
+// a closed pipe makes the standard macros panic
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod output;
+
 mod api;
 mod args;
 mod commands;
 mod failure;
 mod model;
-mod output;
 mod profile;
 mod progress;
 mod resolve;
@@ -40,8 +45,8 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             match format {
-                Format::Table => eprint!("{}", failure.to_text()),
-                Format::Json => eprintln!("{}", failure.to_json()),
+                Format::Table => note!("{}", failure.to_text().trim_end()),
+                Format::Json => note!("{}", failure.to_json()),
             }
             ExitCode::from(failure.exit_code())
         }

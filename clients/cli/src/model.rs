@@ -80,6 +80,21 @@ pub struct AllocationStatus {
     pub queue: Option<Queue>,
 }
 
+impl AllocationStatus {
+    /// The state, and what the VM does while it is active.
+    pub fn state_and_power(&self) -> String {
+        match (self.state.as_str(), self.power.as_str()) {
+            ("active", power) if !matches!(power, "" | "unspecified") => format!("active, {power}"),
+            (state, _) => state.to_owned(),
+        }
+    }
+
+    /// Whether the VM is off, or about to be, so that nothing answers a login.
+    pub fn is_off(&self) -> bool {
+        matches!(self.power.as_str(), "stopping" | "stopped")
+    }
+}
+
 /// The place of an allocation that waits for capacity.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -251,7 +266,7 @@ pub struct UsageInterval {
     pub start_time: Option<Timestamp>,
     pub end_time: Option<Timestamp>,
     #[serde(deserialize_with = "number")]
-    pub seconds: i64,
+    pub microseconds: i64,
     pub price_per_gpu_hour: Option<Money>,
     pub amount: Option<Money>,
 }
@@ -357,6 +372,9 @@ pub struct Slot {
     pub generation: i64,
     pub allocation_id: String,
     pub clean_evidence: String,
+    /// The generation that the evidence is of.
+    #[serde(deserialize_with = "number")]
+    pub clean_generation: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,4 +1,7 @@
 //! What a command prints: tables for people, the API's JSON for programs; times, money and sizes in words.
+use std::fmt;
+use std::io::{ErrorKind, Write as _, stderr, stdout};
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -16,9 +19,41 @@ pub enum Format {
     Json,
 }
 
+/// Exit code when nobody reads the answer: what a shell gives a program that ended of the signal. Not 0, since what
+/// the answer was to tell, such as a broken ledger, has not been told.
+const UNREAD: i32 = 141;
+
+/// Prints a line of the answer, like `println!`, which would panic when nobody reads; see [`answer`].
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::answer(format_args!($($text)*)) };
+}
+
+/// Prints a line of progress, or an error, on standard error; see [`tell`].
+macro_rules! note {
+    ($($text:tt)*) => { $crate::output::tell(format_args!($($text)*)) };
+}
+
+/// Writes a line to standard output at once. When nobody reads it any more (a closed pipe), the command ends here,
+/// quietly, with [`UNREAD`]. Where it cannot be written for another reason (a full disk), it fails.
+pub fn answer(line: fmt::Arguments<'_>) {
+    let mut out = stdout().lock();
+    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+        if error.kind() == ErrorKind::BrokenPipe {
+            std::process::exit(UNREAD);
+        }
+        tell(format_args!("error: cannot write the answer: {error}"));
+        std::process::exit(1);
+    }
+}
+
+/// Writes a line to standard error. It is no answer: when nobody reads it, the command goes on.
+pub fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(stderr().lock(), "{line}");
+}
+
 /// Prints an answer for programs.
 pub fn print_json(value: &Value) {
-    println!(
+    say!(
         "{}",
         serde_json::to_string_pretty(value).expect("a value always serialises")
     );
@@ -27,13 +62,13 @@ pub fn print_json(value: &Value) {
 /// Prints what a thing is called and what it is; nothing when it is nothing.
 pub fn print_line(name: &str, value: &str) {
     if !value.is_empty() {
-        println!("{name:<10} {value}");
+        say!("{name:<10} {value}");
     }
 }
 
 /// Prints a table; nothing but the header when there are no rows.
 pub fn print_table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
-    println!("{}", table(header, rows));
+    say!("{}", table(header, rows));
 }
 
 fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
@@ -99,6 +134,15 @@ pub fn duration(seconds: i64) -> String {
         (0, 0) => format!("{rest}s"),
         (0, _) => format!("{minutes}m {rest:02}s"),
         _ => format!("{hours}h {minutes:02}m {rest:02}s"),
+    }
+}
+
+/// Microseconds as hours, minutes and seconds; less than a second with its tenths.
+pub fn span(microseconds: i64) -> String {
+    match microseconds {
+        1..100_000 => "<0.1s".to_owned(),
+        100_000..1_000_000 => format!("0.{}s", microseconds / 100_000),
+        _ => duration(microseconds / 1_000_000),
     }
 }
 
@@ -238,6 +282,10 @@ mod tests {
         assert_eq!(duration(5), "5s");
         assert_eq!(duration(65), "1m 05s");
         assert_eq!(duration(3723), "1h 02m 03s");
+        assert_eq!(span(0), "0s");
+        assert_eq!(span(42), "<0.1s");
+        assert_eq!(span(640_000), "0.6s");
+        assert_eq!(span(65_900_000), "1m 05s");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(2 * 1024 * 1024 + 512 * 1024), "2.5 MiB");
     }

@@ -1,4 +1,5 @@
-//! Live progress of an allocation while a command waits: a bar on a terminal, plain lines elsewhere.
+//! Live progress of an allocation while a command waits. A terminal has a bar with the step that runs; elsewhere a step
+//! makes a line when it has ended.
 use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
@@ -146,8 +147,8 @@ struct View {
     shown: i64,
     /// Entries that were told and are not shown yet.
     told: BTreeMap<i64, TimelineEntry>,
-    /// Steps that were announced on plain output.
-    announced: HashSet<String>,
+    /// Places in line that were told on plain output.
+    places: HashSet<String>,
 }
 
 impl View {
@@ -165,7 +166,7 @@ impl View {
             quiet,
             shown,
             told: BTreeMap::new(),
-            announced: HashSet::new(),
+            places: HashSet::new(),
         }
     }
 
@@ -193,19 +194,11 @@ impl View {
             self.queue(queue);
             return;
         }
-        let Some(progress) = &allocation.status.progress else {
-            return;
-        };
-        match &self.bar {
-            Some(bar) => {
-                bar.set_prefix(progress_name(progress));
-                bar.set_position(u64::from(progress.percent.min(100)));
-                bar.set_message(progress.message.clone());
-            }
-            None if self.announced.insert(progress.step.clone()) => {
-                self.line(&format!("          {} …", progress_name(progress)));
-            }
-            None => {}
+        let progress = allocation.status.progress.as_ref();
+        if let (Some(bar), Some(progress)) = (&self.bar, progress.filter(|p| !p.step.is_empty())) {
+            bar.set_prefix(progress_name(progress));
+            bar.set_position(u64::from(progress.percent.min(100)));
+            bar.set_message(progress.message.clone());
         }
     }
 
@@ -217,7 +210,7 @@ impl View {
                 bar.set_prefix("waiting");
                 bar.set_message(told);
             }
-            None if self.announced.insert(told.clone()) => {
+            None if self.places.insert(told.clone()) => {
                 self.line(&format!("          waiting, {told}"));
             }
             None => {}
@@ -227,7 +220,7 @@ impl View {
     fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => note!("{text}"),
         }
     }
 }

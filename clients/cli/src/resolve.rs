@@ -57,12 +57,21 @@ pub async fn allocation(api: &Api, among: Among<'_>, given: &str) -> Result<Stri
     if let Some(named) = all.iter().filter(live).find(|a| a.config.name == given) {
         return Ok(named.id.clone());
     }
-    unique(
+    let found = unique(
         "allocation",
         given,
         all.iter().map(|a| a.id.as_str()),
         "gpuaas list --all",
-    )
+    );
+    let ended = all.iter().filter(|a| a.config.name == given);
+    match (found, ended.max_by_key(|a| a.metadata.create_time)) {
+        (Err(Failure::NotFound(_)), Some(newest)) => Err(Failure::NotFound(format!(
+            "no allocation named {given:?} is there now, and a name does not mean one that has ended; the newest \
+             that had it is {}, which is {}",
+            newest.id, newest.status.state
+        ))),
+        (found, _) => found,
+    }
 }
 
 /// The id of a capacity reservation below a path, which `command` is about. A name means the one that is not over.

@@ -6,6 +6,9 @@ use crate::failure::Failure;
 use crate::model::{Access, Allocation};
 use crate::state;
 
+/// An active guest answers at once; one that went off meanwhile never does.
+const CONNECT_TIMEOUT: &str = "ConnectTimeout=15";
+
 /// How to reach one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
@@ -20,7 +23,7 @@ impl Login {
     /// From an active allocation. Host keys that the API knows are pinned in a file of their own.
     ///
     /// # Errors
-    /// The allocation has no address, or the pin cannot be written.
+    /// The allocation has no address, its VM is off, or the pin cannot be written.
     pub fn new(allocation: &Allocation, identity: Option<PathBuf>) -> Result<Self, Failure> {
         let Some(access) = allocation
             .status
@@ -34,6 +37,12 @@ impl Login {
                 allocation.id
             )));
         };
+        if allocation.status.is_off() {
+            let (id, power) = (&allocation.id, &allocation.status.power);
+            return Err(Failure::Usage(format!(
+                "allocation {id} is {power}; start it to log in: gpuaas start {id}"
+            )));
+        }
         let (host, port) = address(access);
         let known_hosts = if access.ssh_host_keys.is_empty() {
             None
@@ -63,6 +72,7 @@ impl Login {
     pub fn arguments(&self, command: &[OsString]) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["-p".into(), self.port.to_string().into()];
         let mut option = |text: OsString| arguments.extend(["-o".into(), text]);
+        option(CONNECT_TIMEOUT.into());
         match &self.known_hosts {
             Some(file) => {
                 option(joined("UserKnownHostsFile=", file));
@@ -148,7 +158,7 @@ mod tests {
     fn host_keys_are_pinned_and_one_identity_is_offered() {
         assert_eq!(
             login().command_line(),
-            "ssh -p 2201 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
+            "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
         );
     }
 

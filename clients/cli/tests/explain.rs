@@ -236,7 +236,7 @@ fn h_33_a_refusal_prints_each_cause_once_and_what_to_do() {
     assert_eq!(
         told,
         format!(
-            "error: No capacity is free.\n  cause:   {unready}\n  cause:   {in_use}\n  advice:  See how many nodes each cause \
+            "error: No capacity is free.\n  cause:   {unready}\n  cause:   {in_use}\n  advice:  Wait in line: gpuaas launch … --wait-for-capacity 2h; or see how many nodes each cause \
              removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints.\n  \
              reason:  NO_CAPACITY\n  request: req-1\n"
         )

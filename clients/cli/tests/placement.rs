@@ -57,12 +57,31 @@ fn nodes_are_cordoned_drained_and_shown() {
     post(
         &world,
         &format!("/api/v1/admin/nodes/{NODE}:drain"),
-        placement("draining", 1),
+        placement("draining", 2),
     );
-    world.get(
+    world.on(
+        "GET",
         &format!("/api/v1/admin/nodes/{NODE}/placement"),
-        placement("draining", 0),
+        [2, 1, 1, 0].map(|claims| (200, placement("draining", claims))),
     );
+    let slots = |holders: &[&str]| {
+        let slots = holders.iter().map(|id| json!({ "allocation_id": id }));
+        json!({ "slots": slots.collect::<Vec<_>>() })
+    };
+    world.on(
+        "GET",
+        &format!("/api/v1/admin/nodes/{NODE}/resource-slots"),
+        [
+            (200, slots(&[FIRST, NODE, NODE, ""])),
+            (200, slots(&["", NODE, NODE, ""])),
+        ],
+    );
+    for (id, name) in [(FIRST, "a"), (NODE, "onres")] {
+        world.get(
+            &format!("/api/v1/admin/allocations/{id}"),
+            json!({ "allocation": { "id": id, "config": { "name": name } } }),
+        );
+    }
     let ran = world
         .run(&[
             "admin",
@@ -79,6 +98,10 @@ fn nodes_are_cordoned_drained_and_shown() {
             .contains("is drained (rack move): nothing is left on it."),
         "{}",
         ran.out
+    );
+    assert_eq!(
+        ran.err,
+        "2 allocations left: a, onres\n1 allocation left: onres\n"
     );
     let ran = world.run(&["admin", "node", "placement", "h1"]).ok();
     assert!(ran.out.contains("is drained"));
@@ -109,6 +132,9 @@ fn a_drain_that_does_not_end_in_time_says_what_is_left() {
         &format!("/api/v1/admin/nodes/{NODE}:drain"),
         placement("draining", 3),
     );
+    // whole nodes have no slots to tell whose they are
+    let slots = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
+    world.get(&slots, json!({}));
     let ran = world.run(&[
         "admin",
         "node",
@@ -121,7 +147,11 @@ fn a_drain_that_does_not_end_in_time_says_what_is_left() {
         "0",
     ]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("still holds 3 claim(s)"), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("3 allocations left\n") && ran.err.contains("still holds 3 claim(s)"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -272,6 +302,18 @@ fn a_launch_waits_in_line_and_says_where_it_stands() {
         json!({ "deadline": "2026-01-31T14:00:00Z" })
     );
     assert!(sent.body["allocations"][0].get("wait").is_none());
+
+    let rule = "must be in the future, at most seven days from now";
+    let message = format!("wait.deadline: {rule}");
+    let too_long = error(400, "FIELD_INVALID", &message, &[("wait.deadline", rule)]);
+    world.on("POST", "/api/v1/allocations", [(400, too_long)]);
+    let ran = launch(&[]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("  flag:    --wait-for-capacity\n"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -282,11 +324,15 @@ fn an_operator_sees_the_line_and_sets_classes() {
         json!({ "requests": [{ "slot_class": "lab", "position": 1, "project_id": NODE, "priority": "high",
             "allocation_ids": [FIRST], "gpus": 2, "reason": "SLOTS_IN_USE", "kept_node_ids": [NODE] }] }),
     );
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }] }),
+    );
     let ran = world
         .run(&["admin", "queue", "list", "--region", "lab"])
         .ok();
     assert!(
-        ran.out.contains("SLOTS_IN_USE") && ran.out.contains("high"),
+        ran.out.contains("high") && ran.out.contains("SLOTS_IN_USE  h1\n"),
         "{}",
         ran.out
     );

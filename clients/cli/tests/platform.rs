@@ -388,111 +388,26 @@ fn an_enrolment_token_goes_to_a_file_of_mode_0600_and_nowhere_else() {
     assert!(!again.exists());
 }
 
-fn discovery(state: &str) -> Value {
-    json!({ "id": "d1", "node_id": NODE, "state": state, "error": "the host is away", "candidates": [
-        { "slot_index": 0, "slot_class": "lab", "blockers": [] },
-        { "slot_index": 1, "slot_class": "lab", "blockers": ["disk is mounted"] },
-    ] })
-}
-
 #[test]
-fn discovery_is_waited_for_and_what_fits_is_approved() {
+fn a_project_that_is_no_id_comes_with_where_ids_are_found() {
     let world = World::new();
-    let path = format!("/api/v1/admin/nodes/{NODE}/slice-topology/discovery");
-    world.get(
-        "/api/v1/admin/nodes",
-        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] }),
+    let rule = "must be a UUID";
+    let refused = error(
+        400,
+        "FIELD_INVALID",
+        &format!("project_id: {rule}"),
+        &[("project_id", rule)],
     );
-    world.on("POST", &path, [(200, discovery("queued"))]);
     world.on(
         "GET",
-        &path,
-        [(200, discovery("running")), (200, discovery("completed"))],
+        "/api/v1/admin/projects/demo/quotas",
+        [(400, refused)],
     );
-    let ran = world
-        .run(&["admin", "node", "discover", "h1", "--wait"])
-        .ok();
+    let ran = world.run(&["admin", "quota", "get", "demo"]);
     assert!(
-        ran.out.contains("0      lab    can be approved")
-            && ran.out.contains("1      lab    disk is mounted"),
-        "{}",
-        ran.out
+        ran.code == 2 && ran.err.contains("gpuaas list --output json"),
+        "{ran:?}"
     );
-
-    let approve = format!("/api/v1/admin/nodes/{NODE}/resource-slots:approve");
-    world.on("POST", &approve, [(200, json!({ "slots": [{ "id": SLOT, "slot_index": 0, "slot_class": "lab", "status": "available", "health_state": "healthy", "generation": "0" }] }))]);
-    let ran = world
-        .run(&["admin", "slots", "approve", "h1", "--all"])
-        .ok();
-    assert!(ran.out.contains("available  healthy"), "{}", ran.out);
-    assert_eq!(
-        world.changes().pop().expect("sent").body,
-        json!({ "discovery_id": "d1", "slot_indexes": [0] })
-    );
-
-    world.on("POST", &path, [(200, discovery("failed"))]);
-    let ran = world.run(&["admin", "node", "discover", NODE, "--wait"]);
-    assert_eq!(
-        (ran.code, ran.err.as_str()),
-        (1, "error: the discovery failed: the host is away\n")
-    );
-}
-
-#[test]
-fn a_slot_is_named_by_index_and_its_repair_waited_for() {
-    let world = World::new();
-    let slots = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
-    world.get(
-        &slots,
-        json!({ "slots": [{ "id": SLOT, "slot_index": 1 }] }),
-    );
-    let repair = |state: &str| json!({ "id": "r", "slot_id": SLOT, "state": state, "slot_status": "available", "health_state": "healthy", "detail": "not empty" });
-    world.on(
-        "POST",
-        &format!("{slots}/{SLOT}:repair"),
-        [(200, repair("running"))],
-    );
-    world.on(
-        "GET",
-        &format!("{slots}/{SLOT}/repair"),
-        [(200, repair("running")), (200, repair("done"))],
-    );
-    let ran = world
-        .run(&[
-            "admin",
-            "slots",
-            "repair",
-            NODE,
-            "1",
-            "--reason",
-            "guest never answered",
-            "--wait",
-        ])
-        .ok();
-    assert_eq!(ran.out, format!("Slot {SLOT} is available and healthy.\n"));
-    world.on(
-        "GET",
-        &format!("{slots}/{SLOT}/repair"),
-        [(200, repair("failed"))],
-    );
-    assert_eq!(
-        world
-            .run(&[
-                "admin", "slots", "repair", NODE, "1", "--reason", "r", "--wait"
-            ])
-            .code,
-        1
-    );
-    world.on(
-        "POST",
-        &format!("{slots}/{SLOT}:disable"),
-        [(200, json!({ "id": SLOT, "status": "disabled" }))],
-    );
-    assert_eq!(
-        world
-            .run(&["admin", "slots", "disable", NODE, "1"])
-            .ok()
-            .out,
-        format!("Slot {SLOT} is disabled and taken out of sale.\n")
-    );
+    let help = world.run(&["admin", "quota", "get", "--help"]).ok();
+    assert!(help.out.contains("gpuaas list --output json"), "{help:?}");
 }

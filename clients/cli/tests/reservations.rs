@@ -42,7 +42,7 @@ fn a_member_sees_what_is_reserved_and_how_it_stands() {
     for told in [
         "3 GPU of lab-slice in lab",
         "3 GPU: 1 used, 1 unused, 1 unavailable",
-        "1 of 1 GPU, or 0 of 2 GPU",
+        "Fits now   1 launch of 1 GPU, or 0 of 2 GPUs",
         "gives back what is unused for 30m 00s",
         "given back.",
         "user:root",
@@ -149,6 +149,39 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         "soon",
     ]);
     assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn a_refusal_names_the_limit_that_it_is_about() {
+    let world = World::new();
+    let limit = "The project may reserve 4 GPU by itself and has reserved 3; ask an operator to reserve more for it.";
+    let quota = "The project may hold 4 GPUs of lab-slice and holds 3.";
+    let create = [
+        "reservations",
+        "create",
+        "--name",
+        "a",
+        "--sku",
+        "lab-slice",
+        "--gpus",
+        "2",
+        "--region",
+        "lab",
+        "--end",
+        "3d",
+    ];
+    for (message, advice) in [
+        (limit, "gpuaas admin reservations limit PROJECT COUNT"),
+        (quota, "Release something"),
+    ] {
+        world.on(
+            "POST",
+            "/api/v1/capacity-reservations",
+            [(429, error(429, "QUOTA", message, &[]))],
+        );
+        let ran = world.run(&create);
+        assert!(ran.code == 4 && ran.err.contains(advice), "{ran:?}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
     }
     let skus: Vec<Sku> = parse_all(&found)?;
     if skus.is_empty() {
-        println!("Nothing is sold yet. An administrator adds it: gpuaas admin sku put");
+        say!("Nothing is sold yet. An administrator adds it: gpuaas admin sku put");
         return Ok(());
     }
     let rows = skus.into_iter().map(|s| {
@@ -70,7 +70,7 @@ pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(
     }
     let images: Vec<Image> = parse_all(found)?;
     if images.is_empty() {
-        println!("{empty}");
+        say!("{empty}");
         return Ok(());
     }
     let rows = images.into_iter().map(|i| {
@@ -103,7 +103,7 @@ pub async fn regions(session: &Session) -> Result<(), Failure> {
     }
     let regions: Vec<Region> = parse_all(&found)?;
     if regions.is_empty() {
-        println!("No regions yet. An administrator adds one: gpuaas admin region put");
+        say!("No regions yet. An administrator adds one: gpuaas admin region put");
         return Ok(());
     }
     let rows = regions.into_iter().map(|r| {
@@ -171,7 +171,7 @@ pub async fn availability(
             .unwrap_or(&Value::Array(Vec::new())),
     )?;
     if found.is_empty() {
-        println!("Nothing is on sale here. See: gpuaas skus, gpuaas regions");
+        say!("Nothing is on sale here. See: gpuaas skus, gpuaas regions");
         return Ok(());
     }
     let rows = found.into_iter().map(|a| {

@@ -109,14 +109,18 @@ async fn digest_of(session: &Session, slug: &str) -> Result<String, Failure> {
 
 /// An explanation as a sentence and a table.
 pub fn print_explanation(found: &PlacementExplanation) {
-    println!(
+    say!(
         "{} GPU of {} in {} would fit on {} of {} nodes.",
-        found.gpu_count, found.sku, found.region_code, found.nodes_fit, found.nodes
+        found.gpu_count,
+        found.sku,
+        found.region_code,
+        found.nodes_fit,
+        found.nodes
     );
     if found.removed.is_empty() {
         return;
     }
-    println!();
+    say!("");
     let rows = found.removed.iter().map(|cause| {
         [
             cause.reason.clone(),

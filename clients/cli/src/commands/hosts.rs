@@ -36,7 +36,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
     }
     let nodes: Vec<Node> = parse_all(&found)?;
     if nodes.is_empty() {
-        println!(
+        say!(
             "No nodes yet. Register one: gpuaas admin node create --hostname NAME --region REGION --mode slice"
         );
         return Ok(());
@@ -131,7 +131,7 @@ pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(),
     }
     let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
     if slots.is_empty() {
-        println!("{empty}");
+        say!("{empty}");
         return Ok(());
     }
     print_table(
@@ -161,6 +161,12 @@ fn slot_row(slot: Slot) -> [String; 8] {
     } else {
         slot.status
     };
+    // what was proven of an earlier generation says nothing about this one
+    let clean_by = if slot.clean_generation == slot.generation {
+        short(&slot.clean_evidence, 44)
+    } else {
+        String::new()
+    };
     [
         slot.slot_index.to_string(),
         slot.id,
@@ -169,6 +175,6 @@ fn slot_row(slot: Slot) -> [String; 8] {
         health,
         slot.generation.to_string(),
         slot.allocation_id,
-        short(&slot.clean_evidence, 44),
+        clean_by,
     ]
 }

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -51,7 +51,7 @@ pub struct Flags {
     count: u32,
     #[command(flatten)]
     place: place::Where,
-    /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 2026-01-31T12:00:00Z; at most 168h.
+    /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at most 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
     /// Wait until a login works, showing progress.
@@ -71,15 +71,22 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "must be KEY=VALUE".to_owned())
 }
 
+/// A length of time; a day has 24 hours.
+pub fn parse_length(text: &str) -> Result<SignedDuration, String> {
+    text.parse::<Span>()
+        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
+        .map_err(|_| "must be like 30m, 2h or 3d".to_owned())
+}
+
 /// A length of time from now, or a time.
 pub fn parse_deadline(text: &str) -> Result<Timestamp, String> {
-    if let Ok(length) = text.parse::<SignedDuration>() {
+    if let Ok(length) = parse_length(text) {
         return Timestamp::now()
             .checked_add(length)
             .map_err(|error| error.to_string());
     }
     text.parse()
-        .map_err(|_| "must be like 90m, 2h or 2026-01-31T12:00:00Z".to_owned())
+        .map_err(|_| "must be like 90m, 2h, 3d or 2026-01-31T12:00:00Z".to_owned())
 }
 
 /// Runs it.
@@ -144,7 +151,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = made.id.clone();
     remember(&id, &keys);
     if !session.json() {
-        eprintln!("{}", launched(&made, &name));
+        note!("{}", launched(&made, &name));
     }
     if flags.wait {
         let wait = Wait {
@@ -163,7 +170,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     print_allocation(&allocation);
     print_login(&allocation)?;
     if !flags.wait {
-        println!("\nWatch it: gpuaas watch {id}");
+        say!("\nWatch it: gpuaas watch {id}");
     }
     Ok(())
 }
@@ -224,7 +231,7 @@ async fn launch_several(
         let id = &launched_one.id;
         remember(id, keys);
         if !session.json() {
-            eprintln!("{}", launched(&launched_one, &launched_one.config.name));
+            note!("{}", launched(&launched_one, &launched_one.config.name));
         }
         if let Some(limit) = batch.wait {
             let wait = Wait {
@@ -239,7 +246,7 @@ async fn launch_several(
     if session.json() {
         print_json(&json!({ "allocations": made }));
     } else {
-        println!("See them: gpuaas list");
+        say!("See them: gpuaas list");
     }
     Ok(())
 }
@@ -261,7 +268,7 @@ fn remember(id: &str, keys: &[PublicKey]) {
     if let Some(private) = keys.iter().find_map(|k| k.private.as_deref())
         && let Err(error) = state::remember_identity(id, private)
     {
-        eprintln!("cannot remember which key belongs to {id}: {error}");
+        note!("cannot remember which key belongs to {id}: {error}");
     }
 }
 
@@ -269,7 +276,7 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
     } else {
-        println!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
+        say!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
         if let Some(found) = answer.get("placement") {
             print_explanation(&parse(found)?);
         }
@@ -357,9 +364,13 @@ mod tests {
         let now = Timestamp::now();
         let in_two_hours = parse_deadline("2h").expect("a length");
         assert_eq!(in_two_hours.duration_since(now).as_mins(), 120);
+        let in_days = parse_deadline("1d 12h").expect("a length");
+        assert_eq!(in_days.duration_since(now).as_hours(), 36);
         let at = parse_deadline("2026-01-31T12:00:00Z").expect("a time");
         assert_eq!(at.to_string(), "2026-01-31T12:00:00Z");
-        assert!(parse_deadline("tomorrow").is_err());
+        for bad in ["tomorrow", "1mo", "1y", ""] {
+            assert!(parse_deadline(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
     }
     let allocations: Vec<Allocation> = parse_all(&found)?;
     if allocations.is_empty() {
-        println!(
+        say!(
             "No allocations{}. Launch one: gpuaas launch --sku SKU --image IMAGE --ssh-key FILE",
             if all { " yet" } else { " now" }
         );
@@ -43,7 +43,7 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
         });
         let state = match &a.status.queue {
             Some(queue) => format!("{}, {}", a.status.state, queue.place()),
-            None => a.status.state,
+            None => a.status.state_and_power(),
         };
         [
             a.id,

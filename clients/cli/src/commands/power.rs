@@ -90,9 +90,9 @@ pub async fn run(session: &Session, flags: &Flags, verb: Verb) -> Result<(), Fai
     }
     let allocation: Allocation = parse(&answer)?;
     let power = &allocation.status.power;
-    println!("{id} is {power}. {}", allocation.status.billing);
+    say!("{id} is {power}. {}", allocation.status.billing);
     if !flags.wait {
-        println!("Watch it: gpuaas watch {id}");
+        say!("Watch it: gpuaas watch {id}");
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub async fn show(
     let gpus = found.quotas.into_iter();
     rows.extend(gpus.map(|one| row(format!("GPUs of {}", one.sku), one.max_gpus, one.used_gpus)));
     print_table(["WHAT", "MOST", "HELD", "LEFT"], rows);
-    println!(
+    say!(
         "At most {} GPUs of any other SKU. What waits for capacity does not count.",
         found.default_max_gpus
     );

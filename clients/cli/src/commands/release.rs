@@ -66,10 +66,14 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         return Ok(());
     }
     match allocation.status.state.as_str() {
-        "released" => {
-            println!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
+        // what only waited was never billed
+        "released" if allocation.status.active_time.is_none() => {
+            say!("{id} is released. It cost nothing.");
         }
-        state => println!("{id} is {state}. Watch it: gpuaas watch {id}"),
+        "released" => {
+            say!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
+        }
+        state => say!("{id} is {state}. Watch it: gpuaas watch {id}"),
     }
     Ok(())
 }

@@ -4,11 +4,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::catalog::only_region;
-use super::launch::parse_deadline;
+use super::launch::{parse_deadline, parse_length};
 use super::{Session, Side, given};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
-use crate::model::CapacityReservation;
+use crate::model::{CapacityReservation, LaunchRoom};
 use crate::output::{duration, print_json, print_line, print_table, time};
 use crate::resolve;
 
@@ -94,7 +94,7 @@ pub struct Create {
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     end: Timestamp,
     /// Give back each GPU that nobody uses for so long, like 30m [default: a project's own as the site says, else never].
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     release_unused_after: Option<SignedDuration>,
     /// Begin with what is free, and hold more as it becomes free, instead of being refused.
     #[arg(long)]
@@ -150,7 +150,7 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
                 .api
                 .change(Method::POST, &path, &body, &session.key)
                 .await?;
-            told(session, &answer, "Canceled. What runs goes on.\n")
+            told(session, &answer, "Canceled. What runs goes on.")
         }
     }
 }
@@ -206,7 +206,7 @@ pub async fn list(
     }
     let rows: Vec<CapacityReservation> = parse_all(&found)?;
     if rows.is_empty() {
-        println!(
+        say!(
             "Nothing is reserved{}. Reserve capacity: {} create --name NAME --sku SKU --gpus COUNT --end TIME",
             if all { " yet" } else { " now" },
             side.command()
@@ -258,7 +258,9 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         return Ok(());
     }
     let one: CapacityReservation = parse(answer)?;
-    print!("{sentence}");
+    if !sentence.is_empty() {
+        say!("{sentence}");
+    }
     let (config, status) = (&one.config, &one.status);
     print_line("Id", &one.id);
     print_line("Name", &config.name);
@@ -285,12 +287,7 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         ),
     );
     print_line("Unused", &time(status.unused_since));
-    let rooms: Vec<String> = status
-        .launches
-        .iter()
-        .map(|room| format!("{} of {} GPU", room.fits, room.gpu_count))
-        .collect();
-    print_line("Launches", &rooms.join(", or "));
+    print_line("Fits now", &room(&status.launches));
     if config.release_unused_after_seconds > 0 {
         let after = duration(i64::from(config.release_unused_after_seconds));
         print_line("Policy", &format!("gives back what is unused for {after}"));
@@ -301,4 +298,18 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
     print_line("Reason", &status.reason);
     print_line("Made by", &one.metadata.created_by);
     Ok(())
+}
+
+/// How many launches of each size would fit, as part of a sentence.
+fn room(launches: &[LaunchRoom]) -> String {
+    let each = launches.iter().enumerate().map(|(at, room)| {
+        let word = match (at, room.fits) {
+            (0, 1) => " launch",
+            (0, _) => " launches",
+            _ => "",
+        };
+        let plural = if room.gpu_count == 1 { "" } else { "s" };
+        format!("{}{word} of {} GPU{plural}", room.fits, room.gpu_count)
+    });
+    each.collect::<Vec<_>>().join(", or ")
 }

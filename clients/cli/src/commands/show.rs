@@ -6,7 +6,7 @@ use super::place::words;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, TimelineEntry, UsageTotal};
-use crate::output::{duration, money, print_json, print_line, time};
+use crate::output::{money, print_json, print_line, span, time};
 use crate::progress::entry_line;
 use crate::resolve::AllocationRef;
 use crate::ssh::Login;
@@ -47,9 +47,9 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     print_login(&allocation)?;
     let entries: Vec<TimelineEntry> = parse_all(&timeline)?;
     if !entries.is_empty() {
-        println!("\nTimeline");
+        say!("\nTimeline");
         for entry in &entries {
-            println!("{}", entry_line(entry));
+            say!("{}", entry_line(entry));
         }
     }
     Ok(())
@@ -76,12 +76,7 @@ pub fn print_allocation(allocation: &Allocation) {
         "Placed",
         &config.placement.as_ref().map(words).unwrap_or_default(),
     );
-    let power = if status.state == "active" && status.power != "unspecified" {
-        format!(", {}", status.power)
-    } else {
-        String::new()
-    };
-    print_line("State", &format!("{}{power}", status.state));
+    print_line("State", &status.state_and_power());
     if let Some(queue) = &status.queue {
         print_line("Waits", &format!("{}. {}", queue.place(), queue.message));
         print_line(
@@ -95,7 +90,10 @@ pub fn print_allocation(allocation: &Allocation) {
     }
     print_line("Billing", &status.billing);
     print_line("Boot", &status.boot_id);
-    if let Some(progress) = &status.progress {
+    // what comes from the watch of a launch may still have the last step
+    let settled =
+        status.state == "active" && matches!(status.power.as_str(), "running" | "stopped");
+    if let Some(progress) = status.progress.as_ref().filter(|_| !settled) {
         print_line(
             "Now",
             &format!(
@@ -126,13 +124,13 @@ fn print_cost(totals: &[UsageTotal]) {
             &format!(
                 "{} so far, for {} of GPU time",
                 money(total.amount.as_ref()),
-                duration(total.gpu_microseconds / 1_000_000)
+                span(total.gpu_microseconds)
             ),
         );
     }
 }
 
-/// Where and how to log in.
+/// Where and how to log in; only where while the VM is off.
 ///
 /// # Errors
 /// The host keys cannot be pinned.
@@ -145,8 +143,10 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
             "Address",
             &format!("{} inside the node's network", access.private_ip),
         );
-        print_line("Log in", &format!("gpuaas ssh {}", allocation.id));
-        print_line("or", &Login::new(allocation, None)?.command_line());
+        if !allocation.status.is_off() {
+            print_line("Log in", &format!("gpuaas ssh {}", allocation.id));
+            print_line("or", &Login::new(allocation, None)?.command_line());
+        }
     }
     Ok(())
 }

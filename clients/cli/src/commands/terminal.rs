@@ -132,9 +132,9 @@ impl<'a> Terminal<'a> {
             ));
         };
         if std::io::stderr().is_terminal() {
-            eprintln!("Connected. Leave with exit, or with Enter ~ . at any time.");
+            note!("Connected. Leave with exit, or with Enter ~ . at any time.");
             if ready["recorded"] == true {
-                eprintln!("This session is recorded.");
+                note!("This session is recorded.");
             }
         }
         let mut transfer = Transfer::default();

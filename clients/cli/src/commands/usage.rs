@@ -5,7 +5,7 @@ use super::{Session, given};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, UsageInterval, UsageTotal};
-use crate::output::{duration, money, print_json, print_table, time};
+use crate::output::{money, print_json, print_table, span, time};
 use crate::resolve::{self, Among};
 
 /// Runs it.
@@ -35,7 +35,7 @@ pub async fn run(
     }
     let intervals: Vec<UsageInterval> = parse_all(&found)?;
     if intervals.is_empty() {
-        println!("No usage yet. It begins when an allocation becomes active.");
+        say!("No usage yet. It begins when an allocation becomes active.");
         return Ok(());
     }
     let rows = intervals.into_iter().map(|i| {
@@ -49,7 +49,7 @@ pub async fn run(
             } else {
                 "running".to_owned()
             },
-            duration(i.seconds),
+            span(i.microseconds),
             money(i.price_per_gpu_hour.as_ref()),
             money(i.amount.as_ref()),
         ]
@@ -68,10 +68,10 @@ pub async fn run(
         rows.collect(),
     );
     for total in parse::<Vec<UsageTotal>>(&totals)? {
-        println!(
+        say!(
             "Total: {} for {} of GPU time",
             money(total.amount.as_ref()),
-            duration(total.gpu_microseconds / 1_000_000)
+            span(total.gpu_microseconds)
         );
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! `watch`: what changes, as it changes.
 use std::collections::HashMap;
-use std::io::Write as _;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -52,30 +51,21 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     let mut table = Table::default();
     if !session.json() {
-        say(&row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"]));
+        let header = row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"]);
+        say!("{header}");
     }
     loop {
         let message = watch.next().await?;
         let is_over = message["end"].is_object();
-        let is_read = if session.json() {
-            say(&message.to_string())
-        } else {
-            match table.line(&message)? {
-                Some(line) => say(&line),
-                None => true,
-            }
-        };
-        // who read the output has closed it
-        if is_over || !is_read {
+        if session.json() {
+            say!("{message}");
+        } else if let Some(line) = table.line(&message)? {
+            say!("{line}");
+        }
+        if is_over {
             return Ok(());
         }
     }
-}
-
-/// Prints a line at once; false when nobody reads.
-fn say(line: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
 }
 
 fn row(cells: [&str; 6]) -> String {

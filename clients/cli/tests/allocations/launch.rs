@@ -82,12 +82,16 @@ fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
     assert!(change.key.as_deref().expect("key").starts_with("cli-"));
 
     for line in [
-        "3/9 clone …",
-        "3/9 boot …",
+        "13:00:00  ok      reserve                         0.2s  1 slot on a lab host",
         "13:00:01  ok      provision.clone                 3.5s  64 MiB",
     ] {
         assert!(ran.err.contains(line), "{line}: {}", ran.err);
     }
+    assert!(
+        !ran.err.contains("/9 "),
+        "steps that run are for a terminal: {}",
+        ran.err
+    );
     for line in [
         &format!("Log in     gpuaas ssh {ID}"),
         "State      active, running",

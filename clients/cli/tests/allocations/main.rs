@@ -3,6 +3,7 @@ mod held;
 mod launch;
 #[path = "../support/mod.rs"]
 mod support;
+mod words;
 
 use serde_json::{Value, json};
 use support::{ID, World, allocation, write};

@@ -34,7 +34,7 @@ async fn ledger(session: &Session) -> Result<(), Failure> {
     // an answer without invariants proves nothing
     if answer["sound"].as_bool() == Some(true) && broken.is_empty() && !invariants.is_empty() {
         if !session.json() {
-            println!("The ledger is sound.");
+            say!("The ledger is sound.");
         }
         return Ok(());
     }

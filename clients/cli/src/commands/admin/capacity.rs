@@ -70,7 +70,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     }
     let history: History = parse(&answer)?;
     if history.buckets.is_empty() {
-        println!(
+        say!(
             "No samples in that time. A running scheduler writes one a minute, once slots are approved; `scheduler.capacity_history_days` says how long they are kept."
         );
         return Ok(());

@@ -184,7 +184,7 @@ fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
         return Ok(());
     }
     if found.is_empty() {
-        println!(
+        say!(
             "No prices yet. Publish one: gpuaas admin price create --sku SKU --amount \"2.50 EUR\""
         );
         return Ok(());

@@ -16,6 +16,11 @@ use super::Session;
 use crate::failure::Failure;
 use crate::output::print_json;
 
+/// The help of an argument that is a project: the API has no list of them to find its id in.
+const PROJECT_HELP: &str = "Id of the project, a UUID: `project_id` of what `gpuaas list --output json` prints for a \
+member; also in the column PROJECT of `gpuaas admin reservations list`, `gpuaas admin queue list` and \
+`gpuaas admin node evacuation-plan`";
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Regions: where capacity is sold.
@@ -90,6 +95,6 @@ fn done(session: &Session, answer: &Value, sentence: &str) {
     if session.json() {
         print_json(answer);
     } else {
-        println!("{sentence}");
+        say!("{sentence}");
     }
 }

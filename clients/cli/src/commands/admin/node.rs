@@ -251,14 +251,14 @@ fn show_discovery(
         print_json(answer);
         return Ok(());
     }
-    println!("Discovery {} is {}.", discovery.id, discovery.state);
+    say!("Discovery {} is {}.", discovery.id, discovery.state);
     for blocker in discovery.candidate_summary.iter().flat_map(|s| &s.blockers) {
-        println!("  blocked: {blocker}");
+        say!("  blocked: {blocker}");
     }
     if discovery.state != "completed" {
-        println!("Look again with --wait.");
+        say!("Look again with --wait.");
     } else if discovery.candidates.is_empty() {
-        println!("The host proposes no slots.");
+        say!("The host proposes no slots.");
     } else {
         let rows = discovery.candidates.iter().map(|c| {
             let blockers = if c.blockers.is_empty() {
@@ -269,7 +269,7 @@ fn show_discovery(
             [c.slot_index.to_string(), c.slot_class.clone(), blockers]
         });
         print_table(["INDEX", "CLASS", "STATE"], rows.collect());
-        println!("Approve those that can be: gpuaas admin slots approve {node} --all");
+        say!("Approve those that can be: gpuaas admin slots approve {node} --all");
     }
     Ok(())
 }
@@ -292,9 +292,11 @@ pub async fn allocation(session: &Session, command: AllocationCommand) -> Result
         return Ok(());
     }
     let detail: AllocationDetail = parse(&answer)?;
-    println!(
+    say!(
         "{} is {} on node {}",
-        detail.allocation.id, detail.allocation.status.state, detail.node_id
+        detail.allocation.id,
+        detail.allocation.status.state,
+        detail.node_id
     );
     let asked = detail.allocation.config.placement.as_ref();
     print_line("Placed", &asked.map(words).unwrap_or_default());
@@ -312,7 +314,7 @@ pub async fn allocation(session: &Session, command: AllocationCommand) -> Result
         claims.collect(),
     );
     if !detail.tasks.is_empty() {
-        println!();
+        say!("");
         let tasks = detail
             .tasks
             .into_iter()

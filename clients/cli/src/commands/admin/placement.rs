@@ -1,4 +1,5 @@
 //! Nodes in and out of placement, and what placement makes of each of them.
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -10,7 +11,7 @@ use crate::api::parse;
 use crate::commands::Side;
 use crate::commands::explain::{self, print_explanation};
 use crate::failure::Failure;
-use crate::model::{NodePlacement, NodeVerdict, NodeVerdicts};
+use crate::model::{AllocationDetail, NodePlacement, NodeVerdict, NodeVerdicts, Slot};
 use crate::output::{print_json, print_table};
 use crate::resolve;
 
@@ -61,10 +62,16 @@ pub async fn intend(
         )
         .await?;
     let started = Instant::now();
+    let mut told = None;
     loop {
         let now: NodePlacement = parse(&answer)?;
         match wait {
             Some(limit) if !now.drained && now.admin_state == "draining" => {
+                let counts = Some((now.live_claims, now.live_allocations));
+                if !session.json() && told != counts {
+                    note!("{}", left(session, &node, &now).await?);
+                    told = counts;
+                }
                 if started.elapsed() >= limit {
                     return Err(Failure::Local(format!(
                         "after {} s node {} still holds {}; its allocations end when their owners release them",
@@ -85,6 +92,33 @@ pub async fn intend(
             }
         }
     }
+}
+
+/// What keeps a node from being empty: how many allocations, and which, as far as its slots tell.
+async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<String, Failure> {
+    if node.live_allocations == 0 {
+        return Ok(format!(
+            "no allocation left, but {} claim(s); see: gpuaas slots {}",
+            node.live_claims, node.hostname
+        ));
+    }
+    let slots = ["admin", "nodes", id, "resource-slots"];
+    let answer = session.api.get(&slots, &[]).await?;
+    let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
+    let holders: BTreeSet<String> = slots.into_iter().map(|slot| slot.allocation_id).collect();
+    let mut names = Vec::new();
+    for holder in holders.iter().filter(|id| !id.is_empty()) {
+        let path = ["admin", "allocations", holder];
+        let detail: AllocationDetail = parse(&session.api.get(&path, &[]).await?)?;
+        names.push(detail.allocation.config.name);
+    }
+    let plural = if node.live_allocations == 1 { "" } else { "s" };
+    let which = if names.is_empty() { "" } else { ": " };
+    Ok(format!(
+        "{} allocation{plural} left{which}{}",
+        node.live_allocations,
+        names.join(", ")
+    ))
 }
 
 /// Shows a node as placement sees it.
@@ -166,7 +200,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     }
     let found: NodeVerdicts = parse(&answer)?;
     print_explanation(&found.explanation);
-    println!();
+    say!("");
     let told = found.nodes.len();
     let rows = found.nodes.into_iter().map(|node| {
         let outcome = outcome(&node);
@@ -180,7 +214,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     print_table(["NODE", "WOULD TAKE, OR WHY NOT", "SCORE"], rows.collect());
     let all = found.explanation.nodes;
     if told < usize::try_from(all).unwrap_or(usize::MAX) {
-        println!(
+        say!(
             "\nThese are {told} of {all} nodes, the best first; the sums above are of all of them."
         );
     }

@@ -156,7 +156,7 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
     let Some(plan): Option<EvacuationPlan> = plan else {
         return Ok(());
     };
-    println!(
+    say!(
         "{} allocation(s) with {} GPU(s) would fit elsewhere, {} with {} GPU(s) would have to wait.",
         plan.allocations_fit,
         plan.gpus_fit,
@@ -164,16 +164,16 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
         plan.gpus_without_place
     );
     if plan.allocations_ending > 0 {
-        println!(
+        say!(
             "{} allocation(s) are being released already.",
             plan.allocations_ending
         );
     }
     if plan.blocked_slots > 0 {
-        println!("{} slot(s) wait for a repair.", plan.blocked_slots);
+        say!("{} slot(s) wait for a repair.", plan.blocked_slots);
     }
     if !plan.allocations.is_empty() {
-        println!();
+        say!("");
         print_table(
             [
                 "ALLOCATION",
@@ -189,12 +189,12 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
             plan.allocations.iter().map(evacuated).collect(),
         );
         if plan.allocations.iter().any(|one| !one.constraints_known) {
-            println!(
+            say!(
                 "\nSome were made by a release that did not keep placement constraints; theirs are not known."
             );
         }
     }
-    println!("\n{}", plan.notice);
+    say!("\n{}", plan.notice);
     Ok(())
 }
 
@@ -255,28 +255,32 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
         found.gpu_count, found.sku, found.region_code
     );
     if found.steps.is_empty() {
-        println!(
+        say!(
             "{} {launches} fit now; moving at most {} allocation(s) would not make it more.",
-            found.fits_before, flags.max_moves
+            found.fits_before,
+            flags.max_moves
         );
     } else {
         let moves: usize = found.steps.iter().map(|step| step.moves.len()).sum();
-        println!(
+        say!(
             "{} {launches} fit now. Moving {moves} allocation(s) with {} GPU(s) would make it {}.",
-            found.fits_before, found.gpus_moved, found.fits_after
+            found.fits_before,
+            found.gpus_moved,
+            found.fits_after
         );
         for (number, step) in (1..).zip(&found.steps) {
-            println!(
+            say!(
                 "\n{number}. Off node {}: {} more.",
-                step.hostname, step.gained
+                step.hostname,
+                step.gained
             );
             print_moves(&step.moves);
         }
     }
     if found.cut {
-        println!("\nThe search was given up at its bound; there may be more.");
+        say!("\nThe search was given up at its bound; there may be more.");
     }
-    println!("\n{}", found.notice);
+    say!("\n{}", found.notice);
     Ok(())
 }
 
@@ -343,15 +347,19 @@ pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), 
         rows.collect(),
     );
     for of in found.nodes.iter().filter(|of| of.recoverable > 0) {
-        println!(
+        say!(
             "\n{} of {}: {} move(s) with {} GPU(s) would make {} sliced node(s) whole again.",
-            of.slot_class, of.region_code, of.moves, of.gpus_moved, of.recoverable
+            of.slot_class,
+            of.region_code,
+            of.moves,
+            of.gpus_moved,
+            of.recoverable
         );
         for node in &of.easiest {
-            println!("\nOff node {}:", node.hostname);
+            say!("\nOff node {}:", node.hostname);
             print_moves(&node.moves);
         }
     }
-    println!("\n{}", found.notice);
+    say!("\n{}", found.notice);
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! Requests that wait for capacity: who, in which order, and in which class.
+use std::collections::HashMap;
+
 use clap::ValueEnum;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Session, done};
-use crate::api::parse;
+use super::{PROJECT_HELP, Session, done};
+use crate::api::{parse, parse_all};
 use crate::commands::catalog::only_region;
 use crate::failure::Failure;
-use crate::model::WaitingRequest;
+use crate::model::{Node, WaitingRequest};
 use crate::output::{print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
@@ -20,12 +22,13 @@ pub enum Command {
     },
     /// Show the class of a project's requests.
     Priority {
-        /// Id of the project.
+        #[arg(help = PROJECT_HELP)]
         project: String,
     },
-    /// Set the class of a project's requests, those that wait already included.
+    /// Set the class of a project's requests, those that wait already included. That there is such a project is not
+    /// checked.
     Prioritise {
-        /// Id of the project; that there is such a project is not checked.
+        #[arg(help = PROJECT_HELP)]
         project: String,
         /// A higher class is served first; every hour of waiting raises a request by one.
         #[arg(value_enum)]
@@ -90,10 +93,24 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
     }
     let requests: Vec<WaitingRequest> = parse(&requests)?;
     if requests.is_empty() {
-        println!("Nobody waits in {region}.");
+        say!("Nobody waits in {region}.");
         return Ok(());
     }
+    let mut hostnames = HashMap::new();
+    if requests.iter().any(|one| !one.kept_node_ids.is_empty()) {
+        let nodes = session.api.list(&["admin", "nodes"], &[], "nodes").await?;
+        let nodes: Vec<Node> = parse_all(&nodes)?;
+        hostnames.extend(
+            nodes
+                .into_iter()
+                .map(|node| (node.id, node.config.hostname)),
+        );
+    }
     let rows = requests.into_iter().map(|one| {
+        let kept = one.kept_node_ids.iter();
+        let kept: Vec<&str> = kept
+            .map(|id| hostnames.get(id).unwrap_or(id).as_str())
+            .collect();
         [
             one.slot_class,
             one.position.to_string(),
@@ -104,7 +121,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             time(one.since),
             time(one.deadline),
             one.reason,
-            one.kept_node_ids.join(" "),
+            kept.join(" "),
         ]
     });
     print_table(

@@ -2,7 +2,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Session, done};
+use super::{PROJECT_HELP, Session, done};
 use crate::commands::quotas;
 use crate::failure::Failure;
 
@@ -10,12 +10,12 @@ use crate::failure::Failure;
 pub enum Command {
     /// Show how much a project may hold, and holds.
     Get {
-        /// Id of the project.
+        #[arg(help = PROJECT_HELP)]
         project: String,
     },
     /// Set how many GPUs of a SKU a project may hold.
     Put {
-        /// Id of the project.
+        #[arg(help = PROJECT_HELP)]
         project: String,
         /// The SKU.
         sku: String,
@@ -25,7 +25,7 @@ pub enum Command {
     },
     /// Set how many allocations, of all SKUs together, a project may hold.
     Allocations {
-        /// Id of the project.
+        #[arg(help = PROJECT_HELP)]
         project: String,
         /// 0 lets it hold none.
         #[arg(long, value_name = "COUNT")]

@@ -2,7 +2,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Session, done};
+use super::{PROJECT_HELP, Session, done};
 use crate::commands::{Side, reservations};
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ pub enum Command {
     },
     /// Show or set how many GPUs a project may reserve without you.
     Limit {
-        /// Id of the project.
+        #[arg(help = PROJECT_HELP)]
         project: String,
         /// GPUs of all its own reservations; 0: only administrators reserve; left out: show it.
         gpus: Option<u32>,
