@@ -26,7 +26,9 @@ describe("what went wrong", () => {
   it("h_33_a_refusal_tells_each_cause_once", () => {
     expect(causesOf(refusal("Allocation 3 of 4 does not fit."))).toEqual([fragmented]);
     expect(causesOf(refusal(`0 of 4 GPU can be reserved now. ${fragmented}`))).toEqual([]);
-    expect(adviceFor(refusal("no"))).toContain("Ask for fewer GPUs");
+    expect(adviceFor(refusal("no"))).toBe("Ask for fewer GPUs, choose another region, or wait for others to release theirs.");
+    // a form names the ways that are open to it
+    expect([["wait"], ["wait", "go"], []].map((ways) => adviceFor(refusal("no"), ways))).toEqual(["Wait.", "Wait or go.", undefined]);
   });
 
   it("con_10_h_33_a_refusal_for_want_of_a_cached_image_tells_how_many_lack_it_and_what_to_do", () => {

@@ -1,4 +1,5 @@
 /** What went wrong with a call, in the API's own words. */
+import { either } from "../lib/words";
 
 export interface FieldViolation {
   field: string;
@@ -113,9 +114,12 @@ export function isOfPlace(problem: unknown): boolean {
   return isOfCapacity(problem) || (problem instanceof Problem && ["AFFINITY", "IMAGE_NOT_CACHED"].includes(problem.reason));
 }
 
-/** What to do about it, where the message itself does not say. */
-export function adviceFor(problem: Problem): string | undefined {
-  if (isOfCapacity(problem)) return "Ask for fewer GPUs, choose another region, or wait for others to release theirs.";
+/** Ways out of a want of capacity; a form that knows which of them are open gives its own. */
+const WAYS = ["ask for fewer GPUs", "choose another region", "wait for others to release theirs"];
+
+/** What to do about it, where the message itself does not say; `ways` out of a want of capacity. */
+export function adviceFor(problem: Problem, ways: string[] = WAYS): string | undefined {
+  if (isOfCapacity(problem)) return either(ways);
   switch (problem.reason) {
     case "CREDENTIAL_MISSING":
     case "CREDENTIAL_INVALID":

@@ -1,5 +1,5 @@
 /** What the views read and no watch tells: asked for once, or again and again. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import { type Asked, queryOf } from "./explanation";
@@ -153,8 +153,18 @@ export function useEvacuationPlan(node_id: string) {
 
 /** On how many hosts a request would fit, and what keeps the others out; while `wanted`. */
 export function useExplanation(asked: Asked, wanted = true) {
-  const query = { project_id: useProject(), ...queryOf(asked) };
-  return useQuery({
+  return useQuery(explanationOf(useProject(), asked, wanted));
+}
+
+/** The same of several at once, in their order; nothing for those that are not known yet. */
+export function useExplanations(asked: Asked[]) {
+  const project_id = useProject();
+  return useQueries({ queries: asked.map((one) => explanationOf(project_id, one, true)) }).map(({ data }) => data);
+}
+
+function explanationOf(project_id: string, asked: Asked, wanted: boolean) {
+  const query = { project_id, ...queryOf(asked) };
+  return queryOptions({
     queryKey: ["explanation", query],
     enabled: wanted && asked.region_code !== "" && asked.sku !== "",
     queryFn: () => unwrap(client.GET("/api/v1/availability:explain", { params: { query } })),

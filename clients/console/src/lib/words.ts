@@ -20,6 +20,15 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
+/** What one could do, as a sentence: "Do this, that, or the other." Nothing, where there is nothing to do. */
+export function either(ways: string[]): string | undefined {
+  const last = ways.at(-1);
+  if (last === undefined) return undefined;
+  const before = ways.slice(0, -1).join(", ");
+  const text = before === "" ? last : `${before}${ways.length > 2 ? "," : ""} or ${last}`;
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
 /** The part of a long id that people compare. */
 export function shortId(id: string): string {
   return id.slice(-8);

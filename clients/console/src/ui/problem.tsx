@@ -8,9 +8,9 @@ function asProblem(error: unknown): Problem {
   return new Problem({ status: 0, message: `The console failed: ${error instanceof Error ? error.message : String(error)}` });
 }
 
-export function ProblemNote({ error, retry, knownFields = [] }: { error: unknown; retry?: () => void; knownFields?: string[] }) {
+export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Out of a want of capacity. */ ways?: string[] }) {
   const problem = asProblem(error);
-  const advice = adviceFor(problem);
+  const advice = adviceFor(problem, ways);
   // a form shows the rule beside the field
   const fields = problem.fields.filter(({ field }) => !knownFields.some((known) => isOf(known, field)));
   const causes = causesOf(problem);

@@ -23,7 +23,7 @@ export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: 
   return (
     <tr>
       <td className="tight">
-        <strong>{position}</strong> <span className="muted">{slot_class}</span>
+        <strong>{position}</strong> <span className="muted">in line {slot_class}</span>
       </td>
       <td>
         <ProjectName id={project_id} />

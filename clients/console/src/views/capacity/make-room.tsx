@@ -1,9 +1,9 @@
 /** Which few allocations would have to be elsewhere for more launches of a size to fit. Nothing is moved by asking. */
 import { type FormEvent, useState } from "react";
 import { Link } from "wouter";
-import { type RoomWanted, useDefragmentation } from "../../api/capacity";
+import { type RoomWanted, useDefragmentation, usePreservation } from "../../api/capacity";
 import { useRegions, useSkus } from "../../api/queries";
-import type { Defragmentation, Region, Sku } from "../../api/types";
+import type { Defragmentation, NodePreservation, Region, Sku } from "../../api/types";
 import { plural } from "../../lib/words";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { Select } from "../../ui/form";
@@ -60,9 +60,16 @@ export function Suggestion({ found, max_moves }: { found: Defragmentation; max_m
   );
 }
 
+/** The product to begin with: the first of which the region has nodes, since without them there is nothing to move. */
+export function firstWithNodes(skus: Sku[], region: string, nodes: NodePreservation[]): Sku | undefined {
+  return skus.find(({ slot_class }) => nodes.some((one) => one.region_code === region && one.slot_class === slot_class)) ?? skus[0];
+}
+
 function Form({ regions, skus }: { regions: Region[]; skus: Sku[] }) {
   const [region, setRegion] = useState(firstRegion(regions));
-  const [skuCode, setSku] = useState(skus[0]?.code ?? "");
+  const [wantedSku, setSku] = useState("");
+  const nodes = usePreservation().data?.nodes ?? [];
+  const skuCode = wantedSku || (firstWithNodes(skus, region, nodes)?.code ?? "");
   const sku = skus.find(({ code }) => code === skuCode);
   const counts = sku?.allowed_gpu_counts ?? [];
   const [count, setCount] = useState(0);

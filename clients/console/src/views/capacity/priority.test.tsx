@@ -39,7 +39,7 @@ it("who waits is shown with its class, which can be changed for exactly its proj
       </table>
     </QueryClientProvider>,
   );
-  for (const text of ["High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the class of project ${ID}"`]) expect(shown).toContain(text);
+  for (const text of ["in line lab", "High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the class of project ${ID}"`]) expect(shown).toContain(text);
 });
 
 it("a request that moved between two pages is shown once, where it was first", () => {

@@ -3,7 +3,8 @@ import { expect, it } from "vitest";
 import { Router } from "wouter";
 import { placeText } from "../../lib/plans";
 import { Moves, movesText } from "./moves";
-import { Suggestion } from "./make-room";
+import type { Sku } from "../../api/types";
+import { Suggestion, firstWithNodes } from "./make-room";
 import { nodeParts, recoveryText } from "./whole-nodes";
 
 const moves = [
@@ -24,8 +25,16 @@ it("b_47_whole_nodes_are_counted_once_each_and_what_could_be_whole_is_said", () 
   const nodes = { nodes: 9, whole_free: 2, whole_held: 1, clean: 2, sliced: 4, recoverable: 1, moves: 2, gpus_moved: 3 };
   expect(nodeParts(nodes).reduce((sum, { value }) => sum + value, 0)).toBe(9);
   expect(recoveryText(nodes)).toBe("1 of the sliced nodes could be whole after 2 moves with 3 GPUs.");
-  expect(recoveryText({ sliced: 2 })).toContain("None of the sliced nodes");
+  expect(recoveryText({ nodes: 3, sliced: 2 })).toContain("None of the sliced nodes");
+  // of the only one there are no others to tell of
+  expect(recoveryText({ nodes: 1, sliced: 1 })).toBe("It is the only node, so there is no room elsewhere for what is on it.");
   expect(recoveryText({})).toBe("No node is sliced.");
+});
+
+it("room is asked for a product of which the region has nodes, when there is one", () => {
+  const skus = [{ code: "big", slot_class: "h" }, { code: "small", slot_class: "lab" }] as Sku[];
+  const first = (region: string) => firstWithNodes(skus, region, [{ region_code: "a", slot_class: "lab", nodes: 1 }])?.code;
+  expect([first("a"), first("b")]).toEqual(["small", "big"]);
 });
 
 it("moves that make room are told step by step, with what each brings", () => {

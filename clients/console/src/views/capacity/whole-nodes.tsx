@@ -20,8 +20,9 @@ export function nodeParts({ whole_free = 0, whole_held = 0, clean = 0, sliced = 
 }
 
 /** What it would take to have more whole nodes. */
-export function recoveryText({ recoverable = 0, moves = 0, gpus_moved = 0, sliced = 0 }: NodePreservation): string {
+export function recoveryText({ recoverable = 0, moves = 0, gpus_moved = 0, sliced = 0, nodes = 0 }: NodePreservation): string {
   if (sliced === 0) return "No node is sliced.";
+  if (recoverable === 0 && nodes === 1) return "It is the only node, so there is no room elsewhere for what is on it.";
   if (recoverable === 0) return "None of the sliced nodes could be whole: the others have no room for what is on them.";
   return `${recoverable} of the sliced nodes could be whole after ${plural(moves, "move")} with ${plural(gpus_moved, "GPU")}.`;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Availability, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
 import { nameProblem } from "../../lib/words";
-import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, imagesFor, isRefused, regionProblem, shapeOf, skusOf, waitFor, worthJudging } from "./choice";
+import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, roomOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },
@@ -36,9 +36,42 @@ describe("the launch form", () => {
     // so that one to launch again is not turned into another product
     expect(["slice", "node", "gone"].map((code) => shapeOf(shaped, code))).toEqual(["gpu_slice", "baremetal", "gpu_slice"]);
     // of either, what has no room is known with its reason
-    expect([{ fits: 1 }, { fits: 0 }, undefined].map(worthJudging)).toEqual([true, false, false]);
+    expect([1, 0, undefined].map(worthJudging)).toEqual([true, false, false]);
     expect(isRefused(new Problem({ status: 400, message: "no" }))).toBe(true);
     expect(isRefused(unreachable())).toBe(false);
+    // trying again may work, but nothing says so yet
+    expect(isRefused(new Problem({ status: 429, message: "no", reason: "NO_CAPACITY" }))).toBe(true);
+    expect(isRefused(new Problem({ status: 429, message: "no", reason: "OVERLOADED" }))).toBe(false);
+  });
+
+  it("b_57_what_is_free_but_goes_to_those_in_line_does_not_count_as_room", () => {
+    const ahead = [{ reason: "WAITING_AHEAD", nodes: 1 }];
+    expect(roomOf({ fits: 1 }, { nodes: 1, nodes_fit: 0, removed: ahead })).toBe(0);
+    // of what is left beside it, as many as there are nodes are sure
+    expect(roomOf({ fits: 12 }, { nodes: 3, nodes_fit: 2, removed: ahead })).toBe(2);
+    expect(roomOf({ fits: 12 }, { nodes: 3, nodes_fit: 2 })).toBe(12);
+    expect(roomOf({ fits: 0 }, { nodes: 3, nodes_fit: 2 })).toBe(2);
+    expect([roomOf({ fits: 3 }, undefined), roomOf(undefined, undefined)]).toEqual([3, undefined]);
+  });
+
+  it("several fit when there is room for all of them, or when the server says so", () => {
+    expect([fitsNow(2, 2, undefined), fitsNow(1, 2, undefined), fitsNow(undefined, 1, undefined)]).toEqual([true, false, false]);
+    expect([fitsNow(1, 2, true), fitsNow(1, 2, false), fitsNow(0, 2, true), fitsNow(0, 1, true)]).toEqual([true, false, false, false]);
+  });
+
+  it("h_33_a_launch_that_does_not_fit_is_advised_only_what_it_could_do", () => {
+    const lab = { allowed_gpu_counts: [1, 2] } as Sku;
+    const regions = [{ code: "a", enabled: true }, { code: "b", enabled: false }];
+    const short = { regions, skus: [lab], region: "a", sku: lab, gpus: 1, count: 1, waits: false, explanation: { nodes: 1 } };
+    const wait = "tick “Wait in line when it does not fit now”";
+    expect(waysOf(short)).toEqual([wait]);
+    expect(waysOf({ ...short, gpus: 2 })).toEqual([wait, "ask for fewer GPUs"]);
+    expect(waysOf({ ...short, count: 2 })).toEqual([wait, "launch fewer at once"]);
+    expect(waysOf({ ...short, regions: [...regions, { code: "c", enabled: true }] })).toEqual([wait, "choose another region"]);
+    expect(waysOf({ ...short, waits: true })).toEqual(["wait for others to release theirs"]);
+    // waiting does not bring GPUs of a kind that is not there
+    const none = { ...short, gpus: 2, count: 2, explanation: { nodes: 0 } };
+    expect([waysOf(none), waysOf({ ...none, skus: [lab, lab] })]).toEqual([[], ["choose another product"]]);
   });
 
   it("a launch that may wait gives up in time, and never later than the server allows", () => {

@@ -1,6 +1,6 @@
 /** What can be launched now: pure decisions of the launch form. */
-import { Problem } from "../../api/problem";
-import type { Availability, Image, Region, Sku } from "../../api/types";
+import { Problem, isOfPlace } from "../../api/problem";
+import type { Availability, Image, PlacementExplanation, Region, Sku } from "../../api/types";
 
 export type Shape = "gpu_slice" | "baremetal";
 
@@ -35,9 +35,12 @@ export function regionProblem(region: Region): string | undefined {
 }
 
 /** Whether the server should be asked before the launch: what has no room is known, but not all is a matter of room. */
-export function worthJudging(fit: Availability | undefined): boolean {
-  return (fit?.fits ?? 0) > 0;
+export function worthJudging(room: number | undefined): boolean {
+  return (room ?? 0) > 0;
 }
+
+/** What one ticks to let a launch wait. */
+export const WAIT = "Wait in line when it does not fit now";
 
 /** How long a launch may wait in line, in hours. */
 export const WAITS = [1, 2, 8, 24, 72, 168];
@@ -47,14 +50,59 @@ export function waitFor(hours: number, now: number): { deadline: string } {
   return { deadline: new Date(now + hours * 3_600_000 - 60_000).toISOString() };
 }
 
-/** The server has said no to what is chosen, and would say it again. */
+/** The server has said no to what is chosen, and would say it again; for want of a place, until there is more room. */
 export function isRefused(problem: unknown): boolean {
-  return problem instanceof Problem && !problem.transient;
+  return problem instanceof Problem && (!problem.transient || isOfPlace(problem));
 }
 
 /** How many fit and, when none does, why not; of one product, count and region. */
 export function fitOf(availability: Availability[], region: string, sku: string, gpus: number): Availability | undefined {
   return availability.find((a) => a.region_code === region && a.sku === sku && a.gpu_count === gpus);
+}
+
+/**
+ * How many of a launch that may run anywhere would be launched now; nothing, while it is not known. What is free is not yet there for
+ * everybody: the explanation, which knows who is before whom in line, decides as soon as there is one.
+ */
+export function roomOf(fit: Availability | undefined, explanation: PlacementExplanation | undefined): number | undefined {
+  if (!explanation) return fit?.fits;
+  const { nodes_fit = 0, removed = [] } = explanation;
+  // on each of those nodes one fits; how many more is not told where some of what is free goes to those in line
+  const shared = nodes_fit === 0 || removed.some(({ reason }) => reason === "WAITING_AHEAD");
+  return shared ? nodes_fit : Math.max(nodes_fit, fit?.fits ?? 0);
+}
+
+/** Whether so many would be launched now: there is room, or the server, asked for all of them, says yes (`judged`). */
+export function fitsNow(room: number | undefined, count: number, judged: boolean | undefined): boolean {
+  const known = room ?? 0;
+  return known >= count || (known > 0 && count > 1 && judged === true);
+}
+
+/** A launch that does not fit now. */
+interface Short {
+  regions: Region[];
+  skus: Sku[];
+  region: string;
+  sku: Sku | undefined;
+  gpus: number;
+  count: number;
+  waits: boolean;
+  explanation: PlacementExplanation | undefined;
+}
+
+/** What could be done about it: only what is open to this launch. */
+export function waysOf({ regions, skus, region, sku, gpus, count, waits, explanation }: Short): string[] {
+  // where no node has GPUs of the kind, neither fewer of them nor waiting helps
+  const kind = !explanation || (explanation.nodes ?? 0) > 0;
+  const ways: [boolean, string][] = [
+    [kind && !waits, `tick “${WAIT}”`],
+    [kind && count > 1, "launch fewer at once"],
+    [kind && gpus > Math.min(...(sku?.allowed_gpu_counts ?? [])), "ask for fewer GPUs"],
+    [!kind && skus.length > 1, "choose another product"],
+    [regions.some(({ code, enabled }) => enabled && code !== region), "choose another region"],
+    [kind && waits, "wait for others to release theirs"],
+  ];
+  return ways.filter(([open]) => open).map(([, way]) => way);
 }
 
 /** Whether anything of a product fits in a region. */

@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { Problem, isOfPlace } from "../../api/problem";
-import { useAllocation, useAvailability, useExplanation, useImages, useRegions, useSkus } from "../../api/queries";
+import { useAllocation, useAvailability, useExplanation, useExplanations, useImages, useRegions, useSkus } from "../../api/queries";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { keyProblem, keysOf } from "../../lib/ssh";
@@ -18,7 +18,7 @@ import { Page } from "../../ui/shell";
 import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, imagesFor, isRefused, shapeOf, skusOf, worthJudging } from "./choice";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, roomOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Place } from "./place";
@@ -78,9 +78,11 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const place = sensible(where, count, shape, others);
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
-  const fits = (fit?.fits ?? 0) >= count;
   const anywhere = { region_code: region, sku: sku?.code ?? "", gpu_count: gpus };
-  const explanation = useExplanation(anywhere).data;
+  // of each size, because what is free of one may go to those in line
+  const explanations = useExplanations(counts.map((gpu_count) => ({ ...anywhere, gpu_count })));
+  const explanation = explanations[counts.indexOf(gpus)];
+  const room = roomOf(fit, explanation);
   const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place);
   const order = {
     project_id: currentSession()?.project || undefined,
@@ -88,12 +90,13 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
     waitHours: waits ? waitHours : undefined,
   };
-  const asked = useLaunch(order, complete && (waits || worthJudging(fit)), (made) => {
+  const asked = useLaunch(order, complete && (waits || worthJudging(room)), JSON.stringify([room, explanation?.nodes_fit]), (made) => {
     rememberKeys(keyText);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
   const refused = useExplanation({ ...anywhere, image_digest: image?.digest, placement: placement.placement }, isOfPlace(asked.problem)).data;
+  const ways = waysOf({ regions, skus, region, sku, gpus, count, waits, explanation });
   const rule = (field: string) => (asked.problem instanceof Problem ? asked.problem.rule(field) : undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -130,15 +133,12 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
             <>
               <h3>GPUs</h3>
               <div className="choices counts" role="radiogroup" aria-label="GPUs">
-                {counts.map((count) => {
-                  const countFit = fitOf(availability, region, sku.code, count);
-                  return (
-                    <Choice key={count} name="gpus" value={String(count)} checked={count === gpus} onChoose={() => setGpus(count)}>
-                      <strong>{count}</strong>
-                      <FitWord fit={countFit} />
-                    </Choice>
-                  );
-                })}
+                {counts.map((count, index) => (
+                  <Choice key={count} name="gpus" value={String(count)} checked={count === gpus} onChoose={() => setGpus(count)}>
+                    <strong>{count}</strong>
+                    <FitWord room={roomOf(fitOf(availability, region, sku.code, count), explanations[index])} />
+                  </Choice>
+                ))}
               </div>
               <p className="at-once">
                 <Select label="How many at once" options={COUNTS} value={count} onChoose={setCount} />
@@ -193,11 +193,13 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
       </div>
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
-        fit={<FitNote fit={fit} count={count} explanation={explanation} judged={asked.judged} constrained={!!placement.placement} />}
+        fit={<FitNote fit={fit} count={count} explanation={explanation} judged={asked.judged} constrained={!!placement.placement} ways={waits ? [] : ways} />}
         problem={asked.problem}
+        ways={ways}
+        retry={asked.again}
         why={<Why explanation={refused} />}
         busy={asked.busy}
-        ready={!!sku && !!image && (fits || waits) && !isRefused(asked.problem)}
+        ready={!!sku && !!image && (waits || fitsNow(room, count, asked.judged?.fits)) && !isRefused(asked.problem)}
       >
         <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
       </Summary>

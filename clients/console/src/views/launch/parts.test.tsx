@@ -1,5 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
+import type { UnavailableReason } from "../../api/types";
 import { FitNote, FitWord, type Judged, LeftOut, PrewarmedChoice, Why } from "./parts";
 
 const message = "12 GPUs free on 9 nodes, none has 4 in one legal group.";
@@ -20,8 +21,42 @@ it("without an explanation the reasons of the availability are told, and none wh
 });
 
 it("of several it is told how many of them would fit", () => {
-  expect(renderToStaticMarkup(<FitWord fit={{ fits: 1 }} count={2} />)).toContain("1 of 2 would fit now");
-  expect(renderToStaticMarkup(<FitWord fit={{ fits: 2 }} count={2} />)).toContain("2 available");
+  expect(renderToStaticMarkup(<FitWord room={1} count={2} />)).toContain("1 of 2 would fit now");
+  expect(renderToStaticMarkup(<FitWord room={2} count={2} />)).toContain("2 available");
+});
+
+it("h_33_what_goes_to_those_in_line_is_not_called_available_and_the_way_out_is_named", () => {
+  const ahead = { reason: "WAITING_AHEAD", gpus: 1, nodes: 1, message: "1 GPU on 1 node goes to requests that wait in line." };
+  const show = (nodes_fit: number, ways: string[]) =>
+    renderToStaticMarkup(<FitNote fit={{ fits: 1 }} explanation={{ nodes: 1, nodes_fit, removed: nodes_fit ? [] : [ahead] }} ways={ways} />);
+  const shown = show(0, ["tick this", "ask for fewer GPUs"]);
+  for (const text of ["None fits now", "Fits on 0 of 1 node here", ahead.message, "Tick this or ask for fewer GPUs."]) expect(shown).toContain(text);
+  expect(shown).not.toContain("available");
+  expect(show(1, ["tick this"])).toContain("1 available");
+  expect(show(1, ["tick this"])).not.toContain("Tick this");
+  expect(show(0, [])).not.toContain("field-hint");
+});
+
+it("h_33_where_no_node_has_gpus_of_the_kind_that_is_said_and_no_node_is_counted", () => {
+  const text = "No node of lab-1 has GPUs of this kind.";
+  const show = (removed: UnavailableReason[], nodes = 0) => renderToStaticMarkup(<FitNote fit={{ fits: 0 }} explanation={{ nodes, nodes_fit: 0, removed }} />);
+  const told = show([{ reason: "NO_CAPACITY", message: text, nodes: 0, gpus: 0 }]);
+  expect(told).toContain(`<li>${text}</li>`);
+  expect(show([])).toContain("No node here has GPUs of this kind.");
+  for (const shown of [told, show([]), show([], 1)]) {
+    expect(shown).toContain("None fits now");
+    expect(shown).not.toContain("Nothing keeps it");
+  }
+  for (const shown of [told, show([])]) expect(shown).not.toContain("Fits on");
+  // nor in the table below a refusal
+  expect(renderToStaticMarkup(<Why explanation={{ nodes: 0, removed: [{ reason: "NO_CAPACITY", message: text }] }} />)).toBe("");
+});
+
+it("several that the server would launch beside a line are not called too many", () => {
+  const line = { nodes: 2, nodes_fit: 1, removed: [{ reason: "WAITING_AHEAD", message: "One waits." }] };
+  const show = (judged: Judged | undefined) => renderToStaticMarkup(<FitNote fit={{ fits: 8 }} count={2} explanation={line} judged={judged} ways={["tick this"]} />);
+  for (const text of ["1 of 2 would fit now", "Tick this."]) expect(show(undefined)).toContain(text);
+  expect(show({ fits: true })).toContain("2 available");
 });
 
 it("con_10_only_where_the_image_is_cached_says_what_it_brings_and_what_it_costs", () => {

@@ -1,10 +1,10 @@
 /** The pieces of the launch form. */
 import type { Availability, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
 import { amountOf, exact, times } from "../../lib/money";
-import { plural, sentence } from "../../lib/words";
+import { either, plural, sentence } from "../../lib/words";
 import { Choice } from "../../ui/form";
 import { Table } from "../../ui/table";
-import { WAITS, regionProblem } from "./choice";
+import { WAIT, WAITS, fitsNow, regionProblem, roomOf } from "./choice";
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
   return sku?.price_per_gpu_hour && exact(times(amountOf(sku.price_per_gpu_hour), gpus));
@@ -24,12 +24,11 @@ export function RegionChoice({ regions, value, onChoose }: { regions: Region[]; 
   );
 }
 
-/** In a word or two: the reasons stand in the summary. */
-export function FitWord({ fit, count = 1 }: { fit: Availability | undefined; count?: number }) {
-  if (!fit) return <small className="muted">Availability unknown</small>;
-  const { fits = 0 } = fit;
-  if (fits > 0 && fits < count) return <small className="fits-not">{fits} of {count} would fit now</small>;
-  return fits > 0 ? <small className="fits">{fits} available</small> : <small className="fits-not">None fits now</small>;
+/** In a word or two: the reasons stand in the summary. `room` is how many fit now; nothing, while it is not known. */
+export function FitWord({ room, count = 1 }: { room: number | undefined; count?: number }) {
+  if (room === undefined) return <small className="muted">Availability unknown</small>;
+  if (room > 0 && room < count) return <small className="fits-not">{room} of {count} would fit now</small>;
+  return room > 0 ? <small className="fits">{room} available</small> : <small className="fits-not">None fits now</small>;
 }
 
 /** What the server has counted with all that was chosen. */
@@ -41,19 +40,23 @@ export interface Judged {
 }
 
 /**
- * How many fit, and if none does, why. What is free and `explanation` are counted for a launch that may run anywhere: of one that
- * may not (`constrained`) the judgement is told, and until there is one, that it is missing.
+ * How many fit, and if none does, why and what to do. What is free and `explanation` are counted for a launch that may run anywhere:
+ * of one that may not (`constrained`) the judgement is told, and until there is one, that it is missing.
  */
-export function FitNote({ fit, count = 1, explanation, judged, constrained = false }: { fit: Availability | undefined; count?: number; explanation: PlacementExplanation | undefined; judged?: Judged | undefined; constrained?: boolean }) {
+export function FitNote({ fit, count = 1, explanation, judged, constrained = false, ways = [] }: { fit: Availability | undefined; count?: number; explanation: PlacementExplanation | undefined; judged?: Judged | undefined; constrained?: boolean; ways?: string[] }) {
   const known = constrained ? judged : undefined;
   const told = known ? known.placement : explanation;
-  const some = (fit?.fits ?? 0) > 0;
+  const room = roomOf(fit, explanation);
+  const some = (room ?? 0) > 0;
+  const fits = known ? known.fits : fitsNow(room, count, judged?.fits);
+  const advice = (known || room !== undefined) && !fits ? either(ways) : undefined;
   return (
     <>
       <p className="summary-fit" role="status">
-        {known ? <ChosenWord fits={known.fits} count={count} /> : <FitWord fit={fit} count={count} />}
+        {known ? <ChosenWord fits={fits} count={count} /> : <FitWord room={fits ? Math.max(room ?? 0, count) : room} count={count} />}
       </p>
       {told ? <Explanation explanation={told} /> : <Reasons reasons={some || known ? [] : (fit?.reasons ?? [])} />}
+      {advice && <p className="field-hint">{advice}</p>}
       {constrained && !known && some && <p className="field-hint">Counted as if it could run anywhere; in the place that you chose fewer may fit.</p>}
     </>
   );
@@ -86,7 +89,7 @@ export function WaitChoice({ waits, setWaits, hours, setHours }: { waits: boolea
   return (
     <div className="field">
       <label className="check">
-        <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.target.checked)} /> <span>Wait in line when it does not fit now</span>
+        <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.target.checked)} /> <span>{WAIT}</span>
       </label>
       {waits && (
         <label>
@@ -137,12 +140,13 @@ function Reasons({ reasons }: { reasons: UnavailableReason[] }) {
 /** On how many nodes it would fit, and for what reasons not on the others. */
 function Explanation({ explanation }: { explanation: PlacementExplanation }) {
   const { nodes = 0, nodes_fit = 0, removed = [] } = explanation;
+  if (nodes === 0) return removed.length === 0 ? <p className="muted">No node here has GPUs of this kind.</p> : <Reasons reasons={removed} />;
   return (
     <details className="explanation" open={nodes_fit === 0}>
       <summary>
         Fits on {nodes_fit} of {plural(nodes, "node")} here
       </summary>
-      {removed.length === 0 && <p className="muted">{nodes === 0 ? "This region has no node yet." : "Nothing keeps it from any of them."}</p>}
+      {removed.length === 0 && <p className="muted">{nodes_fit < nodes ? "Why not on more is not told." : "Nothing keeps it from any of them."}</p>}
       <Reasons reasons={removed} />
     </details>
   );
@@ -150,11 +154,12 @@ function Explanation({ explanation }: { explanation: PlacementExplanation }) {
 
 /** What keeps one that is refused from the nodes: each constraint for itself, so that a node may be counted several times. */
 export function Why({ explanation }: { explanation: PlacementExplanation | undefined }) {
-  const removed = explanation?.removed ?? [];
-  if (removed.length === 0) return null;
+  const { nodes = 0, removed = [] } = explanation ?? {};
+  // where there is no node, the refusal says all there is to say
+  if (nodes === 0 || removed.length === 0) return null;
   return (
     <>
-      <p className="muted">Of {plural(explanation?.nodes ?? 0, "node")} here, each of these removes:</p>
+      <p className="muted">Of {plural(nodes, "node")} here, each of these removes:</p>
       <Table label="What keeps it from the nodes" columns={["Why", ["Nodes", "number"]]}>
         {removed.map((cause) => (
           <tr key={cause.reason}>

@@ -24,6 +24,19 @@ it("con_10_beside_a_refusal_of_the_place_nothing_says_that_it_would_fit", () => 
   }
 });
 
+it("h_33_a_refusal_of_the_place_names_the_ways_out_and_can_be_asked_again", () => {
+  const ordered = { sku: { code: "s" } as Sku, gpus: 1, names: ["web"], image: undefined, region: "a" };
+  const show = (reason: string) =>
+    renderToStaticMarkup(
+      <Summary ordered={ordered} fit={null} problem={problemFrom(429, { error: { message: "No.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason }] } }, null)} ways={["tick this"]} retry={() => {}} why={null} busy={false} ready={false}>
+        {null}
+      </Summary>,
+    );
+  for (const text of ["<p>Tick this.</p>", "Try again"]) expect(show("NO_CAPACITY")).toContain(text);
+  expect(show("NO_CAPACITY")).not.toContain("fewer GPUs");
+  for (const text of ["Tick this", "Try again"]) expect(show("RATE_LIMITED")).not.toContain(text);
+});
+
 it("h_33_a_refusal_for_several_causes_tells_each_of_them_in_the_form", () => {
   const causes = { SLOTS_IN_USE: "8 GPUs on 1 node are in use by others; try again later.", HOST_NOT_READY: "8 GPUs on 1 node: The hosts are not ready at the moment." };
   const metadata = Object.fromEntries(Object.entries(causes).flatMap(([reason, text]) => [[`${reason}.gpus`, "8"], [`${reason}.nodes`, "1"], [`${reason}.message`, text]]));

@@ -17,7 +17,7 @@ interface Ordered {
   region: string;
 }
 
-export function Summary({ ordered, fit, problem, why, busy, ready, children }: { ordered: Ordered; /** Where it would fit. */ fit: ReactNode; problem: Error | null; /** What keeps from its nodes what is refused for want of a place. */ why: ReactNode; busy: boolean; ready: boolean; children: ReactNode }) {
+export function Summary({ ordered, fit, problem, ways, retry, why, busy, ready, children }: { ordered: Ordered; /** Where it would fit. */ fit: ReactNode; problem: Error | null; /** Out of a want of capacity. */ ways?: string[]; /** Asks again after a refusal for want of a place. */ retry?: () => void; /** What keeps from its nodes what is refused for want of a place. */ why: ReactNode; busy: boolean; ready: boolean; children: ReactNode }) {
   const { sku, gpus, names, image, region } = ordered;
   const count = names.length;
   const all = gpus * count;
@@ -42,7 +42,7 @@ export function Summary({ ordered, fit, problem, why, busy, ready, children }: {
               <li>
                 {all * (sku.profile?.vcpus_per_gpu ?? 0)} vCPU, {bytes(all * (sku.profile?.memory_mib_per_gpu ?? 0) * 1024 * 1024)} memory
               </li>
-              <li>{image ? (image.display_name ?? image.slug) : "No image"}</li>
+              <li>{image ? (image.display_name ?? image.slug) : "No image can run on it"}</li>
               <li>{region}</li>
             </ul>
             {!isOfPlace(problem) && fit}
@@ -51,7 +51,7 @@ export function Summary({ ordered, fit, problem, why, busy, ready, children }: {
         ) : (
           <p className="muted">Nothing can be launched as chosen: there is no product.</p>
         )}
-        {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} />}
+        {problem && <ProblemNote error={problem} knownFields={FORM_FIELDS} ways={ways} retry={isOfPlace(problem) ? retry : undefined} />}
         {isOfPlace(problem) && why}
         <Button type="submit" kind="primary" busy={busy} disabled={!ready}>
           Launch{count > 1 && ` ${count}`}

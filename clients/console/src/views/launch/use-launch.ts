@@ -1,5 +1,5 @@
 /** Asks the API what would become of a launch, and launches. */
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { Problem, isOfPlace } from "../../api/problem";
@@ -66,8 +66,12 @@ function useIsSettled(text: string): boolean {
   return settled === text;
 }
 
-/** The server's own judgement before anything is launched, while `judge` says that it is worth asking; and the launch. */
-export function useLaunch(order: Order, judge: boolean, done: (made: Allocation[]) => void) {
+/**
+ * The server's own judgement before anything is launched, while `judge` says that it is worth asking; and the launch. `room` is what is
+ * known of free capacity, as a text: when it changes and there is some, a refusal for want of it is asked for again.
+ */
+export function useLaunch(order: Order, judge: boolean, room: string, done: (made: Allocation[]) => void) {
+  const queries = useQueryClient();
   const text = JSON.stringify(order);
   const judging = useIsSettled(text) && judge;
   const attempt = useAttempt(text, () => howOf(order.waitHours));
@@ -95,10 +99,23 @@ export function useLaunch(order: Order, judge: boolean, done: (made: Allocation[
   else if (judging && judged.data) counted.current = { place, judged: judgedOf(order, judged.data) };
   // a refusal belongs to what was asked for
   useEffect(() => launch.reset(), [text]);
+  const again = () => {
+    if (isOfPlace(launch.error)) launch.reset();
+    if (judging && (isOfPlace(judged.error) || order.names.length > 1)) void judged.refetch();
+  };
+  useEffect(() => {
+    if (judge) again();
+  }, [room]);
+  const problem = launch.error ?? (judging ? judged.error : null);
+  // what was explained before a refusal is over
+  useEffect(() => {
+    if (isOfPlace(problem)) void queries.invalidateQueries({ queryKey: ["explanation"] });
+  }, [problem]);
   return {
+    again,
     launch: () => !launch.isPending && launch.mutate(),
     busy: launch.isPending,
-    problem: launch.error ?? (judging ? judged.error : null),
+    problem,
     /** Where it would fit with all that was chosen. */
     judged: counted.current?.place === place ? counted.current.judged : undefined,
   };

@@ -20,7 +20,7 @@ import { firstRegion } from "../launch/choice";
 import { RegionChoice } from "../launch/parts";
 import { HOME, TITLE, WHO } from "./parts";
 import { ProjectField } from "./project-field";
-import { type Draft, problemsOf, requestOf, unusedOf } from "./rules";
+import { type Draft, problemsOf, requestOf, unusedOf, waysOf } from "./rules";
 
 const HOUR_MS = 3_600_000;
 const LENGTHS: [string, number][] = [
@@ -56,6 +56,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
   const least = Math.min(...(sku?.allowed_gpu_counts ?? [1]));
   const wrong = problemsOf(draft, side, least, now);
   const reserve = useReserve(side);
+  const ways = waysOf(draft, least, regions);
   const text = JSON.stringify(draft);
   const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? ""));
   const begin = draft.later ? fromField(draft.start) : now;
@@ -162,7 +163,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
             {begin !== undefined && end !== undefined && end > begin && <li>{span(end - begin)}</li>}
           </ul>
           <p className="muted">{WHO[side]}</p>
-          {reserve.error && <ProblemNote error={reserve.error} knownFields={Object.values(FIELDS)} />}
+          {reserve.error && <ProblemNote error={reserve.error} knownFields={Object.values(FIELDS)} ways={ways} />}
           {isOfCapacity(reserve.error) && !draft.gather && !draft.later && (
             <Button onClick={() => set("gather", true)}>Begin with what is free</Button>
           )}

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Reservation } from "../../api/types";
 import { fromField, toField } from "../../lib/time";
 import { partsText } from "../../ui/meter";
-import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText } from "./rules";
+import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
 
 const NOW = new Date(2026, 0, 31, 12, 0).getTime();
 const HOUR = 3_600_000;
@@ -10,6 +10,12 @@ const HOUR = 3_600_000;
 function reservation(status: Reservation["status"], gpu_count = 8): Reservation {
   return { id: "r", config: { name: "training", region_code: "a", sku: "s", gpu_count, start_time: new Date(NOW).toISOString(), end_time: new Date(NOW + 4 * HOUR).toISOString() }, status };
 }
+
+it("h_33_a_refused_reservation_is_never_advised_to_ask_for_fewer_than_are_sold_or_for_a_closed_region", () => {
+  const ways = (gpus: string, enabled: boolean) => waysOf({ gpus, region: "a" }, 2, [{ code: "a", enabled: true }, { code: "b", enabled }]);
+  expect(ways("2", false)).toEqual(["wait for others to release theirs"]);
+  expect(ways("4", true)).toEqual(["ask for fewer GPUs", "choose another region", "wait for others to release theirs"]);
+});
 
 describe("what a reservation is", () => {
   it("its GPUs are in use, unused, unavailable or missing; what was given back is none of them", () => {

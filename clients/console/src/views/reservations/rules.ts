@@ -1,6 +1,6 @@
 /** What a reservation is at this moment, and what may be asked for: pure decisions. */
 import type { Side } from "../../api/capacity";
-import type { Reservation, ReservationConfig } from "../../api/types";
+import type { Region, Reservation, ReservationConfig } from "../../api/types";
 import { fromField } from "../../lib/time";
 import { nameProblem, plural } from "../../lib/words";
 import type { Tone } from "../../ui/basics";
@@ -66,6 +66,16 @@ export function unusedOf(side: Side): { value: number; label: string }[] {
     { value: 28_800, label: "8 hours" },
     { value: 86_400, label: "1 day" },
   ];
+}
+
+/** What could be done when so many cannot be reserved now: never fewer than `least`, and a region only that is open. */
+export function waysOf({ gpus, region }: Pick<Draft, "gpus" | "region">, least: number, regions: Region[]): string[] {
+  const ways: [boolean, string][] = [
+    [Number(gpus) > least, "ask for fewer GPUs"],
+    [regions.some(({ code, enabled }) => enabled && code !== region), "choose another region"],
+    [true, "wait for others to release theirs"],
+  ];
+  return ways.filter(([open]) => open).map(([, way]) => way);
 }
 
 export interface Draft {
