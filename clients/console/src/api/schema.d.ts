@@ -2412,7 +2412,7 @@ export interface components {
             region_code?: string;
             sku?: string;
             gpu_count?: number;
-            /** @description Nodes of the region. */
+            /** @description Nodes of the region that have GPUs of the SKU's class on sale, free or not; for a whole node, all of the region. */
             nodes?: number;
             /** @description Nodes on which it fits. */
             nodes_fit?: number;
