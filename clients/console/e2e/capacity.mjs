@@ -195,7 +195,7 @@ export async function reports() {
     await page.getByText("Moving at most 8 allocations would not make room for one more").waitFor();
     await seen("capacity-room", "moves that would make room");
     await tab("Whole nodes");
-    await page.getByText("None of the sliced nodes could be whole").waitFor();
+    await page.getByText("It is the only node, so there is no room elsewhere").waitFor();
     await seen("capacity-whole", "nodes that could be whole");
   });
 
