@@ -229,7 +229,7 @@ impl Failure {
                     "Wait in line: gpuaas launch … --wait-for-capacity 2h; or see what is free: gpuaas availability"
                 }
                 "NO_CAPACITY" => {
-                    "Wait in line: gpuaas launch … --wait-for-capacity 2h; or see how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
+                    "See how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints. Where others hold the GPUs, wait in line: gpuaas launch … --wait-for-capacity 2h"
                 }
                 "AFFINITY" => {
                     "Leave a constraint out, or see what each removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."

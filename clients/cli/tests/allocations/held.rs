@@ -228,19 +228,7 @@ fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
     }
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let key = key_pair(&world);
-    let launch = [
-        "launch",
-        "--region",
-        "lab",
-        "--sku",
-        "s",
-        "--image",
-        "i",
-        "--ssh-key",
-        &key,
-        "--same-node-as",
-        "first",
-    ];
+    let asked = launch(&key, &["--same-node-as", "first"]);
     let explain = [
         "explain",
         "--region",
@@ -259,7 +247,7 @@ fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
         &["stop", "first"],
         &["start", "first"],
         &["reboot", "first"],
-        &launch,
+        &asked,
         &explain,
     ] {
         let ran = world.run(arguments);
@@ -285,19 +273,7 @@ fn ssh_pins_the_host_keys_and_uses_the_key_of_the_launch() {
     world.fake_program("ssh");
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     world.get(&one(), allocation("active"));
-    world
-        .run(&[
-            "launch",
-            "--region",
-            "lab",
-            "--sku",
-            "s",
-            "--image",
-            "i",
-            "--ssh-key",
-            &key,
-        ])
-        .ok();
+    world.run(&launch(&key, &[])).ok();
     let ran = world.run(&["ssh", ID, "--", "nvidia-smi", "-L"]).ok();
     let known_hosts = world.path(&format!(".local/state/gpuaas/{ID}.known_hosts"));
     let identity = world.path("id").canonicalize().expect("key");

@@ -118,20 +118,7 @@ fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
     let told = vec![changed(allocation("active"), "t1"), synced("t2")];
     world.get(&watched(), stream([told]));
     let ran = world
-        .run(&[
-            "launch",
-            "--region",
-            "lab",
-            "--sku",
-            "s",
-            "--image",
-            "i",
-            "--ssh-key",
-            &key,
-            "--wait",
-            "--output",
-            "json",
-        ])
+        .run(&launch(&key, &["--wait", "--output", "json"]))
         .ok();
     assert_eq!(ran.json(), allocation("active"));
     assert_eq!(ran.err, "");
@@ -146,18 +133,7 @@ fn a_failed_launch_tells_reason_and_advice() {
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let told = vec![changed(failed, "t1"), synced("t2")];
     world.get(&watched(), stream([told]));
-    let ran = world.run(&[
-        "launch",
-        "--region",
-        "lab",
-        "--sku",
-        "s",
-        "--image",
-        "i",
-        "--ssh-key",
-        &key,
-        "--wait",
-    ]);
+    let ran = world.run(&launch(&key, &["--wait"]));
     assert_eq!(ran.code, 1);
     assert!(ran.err.ends_with("error: The image never answered.\n  advice:  Choose another image.\n  reason:  GUEST_NO_LOGIN\n"), "{}", ran.err);
 }
@@ -167,20 +143,7 @@ fn validate_only_keeps_nothing() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
-    let ran = world
-        .run(&[
-            "launch",
-            "--region",
-            "lab",
-            "--sku",
-            "s",
-            "--image",
-            "i",
-            "--ssh-key",
-            &key,
-            "--validate-only",
-        ])
-        .ok();
+    let ran = world.run(&launch(&key, &["--validate-only"])).ok();
     assert!(ran.out.contains("Nothing was kept"));
     assert_eq!(world.changes()[0].body["validate_only"], true);
 }

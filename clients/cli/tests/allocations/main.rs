@@ -33,6 +33,22 @@ pub fn key_pair(world: &World) -> String {
     world.path("id.pub").display().to_string()
 }
 
+/// The words of a launch that says all it must, and more.
+pub fn launch<'a>(key: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = [
+        "launch",
+        "--region",
+        "lab",
+        "--sku",
+        "s",
+        "--image",
+        "i",
+        "--ssh-key",
+        key,
+    ];
+    [&all, more].concat()
+}
+
 /// The path of the allocation's watch.
 pub fn watched() -> String {
     format!("{}:watch", one())

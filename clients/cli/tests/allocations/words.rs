@@ -103,19 +103,8 @@ fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
             ],
         ]),
     );
-    let launch = [
-        "launch",
-        "--region",
-        "lab",
-        "--sku",
-        "s",
-        "--image",
-        "i",
-        "--ssh-key",
-        &key,
-        "--wait",
-    ];
-    let ran = world.run(&launch).ok();
+    let asked = launch(&key, &["--wait"]);
+    let ran = world.run(&asked).ok();
     assert!(
         ran.out.contains("State      active, running") && !ran.out.contains("activate"),
         "{}",

@@ -11,8 +11,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::reports::evacuation;
+use crate::explain::gpu_node;
+use crate::reports::{evacuation, launch as launch_slice};
 use crate::whole::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
+use crate::world::World;
 
 /// A whole node is not moved to where somebody who waits for a part of it would be before it.
 #[tokio::test]
@@ -129,4 +131,20 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
         .collect();
     assert_eq!(told, [(ErrorReason::FabricHeld, 1, 1)]);
     assert!(causes[0].message.contains("plans leave such nodes out"));
+}
+
+#[tokio::test]
+async fn b_49_what_is_on_the_only_node_fits_nowhere_for_want_of_another() {
+    let world = World::new().await;
+    let only = gpu_node(&world, 8).await;
+    launch_slice(&world, 1).await;
+    let plan = evacuation(&world, &[only]).await.expect("planned");
+    let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
+        panic!("{plan:?}");
+    };
+    let told: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+    assert_eq!(
+        told,
+        ["No other node of the region has GPUs of this kind on sale."]
+    );
 }
