@@ -72,27 +72,27 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
         if removable && after.get(&allocation_id) == Some(&Standing::OverHeld) {
             start_discard(deps, allocation_id).await?;
         }
-        if let Finding::WentOff {
+        if let Finding::UnexpectedShutdown {
             id,
             boot_id,
             with_host,
         } = *finding
         {
-            went_off(deps, id, boot_id, with_host).await?;
+            unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
     }
     Ok(findings)
 }
 
 /// Has the ledger say what is, and starts again what went off with its host.
-async fn went_off(
+async fn unexpected_shutdown(
     deps: &Deps,
     id: Uuid,
     boot_id: Option<Uuid>,
     with_host: bool,
 ) -> Result<(), StepError> {
     let mut tx = deps.pool.begin().await?;
-    let started = power::went_off(&mut tx, id, boot_id, with_host)
+    let started = power::unexpected_shutdown(&mut tx, id, boot_id, with_host)
         .await
         .map_err(subject::ledger)?;
     tx.commit().await?;

@@ -129,7 +129,7 @@ pub async fn settle(
 ///
 /// # Errors
 /// [`crate::Error::NotFound`].
-pub async fn went_off(
+pub async fn unexpected_shutdown(
     conn: &mut PgConnection,
     id: Uuid,
     boot_id: Option<Uuid>,

@@ -41,7 +41,7 @@ pub enum Finding {
     /// An active allocation without a domain.
     MissingDomain(Uuid),
     /// A VM that ought to run and is shut off.
-    WentOff {
+    UnexpectedShutdown {
         /// The allocation.
         id: Uuid,
         /// The boot that ended.
@@ -60,7 +60,7 @@ impl Finding {
             Self::LeakedReservation(_) => "leaked_reservation",
             Self::LeakedHold(_) => "leaked_hold",
             Self::MissingDomain(_) => "missing_domain",
-            Self::WentOff { .. } => "went_off",
+            Self::UnexpectedShutdown { .. } => "unexpected_shutdown",
         }
     }
 
@@ -72,7 +72,7 @@ impl Finding {
             | Self::LeakedReservation(id)
             | Self::LeakedHold(id)
             | Self::MissingDomain(id)
-            | Self::WentOff { id, .. } => *id,
+            | Self::UnexpectedShutdown { id, .. } => *id,
         }
     }
 }
@@ -83,7 +83,7 @@ pub const KINDS: [&str; 5] = [
     "leaked_reservation",
     "leaked_hold",
     "missing_domain",
-    "went_off",
+    "unexpected_shutdown",
 ];
 
 /// States of a domain in a host's report.
@@ -147,8 +147,8 @@ pub fn compare(
         let Some(domain) = domains.get(&id) else {
             return Some(Finding::MissingDomain(id));
         };
-        let went_off = vm.running && domain.state == OFF && domain.left_state == ON;
-        went_off.then_some(Finding::WentOff {
+        let unexpected_shutdown = vm.running && domain.state == OFF && domain.left_state == ON;
+        unexpected_shutdown.then_some(Finding::UnexpectedShutdown {
             id,
             boot_id: vm.boot_id,
             with_host: domain.host_restarted,
@@ -227,15 +227,15 @@ mod tests {
             let ledger = [(id, Standing::Active(vm))].into();
             compare(&ledger, &ledger, &said)
         };
-        let went_off = |with_host| {
-            [Finding::WentOff {
+        let unexpected_shutdown = |with_host| {
+            [Finding::UnexpectedShutdown {
                 id,
                 boot_id: VM.boot_id,
                 with_host,
             }]
         };
-        assert_eq!(found(VM, OFF, ON, false), went_off(false));
-        assert_eq!(found(VM, OFF, ON, true), went_off(true));
+        assert_eq!(found(VM, OFF, ON, false), unexpected_shutdown(false));
+        assert_eq!(found(VM, OFF, ON, true), unexpected_shutdown(true));
         assert_eq!(found(VM, ON, ON, true), []);
         assert_eq!(found(VM, OFF, OFF, true), [], "the host shut it off itself");
         assert_eq!(found(VM, OFF, "", false), [], "the host does not know");

@@ -83,15 +83,15 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     let first = world.allocation(id).await;
 
     // the guest shuts itself down
-    world.agent.state().went_off.insert(vm_name(id), false);
-    let went_off = |boot_id, with_host| {
-        [Finding::WentOff {
+    world.agent.state().unexpected_shutdown.insert(vm_name(id), false);
+    let unexpected_shutdown = |boot_id, with_host| {
+        [Finding::UnexpectedShutdown {
             id,
             boot_id,
             with_host,
         }]
     };
-    expect(&world, &went_off(first.boot_id, false)).await;
+    expect(&world, &unexpected_shutdown(first.boot_id, false)).await;
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("stopped"));
     world.nothing_runs(id, "only its owner starts it").await;
     // it is known now
@@ -108,13 +108,13 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     assert_ne!(second.boot_id, first.boot_id);
 
     // the host is restarted
-    world.agent.state().went_off.insert(vm_name(id), true);
-    expect(&world, &went_off(second.boot_id, true)).await;
+    world.agent.state().unexpected_shutdown.insert(vm_name(id), true);
+    expect(&world, &unexpected_shutdown(second.boot_id, true)).await;
     world.until_idle(id).await;
     let third = world.allocation(id).await;
     assert_eq!(third.power.as_deref(), Some("running"));
     assert_ne!(third.boot_id, second.boot_id);
-    assert!(world.agent.state().went_off.is_empty());
+    assert!(world.agent.state().unexpected_shutdown.is_empty());
     let told: Vec<String> = timeline(&world, id)
         .await
         .into_iter()
@@ -134,11 +134,11 @@ async fn an_observation_that_is_old_news_changes_nothing() {
     let before = world.allocation(id).await;
     let mut conn = world.pool.acquire().await.expect("a connection");
     let another_boot = Some(Uuid::now_v7());
-    let started = power::went_off(&mut conn, id, another_boot, true).await;
+    let started = power::unexpected_shutdown(&mut conn, id, another_boot, true).await;
     assert_eq!(started.expect("seen"), None);
     world.power(id, "reboot").await;
     world.until_idle(id).await;
-    let started = power::went_off(&mut conn, id, before.boot_id, true).await;
+    let started = power::unexpected_shutdown(&mut conn, id, before.boot_id, true).await;
     assert_eq!(started.expect("seen"), None, "it was rebooted meanwhile");
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("running"));
     runner.stop().await;

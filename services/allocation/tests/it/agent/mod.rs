@@ -70,7 +70,7 @@ pub struct State {
     /// Domains that do not run.
     pub off: BTreeSet<String>,
     /// Domains that went off by themselves; true: with the host.
-    pub went_off: BTreeMap<String, bool>,
+    pub unexpected_shutdown: BTreeMap<String, bool>,
     /// Leases whose ids a caller read from the list; to end one takes tokens.
     pub listed: BTreeSet<String>,
     pub reservations: BTreeSet<String>,
@@ -266,14 +266,14 @@ impl Agent {
             "undefine" => {
                 state.domains.remove(vm);
                 state.off.remove(vm);
-                state.went_off.remove(vm);
+                state.unexpected_shutdown.remove(vm);
             }
             "stop" => {
                 state.off.insert(vm.to_owned());
             }
             "start" => {
                 state.off.remove(vm);
-                state.went_off.remove(vm);
+                state.unexpected_shutdown.remove(vm);
             }
             "remove_reservation" => {
                 state.reservations.remove(vm);

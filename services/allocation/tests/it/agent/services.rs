@@ -152,7 +152,7 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
                 .iter()
                 .map(|name| pb::DomainState {
                     name: name.clone(),
-                    state: if state.off.contains(name) || state.went_off.contains_key(name) {
+                    state: if state.off.contains(name) || state.unexpected_shutdown.contains_key(name) {
                         "shut off"
                     } else {
                         "running"
@@ -164,7 +164,7 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
                         "running"
                     }
                     .into(),
-                    host_restarted: state.went_off.get(name) == Some(&true),
+                    host_restarted: state.unexpected_shutdown.get(name) == Some(&true),
                 })
                 .collect(),
             reservations: state.reservations.iter().cloned().collect(),
