@@ -8,11 +8,11 @@ CREATE TABLE capacity_samples (
     nodes       integer     NOT NULL CHECK (nodes >= 0),
     gpus        integer     NOT NULL CHECK (gpus >= 0),
     -- allocations of this SKU have them, or a repair owes them
-    gpus_held   integer     NOT NULL CHECK (gpus_held >= 0),
+    gpus_in_use   integer     NOT NULL CHECK (gpus_in_use >= 0),
     -- could be sold as this SKU, each alone
     gpus_free   integer     NOT NULL CHECK (gpus_free >= 0),
     PRIMARY KEY (region_code, sku, at),
-    CHECK (gpus_held + gpus_free <= gpus)
+    CHECK (gpus_in_use + gpus_free <= gpus)
 );
 CREATE INDEX capacity_samples_age ON capacity_samples (at);
 GRANT SELECT, INSERT, DELETE ON capacity_samples TO gpuaas_scheduler;

@@ -41,21 +41,21 @@ CREATE UNIQUE INDEX capacity_reservations_name ON capacity_reservations (project
 CREATE INDEX capacity_reservations_live ON capacity_reservations (project_id) WHERE state IN ('scheduled', 'active');
 
 -- A slot that only allocations of one project may claim.
-CREATE TABLE held_slots (
+CREATE TABLE reserved_slots (
     slot_id        uuid        PRIMARY KEY,
     node_id        uuid        NOT NULL,
     reservation_id uuid        NOT NULL,
     project_id     uuid        NOT NULL,
     -- free hugepages of 1 GiB that a VM needs for this GPU, by the SKU as it was
     hugepages_1g   integer     NOT NULL CHECK (hugepages_1g >= 0),
-    held_since     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reserved_since     timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- since when nobody uses it; NULL: a live claim is on it. Kept by triggers.
     idle_since     timestamptz DEFAULT clock_timestamp(),
     FOREIGN KEY (slot_id, node_id) REFERENCES slots (id, node_id),
     FOREIGN KEY (reservation_id, project_id) REFERENCES capacity_reservations (id, project_id)
 );
-CREATE INDEX held_slots_reservation ON held_slots (reservation_id);
-CREATE INDEX held_slots_node ON held_slots (node_id);
+CREATE INDEX reserved_slots_reservation ON reserved_slots (reservation_id);
+CREATE INDEX reserved_slots_node ON reserved_slots (node_id);
 
 -- States go forward only, and never is more held than is reserved.
 CREATE FUNCTION guard_reservation() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -71,7 +71,7 @@ BEGIN
         RAISE EXCEPTION 'capacity reservation % cannot go back, and does not change once it is over', NEW.id
             USING ERRCODE = 'check_violation';
     END IF;
-    IF (SELECT count(*) FROM held_slots WHERE reservation_id = NEW.id)
+    IF (SELECT count(*) FROM reserved_slots WHERE reservation_id = NEW.id)
        > (CASE NEW.state WHEN 'active' THEN NEW.gpu_count - NEW.released_gpus ELSE 0 END) THEN
         RAISE EXCEPTION 'capacity reservation % holds more than it would reserve', NEW.id USING ERRCODE = 'check_violation';
     END IF;
@@ -82,7 +82,7 @@ CREATE TRIGGER capacity_reservations_guard BEFORE INSERT OR UPDATE ON capacity_r
 
 -- Only a free slot of the right region and class is held, for a reservation that has begun and lacks it. Whoever holds
 -- or claims has the rows locked that the other one looks at, so one of the two sees the other.
-CREATE FUNCTION guard_held_slot() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION guard_reserved_slot() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     reserved capacity_reservations;
 BEGIN
@@ -90,7 +90,7 @@ BEGIN
     IF reserved.state IS DISTINCT FROM 'active' THEN
         RAISE EXCEPTION 'capacity reservation % is not active', NEW.reservation_id USING ERRCODE = 'check_violation';
     END IF;
-    IF (SELECT count(*) FROM held_slots WHERE reservation_id = NEW.reservation_id)
+    IF (SELECT count(*) FROM reserved_slots WHERE reservation_id = NEW.reservation_id)
        >= reserved.gpu_count - reserved.released_gpus THEN
         RAISE EXCEPTION 'capacity reservation % holds all that it reserves', NEW.reservation_id
             USING ERRCODE = 'check_violation';
@@ -105,41 +105,41 @@ BEGIN
                                AND state <> 'released') THEN
         RAISE EXCEPTION 'slot % is not a free slot that % sells', NEW.slot_id, reserved.sku USING ERRCODE = 'check_violation';
     END IF;
-    NEW.idle_since := NEW.held_since;
+    NEW.idle_since := NEW.reserved_since;
     RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION guard_held_slot() FROM PUBLIC;
-CREATE TRIGGER held_slots_guard BEFORE INSERT ON held_slots FOR EACH ROW EXECUTE FUNCTION guard_held_slot();
+REVOKE ALL ON FUNCTION guard_reserved_slot() FROM PUBLIC;
+CREATE TRIGGER reserved_slots_guard BEFORE INSERT ON reserved_slots FOR EACH ROW EXECUTE FUNCTION guard_reserved_slot();
 
 -- A held slot, and a node with one, is claimed for its project only. The claim makes it used.
-CREATE FUNCTION guard_claim_of_held() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION guard_claim_of_reserved_slot() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     mine uuid;
 BEGIN
     IF NEW.kind = 'node_exclusive' THEN
         PERFORM FROM nodes WHERE id = NEW.node_id FOR NO KEY UPDATE;
     END IF;
-    IF NOT EXISTS (SELECT FROM held_slots WHERE node_id = NEW.node_id) THEN
+    IF NOT EXISTS (SELECT FROM reserved_slots WHERE node_id = NEW.node_id) THEN
         RETURN NEW;
     END IF;
     SELECT project_id INTO mine FROM allocations WHERE id = NEW.allocation_id;
-    IF EXISTS (SELECT FROM held_slots WHERE node_id = NEW.node_id AND (NEW.kind = 'node_exclusive' OR slot_id = NEW.slot_id)
+    IF EXISTS (SELECT FROM reserved_slots WHERE node_id = NEW.node_id AND (NEW.kind = 'node_exclusive' OR slot_id = NEW.slot_id)
                   AND project_id IS DISTINCT FROM mine) THEN
         RAISE EXCEPTION 'claim %: reserved for another project', NEW.id USING ERRCODE = 'check_violation';
     END IF;
-    UPDATE held_slots SET idle_since = NULL
+    UPDATE reserved_slots SET idle_since = NULL
      WHERE node_id = NEW.node_id AND (NEW.kind = 'node_exclusive' OR slot_id = NEW.slot_id);
     RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION guard_claim_of_held() FROM PUBLIC;
-CREATE TRIGGER claims_held BEFORE INSERT ON claims FOR EACH ROW EXECUTE FUNCTION guard_claim_of_held();
+REVOKE ALL ON FUNCTION guard_claim_of_reserved_slot() FROM PUBLIC;
+CREATE TRIGGER claims_reserved_slots BEFORE INSERT ON claims FOR EACH ROW EXECUTE FUNCTION guard_claim_of_reserved_slot();
 
 CREATE OR REPLACE FUNCTION mark_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     UPDATE node_room SET changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND changed_by <> pg_current_xact_id();
     IF NEW.state = 'released' THEN
-        UPDATE held_slots SET idle_since = clock_timestamp()
+        UPDATE reserved_slots SET idle_since = clock_timestamp()
          WHERE node_id = NEW.node_id AND (NEW.kind = 'node_exclusive' OR slot_id = NEW.slot_id) AND idle_since IS NULL;
     END IF;
     RETURN NULL;
@@ -165,20 +165,20 @@ BEGIN
                changed_by = excluded.changed_by;
         RETURN NULL;
     END IF;
-    held := EXISTS (SELECT FROM held_slots WHERE slot_id = NEW.id);
+    held := EXISTS (SELECT FROM reserved_slots WHERE slot_id = NEW.id);
     SELECT * INTO now_room FROM room_of(NEW.status, held);
     SELECT * INTO was_room FROM room_of(OLD.status, held);
     UPDATE node_room SET free = free + now_room.free - was_room.free, used = used + now_room.used - was_room.used,
            changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND slot_class = NEW.class;
     IF held AND NEW.status = 'retired' THEN
-        DELETE FROM held_slots WHERE slot_id = NEW.id;
+        DELETE FROM reserved_slots WHERE slot_id = NEW.id;
     END IF;
     RETURN NULL;
 END $$;
 DROP FUNCTION room_of(text);
 
-CREATE FUNCTION keep_held_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_reserved_slot() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     slot     slots;
     now_room record;
@@ -192,10 +192,10 @@ BEGIN
      WHERE node_id = slot.node_id AND slot_class = slot.class;
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION keep_held_room() FROM PUBLIC;
-CREATE TRIGGER held_slots_room AFTER INSERT OR DELETE ON held_slots FOR EACH ROW EXECUTE FUNCTION keep_held_room();
+REVOKE ALL ON FUNCTION count_reserved_slot() FROM PUBLIC;
+CREATE TRIGGER reserved_slots_room AFTER INSERT OR DELETE ON reserved_slots FOR EACH ROW EXECUTE FUNCTION count_reserved_slot();
 
-GRANT SELECT ON reservation_limits, capacity_reservations, held_slots TO gpuaas_scheduler, gpuaas_allocation;
+GRANT SELECT ON reservation_limits, capacity_reservations, reserved_slots TO gpuaas_scheduler, gpuaas_allocation;
 GRANT INSERT, UPDATE ON reservation_limits TO gpuaas_scheduler;
 GRANT INSERT, UPDATE (state, released_gpus, reason, updated_at, ended_at) ON capacity_reservations TO gpuaas_scheduler;
-GRANT INSERT (slot_id, node_id, reservation_id, project_id, hugepages_1g), DELETE ON held_slots TO gpuaas_scheduler;
+GRANT INSERT (slot_id, node_id, reservation_id, project_id, hugepages_1g), DELETE ON reserved_slots TO gpuaas_scheduler;

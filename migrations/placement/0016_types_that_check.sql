@@ -102,7 +102,7 @@ BEGIN
                                        AND NEW.status NOT IN ('available', 'cleanup_blocked', 'disabled', 'retired')) THEN
         RETURN NULL;
     END IF;
-    held := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM held_slots WHERE slot_id = NEW.id);
+    held := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM reserved_slots WHERE slot_id = NEW.id);
     now_free := (NEW.status = 'available' AND NOT held)::integer;
     now_used := (NEW.status NOT IN ('available', 'disabled', 'retired') OR NEW.status = 'available' AND held)::integer;
     IF TG_OP = 'INSERT' THEN
@@ -120,7 +120,7 @@ BEGIN
            changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND slot_class = NEW.class;
     IF held AND NEW.status = 'retired' THEN
-        DELETE FROM held_slots WHERE slot_id = NEW.id;
+        DELETE FROM reserved_slots WHERE slot_id = NEW.id;
     END IF;
     RETURN NULL;
 END $$;

@@ -70,7 +70,7 @@ INSERT INTO reservation_limits VALUES (ID(1), 4);
 INSERT INTO capacity_reservations (id, project_id, name, region_code, sku, gpu_count, starts_at, ends_at, state,
                                    made_by_project, principal)
 VALUES (ID(70), ID(1), 'c', 'r-1', 'h200-sxm-slice', 1, now(), now() + interval '1 hour', 'active', true, 'user:a');
-INSERT INTO held_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
+INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 "),
     (18, "UPDATE project_quotas SET max_allocations = 5;"),
 ];

@@ -174,7 +174,7 @@ pub struct ReservationConfig {
 #[serde(default)]
 pub struct ReservationStatus {
     pub state: String,
-    pub held_gpus: u32,
+    pub reserved_gpus: u32,
     pub used_gpus: u32,
     pub unused_gpus: u32,
     pub unavailable_gpus: u32,

@@ -13,7 +13,7 @@ fn reservation(state: &str) -> Value {
         "config": { "project_id": PROJECT, "name": "training", "region_code": "lab", "sku": "lab-slice", "gpu_count": 4,
             "start_time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T20:00:00Z",
             "release_unused_after_seconds": 1800 },
-        "status": { "state": state, "held_gpus": 3, "used_gpus": 1, "unused_gpus": 1, "unavailable_gpus": 1,
+        "status": { "state": state, "reserved_gpus": 3, "used_gpus": 1, "unused_gpus": 1, "unavailable_gpus": 1,
             "unused_since": "2026-01-31T13:00:00Z", "released_gpus": 1,
             "reason": "1 GPU were unused for 1800 seconds and were given back.",
             "launches": [{ "gpu_count": 1, "fits": 1 }, { "gpu_count": 2, "fits": 0 }] },

@@ -94,14 +94,14 @@ pub const INVARIANTS: [Invariant; 25] = [
                   (SELECT s.node_id, s.class, n.region_code, count(*) FILTER (WHERE s.status = 'available' AND h.slot_id IS NULL) AS free,
                           count(*) FILTER (WHERE s.status NOT IN ('available', 'disabled', 'retired')
                                               OR s.status = 'available' AND h.slot_id IS NOT NULL) AS used
-                     FROM slots s LEFT JOIN nodes n ON n.id = s.node_id LEFT JOIN held_slots h ON h.slot_id = s.id GROUP BY s.node_id, s.class, n.region_code) s
+                     FROM slots s LEFT JOIN nodes n ON n.id = s.node_id LEFT JOIN reserved_slots h ON h.slot_id = s.id GROUP BY s.node_id, s.class, n.region_code) s
                     ON s.node_id = r.node_id AND s.class = r.slot_class
                  WHERE (r.free, r.used, r.region_code) IS DISTINCT FROM (s.free, s.used, s.region_code)",
     },
     Invariant {
         name: "held_slot_is_its_projects",
         rule: "a slot that is held for a project, and a node with one, is claimed for nobody else",
-        query: "SELECT DISTINCT h.slot_id::text FROM held_slots h
+        query: "SELECT DISTINCT h.slot_id::text FROM reserved_slots h
                   JOIN claims c ON c.node_id = h.node_id AND (c.slot_id = h.slot_id OR c.kind = 'node_exclusive')
                   JOIN allocations a ON a.id = c.allocation_id
                  WHERE c.state <> 'released' AND a.project_id <> h.project_id",
@@ -109,7 +109,7 @@ pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "held_slot_is_reserved",
         rule: "a held slot is not retired, and of the class and project of a reservation that is active",
-        query: "SELECT h.slot_id::text FROM held_slots h LEFT JOIN capacity_reservations r ON r.id = h.reservation_id
+        query: "SELECT h.slot_id::text FROM reserved_slots h LEFT JOIN capacity_reservations r ON r.id = h.reservation_id
                   LEFT JOIN skus k ON k.code = r.sku LEFT JOIN slots s ON s.id = h.slot_id AND s.node_id = h.node_id
                  WHERE (r.state = 'active' AND r.project_id = h.project_id AND s.class = k.slot_class
                         AND s.status <> 'retired') IS NOT TRUE",
@@ -117,14 +117,14 @@ pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "held_slot_knows_its_use",
         rule: "a held slot is idle when no live claim is on it, and only then",
-        query: "SELECT h.slot_id::text FROM held_slots h WHERE (h.idle_since IS NULL) <> EXISTS
+        query: "SELECT h.slot_id::text FROM reserved_slots h WHERE (h.idle_since IS NULL) <> EXISTS
                   (SELECT FROM claims c WHERE c.node_id = h.node_id AND c.state <> 'released'
                       AND (c.slot_id = h.slot_id OR c.kind = 'node_exclusive'))",
     },
     Invariant {
         name: "reservation_holds_no_more",
         rule: "a reservation holds no more slots than it reserves, and none before its window or once it is over",
-        query: "SELECT r.id::text FROM capacity_reservations r LEFT JOIN held_slots h ON h.reservation_id = r.id
+        query: "SELECT r.id::text FROM capacity_reservations r LEFT JOIN reserved_slots h ON h.reservation_id = r.id
                  GROUP BY r.id HAVING count(h.slot_id) > CASE r.state WHEN 'active' THEN r.gpu_count - r.released_gpus
                                                                       ELSE 0 END",
     },

@@ -59,7 +59,7 @@ macro_rules! hugepages_owed {
            (SELECT coalesce(sum(need.pages), 0)::bigint FROM
               (SELECT ceil(sum((c.snapshot -> 'profile' ->> 'memory_mib_per_gpu')::numeric) / 1024) AS pages FROM claims c
                 WHERE c.node_id = n.id AND c.kind = 'slot' AND c.state <> 'released'
-                  AND c.allocation_id <> ALL (n.hugepages_held_by) AND (c.snapshot -> 'profile' ->> 'hugepages')::boolean
+                  AND c.allocation_id <> ALL (n.hugepages_allocated_to) AND (c.snapshot -> 'profile' ->> 'hugepages')::boolean
                 GROUP BY c.allocation_id) need) END"
     };
 }
@@ -104,7 +104,7 @@ macro_rules! few {
                  WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held
                        FROM nodes n WHERE n.mode = 'slice' AND n.id = ANY ($1) OFFSET 0) n
                LEFT JOIN slots s ON s.node_id = n.node AND s.status <> 'retired'
-               LEFT JOIN held_slots h ON h.slot_id = s.id ORDER BY n.node, s.slot_index"
+               LEFT JOIN reserved_slots h ON h.slot_id = s.id ORDER BY n.node, s.slot_index"
         )
     };
 }
@@ -272,7 +272,7 @@ macro_rules! slots {
             slot_columns!(),
             ", ",
             $held,
-            " AS held FROM slots s LEFT JOIN held_slots h ON h.slot_id = s.id
+            " AS held FROM slots s LEFT JOIN reserved_slots h ON h.slot_id = s.id
               WHERE s.node_id = ANY ($1) AND s.status <> 'retired' ORDER BY s.node_id, s.slot_index"
         )
     };

@@ -23,7 +23,7 @@ pub struct Bucket {
     /// Most GPUs there were.
     pub gpus: i32,
     /// Most GPUs that allocations of the SKU held, or a repair owed.
-    pub gpus_held: i32,
+    pub gpus_in_use: i32,
     /// Fewest GPUs that could have been sold as this SKU, each alone.
     pub gpus_free: i32,
 }
@@ -60,11 +60,11 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
               JOIN nodes n ON n.id = s.node_id
               JOIN regions r ON r.code = n.region_code
               LEFT JOIN live c ON c.slot_id = s.id
-              LEFT JOIN held_slots h ON h.slot_id = s.id
+              LEFT JOIN reserved_slots h ON h.slot_id = s.id
               LEFT JOIN live whole ON whole.node_id = n.id AND whole.kind = 'node_exclusive'
              WHERE s.status <> 'retired'),
               node AS (SELECT node_id, bool_and(sellable AND NOT claimed) AS whole_free FROM now GROUP BY node_id)
-         INSERT INTO capacity_samples (at, region_code, sku, nodes, gpus, gpus_held, gpus_free)
+         INSERT INTO capacity_samples (at, region_code, sku, nodes, gpus, gpus_in_use, gpus_free)
          SELECT date_trunc('minute', clock_timestamp(), 'UTC'), now.region_code, k.code,
                 count(DISTINCT now.node_id), count(*),
                 count(*) FILTER (WHERE k.code IN (now.held_as, now.held_whole_as)),
@@ -108,7 +108,7 @@ pub async fn history(conn: &mut PgConnection, query: &Query<'_>) -> Result<Vec<B
     }
     Ok(sqlx::query_as(
         "SELECT date_bin(make_interval(secs => $5), at, $3) AS at, region_code, sku, max(nodes) AS nodes,
-                max(gpus) AS gpus, max(gpus_held) AS gpus_held, min(gpus_free) AS gpus_free
+                max(gpus) AS gpus, max(gpus_in_use) AS gpus_in_use, min(gpus_free) AS gpus_free
            FROM capacity_samples
           WHERE ($1::text IS NULL OR region_code = $1) AND ($2::text IS NULL OR sku = $2) AND at >= $3 AND at < $4
           GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",

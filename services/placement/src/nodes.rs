@@ -36,7 +36,7 @@ pub struct NodeSpec {
     /// Images verified in the host's cache: digests, "sha256:…", in order.
     pub image_digests: Vec<String>,
     /// Allocations whose VM had its hugepages when the free ones were counted, in order.
-    pub hugepages_held_by: Vec<Uuid>,
+    pub hugepages_allocated_to: Vec<Uuid>,
     /// Health of the host; every slot of it is at most this healthy.
     pub host_health: Health,
     /// The host was installed anew since the last call.
@@ -79,7 +79,7 @@ pub struct Node {
     /// Images verified in the host's cache: digests, "sha256:…".
     pub image_digests: Vec<String>,
     /// Allocations whose VM had its hugepages when the free ones were counted.
-    pub hugepages_held_by: Vec<Uuid>,
+    pub hugepages_allocated_to: Vec<Uuid>,
     /// Health of the host.
     pub host_health: Health,
 }
@@ -97,7 +97,7 @@ pub async fn get(conn: &mut PgConnection, id: Uuid) -> Result<Node> {
 async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
     let row = sqlx::query_as(
         "SELECT id, hostname, region_code, mode, coalesce(intended_mode, mode) AS intended_mode, admin_state, generation, agent_address, instance_id, schedulable,
-                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_held_by, host_health
+                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_allocated_to, host_health
            FROM nodes WHERE id = $1",
     )
     .bind(id)
@@ -165,7 +165,7 @@ fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
         && node.legal_groups.0 == spec.legal_groups
         && node.lab == spec.lab
         && node.image_digests == spec.image_digests
-        && node.hugepages_held_by == spec.hugepages_held_by
+        && node.hugepages_allocated_to == spec.hugepages_allocated_to
         && node.host_health == spec.host_health;
     same_place && same_instance && same_gate && same_facts
 }
@@ -175,7 +175,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
         "UPDATE nodes SET hostname = $2, region_code = $3, mode = $4, agent_address = $5, instance_id = $6,
                 schedulable = $7, not_schedulable_reason = $8, hugepages_1g_free = $9, max_vms = $10,
                 legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, image_digests = $15,
-                hugepages_held_by = $16,
+                hugepages_allocated_to = $16,
                 generation = generation + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
@@ -199,7 +199,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(spec.host_health)
     .bind(&spec.mode)
     .bind(&spec.image_digests)
-    .bind(&spec.hugepages_held_by)
+    .bind(&spec.hugepages_allocated_to)
     .execute(conn)
     .await;
     match done {

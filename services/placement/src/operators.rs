@@ -80,7 +80,7 @@ macro_rules! select {
                       WHERE c.node_id = n.id AND c.state <> 'released'
                         AND a.state NOT IN ('released', 'failed')) AS live_allocations,
                     (SELECT count(*) FROM slots s WHERE s.node_id = n.id AND s.status = 'available'
-                        AND NOT EXISTS (SELECT FROM held_slots h WHERE h.slot_id = s.id)) AS available_slots
+                        AND NOT EXISTS (SELECT FROM reserved_slots h WHERE h.slot_id = s.id)) AS available_slots
                FROM nodes n ",
             $tail
         )

@@ -87,7 +87,7 @@ pub struct CapacityReservation {
     /// When it was over.
     pub ended_at: Option<Timestamp>,
     /// GPUs that nobody else can have now.
-    pub held_gpus: i64,
+    pub reserved_gpus: i64,
     /// Of them, in use.
     pub used_gpus: i64,
     /// Of them, free for the project to launch on.
@@ -100,7 +100,7 @@ impl CapacityReservation {
     /// GPUs that it reserves and does not hold.
     #[must_use]
     pub fn missing(&self) -> u32 {
-        let missing = i64::from(self.gpu_count - self.released_gpus) - self.held_gpus;
+        let missing = i64::from(self.gpu_count - self.released_gpus) - self.reserved_gpus;
         u32::try_from(missing).unwrap_or(0)
     }
 
@@ -116,14 +116,14 @@ macro_rules! select {
         concat!(
             "SELECT r.id, r.project_id, r.name, r.region_code, r.sku, r.gpu_count, r.released_gpus, r.starts_at, r.ends_at,
                     r.release_unused_after, r.state, r.made_by_project, r.principal, r.reason, r.created_at,
-                    r.updated_at, r.ended_at, h.held_gpus, h.used_gpus, h.unused_gpus, h.unused_since
+                    r.updated_at, r.ended_at, h.reserved_gpus, h.used_gpus, h.unused_gpus, h.unused_since
                FROM capacity_reservations r CROSS JOIN LATERAL
-                    (SELECT count(*) AS held_gpus, count(*) FILTER (WHERE h.idle_since IS NULL) AS used_gpus,
+                    (SELECT count(*) AS reserved_gpus, count(*) FILTER (WHERE h.idle_since IS NULL) AS used_gpus,
                             count(*) FILTER (WHERE h.idle_since IS NOT NULL AND n.schedulable AND ",
             fits!("r.region_code"),
             ") AS unused_gpus,
                             min(h.idle_since) AS unused_since
-                       FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
+                       FROM reserved_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
                       WHERE h.reservation_id = r.id) h ",
             $tail
         )
@@ -204,7 +204,7 @@ pub async fn launches(
 /// The nodes with held slots as if there were nothing but what is held and unused.
 async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fleet> {
     let held: Vec<(Uuid, Uuid)> =
-        sqlx::query_as("SELECT slot_id, node_id FROM held_slots WHERE reservation_id = $1")
+        sqlx::query_as("SELECT slot_id, node_id FROM reserved_slots WHERE reservation_id = $1")
             .bind(of.id)
             .fetch_all(&mut *conn)
             .await?;

@@ -36,7 +36,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     findings.push(software::image_cache(&node.settings.images.cache_dir));
     findings.push(machine::reboot_required(&node.root));
     findings.push(vms::ended_with_host(node).await);
-    let (hugepages_1g_free, hugepages_held_by) = pages::free(node).await;
+    let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
     let now = crate::api::timestamp(now_ms());
     pb::ReadinessReport {
         blockers: findings
@@ -49,7 +49,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
             .map(|finding| evidence(finding, now))
             .collect(),
         hugepages_1g_free,
-        hugepages_held_by,
+        hugepages_allocated_to,
         hypervisor: profile.hypervisor.as_str().to_owned(),
         host_profile: profile.name.clone(),
         lab: profile.lab,

@@ -222,7 +222,7 @@ pub async fn list(
             one.config.sku,
             one.status.state,
             (one.config.gpu_count - one.status.released_gpus).to_string(),
-            one.status.held_gpus.to_string(),
+            one.status.reserved_gpus.to_string(),
             one.status.used_gpus.to_string(),
             one.status.unused_gpus.to_string(),
             time(one.status.unused_since),
@@ -283,7 +283,7 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         "Holds",
         &format!(
             "{} GPU: {} used, {} unused, {} unavailable",
-            status.held_gpus, status.used_gpus, status.unused_gpus, status.unavailable_gpus
+            status.reserved_gpus, status.used_gpus, status.unused_gpus, status.unavailable_gpus
         ),
     );
     print_line("Unused", &time(status.unused_since));

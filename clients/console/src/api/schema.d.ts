@@ -2135,7 +2135,7 @@ export interface components {
             /** @description Most GPUs there were, sellable or not. */
             gpus?: number;
             /** @description Most GPUs that allocations of this SKU held, or that waited for a repair after one. */
-            gpus_held?: number;
+            gpus_in_use?: number;
             /** @description Fewest GPUs that could have been sold as this SKU, each alone. */
             gpus_free?: number;
         };
@@ -2200,7 +2200,7 @@ export interface components {
         "scheduler.CapacityReservationStatus": {
             state?: components["schemas"]["scheduler.CapacityReservationState"];
             /** @description GPUs that nobody else can have now: used, unused and unavailable ones. */
-            held_gpus?: number;
+            reserved_gpus?: number;
             /** @description Of them, in use by allocations of the project. */
             used_gpus?: number;
             /** @description Of them, free for the project to launch on. */

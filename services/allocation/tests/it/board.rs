@@ -92,7 +92,7 @@ impl Board {
             legal_groups: Vec::new(),
             lab: false,
             image_digests: Vec::new(),
-            hugepages_held_by: Vec::new(),
+            hugepages_allocated_to: Vec::new(),
             host_health: Health::Healthy,
             new_instance: false,
         };

@@ -195,8 +195,8 @@ impl Hosts {
         let readiness = request.readiness.as_ref();
         let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
         digest::check_images("readiness.cached_image_digests", images)?;
-        let held_by = readiness.map_or(&[][..], |report| &report.hugepages_held_by);
-        id::parse_all("readiness.hugepages_held_by", held_by)?;
+        let held_by = readiness.map_or(&[][..], |report| &report.hugepages_allocated_to);
+        id::parse_all("readiness.hugepages_allocated_to", held_by)?;
         let beat = Beat {
             node_id: *node_id,
             instance_id: *instance_id,

@@ -75,8 +75,8 @@ pub(crate) async fn want_node(
             .collect(),
         lab: node.lab.unwrap_or_default(),
         host_health: health.into(),
-        hugepages_held_by: report.as_ref().map_or_else(Vec::new, |report| {
-            in_order(report.hugepages_held_by.clone())
+        hugepages_allocated_to: report.as_ref().map_or_else(Vec::new, |report| {
+            in_order(report.hugepages_allocated_to.clone())
         }),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // said at the time of the push, for as long as the ledger has not confirmed it

@@ -253,14 +253,14 @@ async fn b_11_the_ledger_knows_whose_vms_had_hugepages_when_the_free_ones_were_c
     let ids: Vec<Uuid> = (0..2).map(|_| Uuid::now_v7()).collect();
     let with = |free: u32, held_by: &[Uuid]| ReadinessReport {
         hugepages_1g_free: free,
-        hugepages_held_by: held_by.iter().map(ToString::to_string).collect(),
+        hugepages_allocated_to: held_by.iter().map(ToString::to_string).collect(),
         ..good()
     };
     let knows = async |free: i32, held_by: &[Uuid]| {
         until("it knows whose pages are taken", || async {
             let told = world.ledger.node(&node.id).await;
             told.is_some_and(|told| {
-                told.hugepages_1g_free == free && told.hugepages_held_by == held_by
+                told.hugepages_1g_free == free && told.hugepages_allocated_to == held_by
             })
         })
         .await;
@@ -273,12 +273,12 @@ async fn b_11_the_ledger_knows_whose_vms_had_hugepages_when_the_free_ones_were_c
     host.heartbeat(with(128, &ids[1..])).await.expect("taken");
     knows(128, &ids[1..]).await;
     let bad = ReadinessReport {
-        hugepages_held_by: vec!["vm-1".into()],
+        hugepages_allocated_to: vec!["vm-1".into()],
         ..good()
     };
     assert_eq!(
         refused(host.heartbeat(bad).await).fields()[0].0,
-        "readiness.hugepages_held_by"
+        "readiness.hugepages_allocated_to"
     );
     knows(128, &ids[1..]).await;
     // what an earlier image of the machine had is nothing

@@ -136,7 +136,7 @@ async fn insert(
     slots: &[Uuid],
 ) -> Result<()> {
     sqlx::query(
-        "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+        "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
          SELECT slot_id, $2, $3, $4, $5 FROM unnest($1::uuid[]) AS s (slot_id)",
     )
     .bind(slots)
@@ -173,7 +173,7 @@ macro_rules! let_go {
                 WHEN 'all' THEN true
                 WHEN 'unfit' THEN NOT ",
             fits!("(SELECT region_code FROM capacity_reservations WHERE id = $1)"),
-            "   WHEN 'parts' THEN h.idle_since IS NOT NULL AND (SELECT count(*) FROM held_slots o
+            "   WHEN 'parts' THEN h.idle_since IS NOT NULL AND (SELECT count(*) FROM reserved_slots o
                      WHERE o.reservation_id = $1 AND o.node_id = h.node_id) % $3::bigint <> 0
                 ELSE n.schedulable AND h.idle_since < clock_timestamp() - make_interval(secs => $3) END",
             $tail
@@ -190,7 +190,7 @@ pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Res
         Which::Parts(least) => ("parts", f64::from(least)),
     };
     let nodes: Vec<Uuid> = sqlx::query_scalar(let_go!(
-        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM held_slots h, slots s, nodes n WHERE",
+        "SELECT id FROM nodes WHERE id IN (SELECT h.node_id FROM reserved_slots h, slots s, nodes n WHERE",
         ") ORDER BY id FOR NO KEY UPDATE"
     ))
     .bind(id)
@@ -200,7 +200,7 @@ pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Res
     .await?;
     // a statement after the locks: a launch that was about to use one has it now
     let gone = sqlx::query(let_go!(
-        "DELETE FROM held_slots h USING slots s, nodes n WHERE h.node_id = ANY ($4) AND",
+        "DELETE FROM reserved_slots h USING slots s, nodes n WHERE h.node_id = ANY ($4) AND",
         ""
     ))
     .bind(id)

@@ -60,7 +60,7 @@ pub async fn tend(ledger: &Ledger, policy: Policy) -> Result<Tended> {
                 (SELECT count(*) FILTER (WHERE (h.idle_since < clock_timestamp() - make_interval(secs => r.release_unused_after)
                                                 AND n.schedulable) IS NOT TRUE AND ",
         fits!("r.region_code"),
-        ") FROM held_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
+        ") FROM reserved_slots h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
                   WHERE h.reservation_id = r.id) < r.gpu_count - r.released_gpus)
           ORDER BY r.starts_at, r.id",
     ))

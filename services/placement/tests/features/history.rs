@@ -14,7 +14,7 @@ async fn sampled(world: &World, sku: &str) -> Option<(i32, i32, i32, i32)> {
     world.run("DELETE FROM capacity_samples").await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     history::sample(&mut conn).await.expect("sampled");
-    let last = "SELECT nodes, gpus, gpus_held, gpus_free FROM capacity_samples WHERE sku = $1";
+    let last = "SELECT nodes, gpus, gpus_in_use, gpus_free FROM capacity_samples WHERE sku = $1";
     sqlx::query_as(AssertSqlSafe(last))
         .bind(sku)
         .fetch_optional(&mut *conn)
@@ -83,7 +83,7 @@ async fn history_is_shown_in_buckets_and_kept_for_its_time() {
         bucket: Duration::from_secs(3600),
     };
     let shown = history::history(&mut conn, &query).await.expect("history");
-    let seen = |one: &Bucket| (one.at.to_jiff(), one.gpus_held, one.gpus_free);
+    let seen = |one: &Bucket| (one.at.to_jiff(), one.gpus_in_use, one.gpus_free);
     let hour = start + jiff::SignedDuration::from_hours(1);
     assert_eq!(
         shown.iter().map(seen).collect::<Vec<_>>(),

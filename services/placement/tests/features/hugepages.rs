@@ -32,7 +32,7 @@ async fn node_with(world: &World, pages: i32) -> NodeSpec {
 async fn report(world: &World, spec: &NodeSpec, free: i32, held_by: &[Uuid]) {
     let spec = NodeSpec {
         hugepages_1g_free: free,
-        hugepages_held_by: held_by.to_vec(),
+        hugepages_allocated_to: held_by.to_vec(),
         ..spec.clone()
     };
     world.node(spec).await;

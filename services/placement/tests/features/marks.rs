@@ -39,7 +39,7 @@ const NODE_ELSE: [&str; 16] = [
     "generation",
     "host_health",
     "hostname",
-    "hugepages_held_by",
+    "hugepages_allocated_to",
     "id",
     "image_keys",
     "instance_id",
@@ -376,8 +376,8 @@ async fn p1_b_11_whose_vms_have_their_hugepages_marks_the_node() {
         before: look(&world, node).await,
         seen: Vec::new(),
     };
-    let report = |hugepages_held_by| NodeSpec {
-        hugepages_held_by,
+    let report = |hugepages_allocated_to| NodeSpec {
+        hugepages_allocated_to,
         ..specs[0].clone()
     };
     watch

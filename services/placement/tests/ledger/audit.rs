@@ -103,7 +103,7 @@ async fn reserve_capacity(world: &World) {
     };
     let policy = crate::world::POLICY;
     let made = reservations::create(&world.scheduler, world.ids, policy, &asked).await;
-    assert_eq!(made.expect("made").0.held_gpus, 1);
+    assert_eq!(made.expect("made").0.reserved_gpus, 1);
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ const BREAKS: [(&str, &str); 29] = [
     ("room_matches_slots", "UPDATE node_room SET free = free + 1"),
     (
         "held_slot_is_its_projects",
-        "UPDATE held_slots SET project_id = gen_random_uuid(),
+        "UPDATE reserved_slots SET project_id = gen_random_uuid(),
                 slot_id = (SELECT slot_id FROM claims WHERE state = 'active' LIMIT 1)",
     ),
     (
@@ -128,7 +128,7 @@ const BREAKS: [(&str, &str); 29] = [
     ),
     (
         "held_slot_knows_its_use",
-        "UPDATE held_slots SET idle_since = NULL",
+        "UPDATE reserved_slots SET idle_since = NULL",
     ),
     (
         "reservation_holds_no_more",

@@ -420,7 +420,7 @@ pub fn lab_spec() -> NodeSpec {
         legal_groups: Vec::new(),
         lab: true,
         image_digests: Vec::new(),
-        hugepages_held_by: Vec::new(),
+        hugepages_allocated_to: Vec::new(),
         host_health: Health::Healthy,
         new_instance: false,
     }

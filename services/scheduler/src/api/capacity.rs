@@ -89,7 +89,7 @@ impl Api {
                     sku: one.sku,
                     nodes: number(one.nodes),
                     gpus: number(one.gpus),
-                    gpus_held: number(one.gpus_held),
+                    gpus_in_use: number(one.gpus_in_use),
                     gpus_free: number(one.gpus_free),
                 })
                 .collect(),

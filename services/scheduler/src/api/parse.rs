@@ -267,7 +267,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             .map(|group| group.module_ids)
             .collect(),
         lab: request.lab,
-        hugepages_held_by: id::parse_all("hugepages_held_by", &request.hugepages_held_by)?,
+        hugepages_allocated_to: id::parse_all("hugepages_allocated_to", &request.hugepages_allocated_to)?,
         image_digests: request.image_digests,
         host_health,
         new_instance: request.new_instance,

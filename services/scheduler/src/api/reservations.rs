@@ -234,7 +234,7 @@ impl Api {
         if !replayed {
             tracing::info!(
                 reservation_id = %row.id, project_id = %row.project_id, sku = row.sku, gpu_count = row.gpu_count,
-                held_gpus = row.held_gpus, "reserve capacity"
+                reserved_gpus = row.reserved_gpus, "reserve capacity"
             );
             // a window that begins soon, and what is missing, are looked after at once
             self.wake.notify(outbox::TOPIC).await;
@@ -405,10 +405,10 @@ fn wire(row: CapacityReservation) -> pb::CapacityReservation {
         }),
         status: Some(pb::CapacityReservationStatus {
             state: state.into(),
-            held_gpus: number(row.held_gpus),
+            reserved_gpus: number(row.reserved_gpus),
             used_gpus: number(row.used_gpus),
             unused_gpus: number(row.unused_gpus),
-            unavailable_gpus: number(row.held_gpus - row.used_gpus - row.unused_gpus),
+            unavailable_gpus: number(row.reserved_gpus - row.used_gpus - row.unused_gpus),
             unused_since: row.unused_since.map(time),
             released_gpus: row.released_gpus.unsigned_abs(),
             reason: row.reason,

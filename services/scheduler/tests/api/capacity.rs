@@ -50,7 +50,7 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
     assert_eq!(answer.bucket_seconds, 60);
     let one = &answer.buckets[0];
     assert_eq!(
-        (one.nodes, one.gpus, one.gpus_held, one.gpus_free),
+        (one.nodes, one.gpus, one.gpus_in_use, one.gpus_free),
         (1, 2, 0, 2)
     );
 }

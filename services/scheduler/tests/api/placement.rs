@@ -359,10 +359,10 @@ async fn a_node_is_known_before_its_first_instance() {
         ),
         (
             PutNodeRequest {
-                hugepages_held_by: vec![bare.node_id.clone(), String::new()],
+                hugepages_allocated_to: vec![bare.node_id.clone(), String::new()],
                 ..bare.clone()
             },
-            "hugepages_held_by",
+            "hugepages_allocated_to",
         ),
     ] {
         assert_eq!(

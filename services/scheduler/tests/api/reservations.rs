@@ -78,7 +78,7 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
     let row = made.remove(0);
     let status = row.status.clone().expect("status");
     assert_eq!(
-        (status.state(), status.held_gpus, status.unused_gpus),
+        (status.state(), status.reserved_gpus, status.unused_gpus),
         (State::Active, 2, 2)
     );
     assert!(status.unused_since.is_some());
@@ -317,7 +317,7 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         for row in page.reservations {
             let status = row.status.expect("status");
             let name = row.config.expect("config").name;
-            seen.push((name, status.state(), status.held_gpus));
+            seen.push((name, status.state(), status.reserved_gpus));
         }
         if page.next_page_token.is_empty() {
             break;

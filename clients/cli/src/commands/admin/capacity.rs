@@ -39,7 +39,7 @@ struct Bucket {
     sku: String,
     nodes: u64,
     gpus: u64,
-    gpus_held: u64,
+    gpus_in_use: u64,
     gpus_free: u64,
 }
 
@@ -92,9 +92,9 @@ fn row(bucket: &Bucket) -> [String; 8] {
         bucket.sku.clone(),
         bucket.nodes.to_string(),
         bucket.gpus.to_string(),
-        bucket.gpus_held.to_string(),
+        bucket.gpus_in_use.to_string(),
         bucket.gpus_free.to_string(),
-        bar(bucket.gpus_held, bucket.gpus),
+        bar(bucket.gpus_in_use, bucket.gpus),
     ]
 }
 

@@ -4,7 +4,7 @@ import { columnsOf, seriesOf, summaryOf } from "./history";
 
 const START = Date.parse("2026-01-31T12:00:00Z");
 const MINUTE = 60_000;
-const bucket = (minute: number, held: number, free: number, sku = "a"): CapacityBucket => ({ start_time: new Date(START + minute * MINUTE).toISOString(), region_code: "r", sku, nodes: 1, gpus: 8, gpus_held: held, gpus_free: free });
+const bucket = (minute: number, held: number, free: number, sku = "a"): CapacityBucket => ({ start_time: new Date(START + minute * MINUTE).toISOString(), region_code: "r", sku, nodes: 1, gpus: 8, gpus_in_use: held, gpus_free: free });
 
 it("each region and product is a series of its own, by name", () => {
   const found = seriesOf([bucket(0, 1, 7, "b"), bucket(0, 2, 6), bucket(1, 3, 5, "b")]);

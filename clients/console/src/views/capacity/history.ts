@@ -44,7 +44,7 @@ export function columnsOf(buckets: CapacityBucket[], step: number): Columns {
   const put = (time: number, bucket?: CapacityBucket) => {
     columns.times.push(time / 1000);
     columns.gpus.push(bucket ? (bucket.gpus ?? 0) : null);
-    columns.held.push(bucket ? (bucket.gpus_held ?? 0) : null);
+    columns.held.push(bucket ? (bucket.gpus_in_use ?? 0) : null);
     columns.free.push(bucket ? (bucket.gpus_free ?? 0) : null);
   };
   let last: number | undefined;
@@ -70,15 +70,15 @@ export interface Summary {
 /** The latest figures, the extremes, and the mean use. */
 export function summaryOf(buckets: CapacityBucket[]): Summary {
   const latest = buckets.at(-1);
-  const of = (figure: "gpus" | "gpus_held" | "gpus_free") => buckets.map((bucket) => bucket[figure] ?? 0);
+  const of = (figure: "gpus" | "gpus_in_use" | "gpus_free") => buckets.map((bucket) => bucket[figure] ?? 0);
   const total = (figures: number[]) => figures.reduce((sum, figure) => sum + figure, 0);
   const all = total(of("gpus"));
   return {
     gpus: latest?.gpus ?? 0,
-    held: latest?.gpus_held ?? 0,
+    held: latest?.gpus_in_use ?? 0,
     free: latest?.gpus_free ?? 0,
-    mostHeld: Math.max(0, ...of("gpus_held")),
+    mostHeld: Math.max(0, ...of("gpus_in_use")),
     leastFree: buckets.length > 0 ? Math.min(...of("gpus_free")) : 0,
-    used: all > 0 ? (total(of("gpus_held")) / all) * 100 : undefined,
+    used: all > 0 ? (total(of("gpus_in_use")) / all) * 100 : undefined,
   };
 }

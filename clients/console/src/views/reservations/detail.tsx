@@ -39,7 +39,7 @@ function End({ side, reservation }: { side: Side; reservation: Reservation }) {
       ) : (
         <>
           <p>
-            What it holds, {plural(status?.held_gpus ?? 0, "GPU")}, is open to everybody at once, first to those who wait in line.{" "}
+            What it holds, {plural(status?.reserved_gpus ?? 0, "GPU")}, is open to everybody at once, first to those who wait in line.{" "}
             <strong>What runs goes on</strong> and is billed as before.
           </p>
           <p>This cannot be undone: a new reservation has what is free then.</p>
@@ -54,18 +54,18 @@ function End({ side, reservation }: { side: Side; reservation: Reservation }) {
 
 /** What is missing is on its way; that is said as work is. */
 function Gathering({ reservation }: { reservation: Reservation }) {
-  const { state, held_gpus = 0 } = reservation.status ?? {};
+  const { state, reserved_gpus = 0 } = reservation.status ?? {};
   if (state !== "gathering") return null;
   const size = sizeOf(reservation);
   return (
     <div className="under-way" role="status">
       <div className="under-way-line">
         <strong>
-          {held_gpus} of {plural(size, "GPU")} held
+          {reserved_gpus} of {plural(size, "GPU")} held
         </strong>
         <span className="muted">the rest as it becomes free, before those who wait in line</span>
       </div>
-      <Progress value={size > 0 ? (held_gpus / size) * 100 : 0} label="GPUs held" />
+      <Progress value={size > 0 ? (reserved_gpus / size) * 100 : 0} label="GPUs held" />
     </div>
   );
 }

@@ -19,7 +19,7 @@ it("h_33_a_refused_reservation_is_never_advised_to_ask_for_fewer_than_are_sold_o
 
 describe("what a reservation is", () => {
   it("its GPUs are in use, unused, unavailable or missing; what was given back is none of them", () => {
-    const some = reservation({ state: "gathering", held_gpus: 5, used_gpus: 2, unused_gpus: 2, unavailable_gpus: 1, released_gpus: 1 });
+    const some = reservation({ state: "gathering", reserved_gpus: 5, used_gpus: 2, unused_gpus: 2, unavailable_gpus: 1, released_gpus: 1 });
     expect(sizeOf(some)).toBe(7);
     expect(partsText(partsOf(some))).toBe("2 in use, 2 unused, 1 unavailable, 2 missing");
     expect(usageText(some)).toBe("7 GPUs: 2 in use, 2 unused, 1 unavailable, 2 missing");
@@ -28,7 +28,7 @@ describe("what a reservation is", () => {
   it("one that has not begun, or is over, misses nothing", () => {
     expect(usageText(reservation({ state: "scheduled" }))).toBe("8 GPUs, none held yet");
     expect(usageText(reservation({ state: "ended" }))).toBe("8 GPUs");
-    const all = [reservation({ state: "scheduled" }), reservation({ state: "active", held_gpus: 8, used_gpus: 6, unused_gpus: 2 }), reservation({ state: "canceled" })];
+    const all = [reservation({ state: "scheduled" }), reservation({ state: "active", reserved_gpus: 8, used_gpus: 6, unused_gpus: 2 }), reservation({ state: "canceled" })];
     expect(partsText(totalsOf(all))).toBe("6 in use, 2 unused");
   });
 

@@ -19,12 +19,12 @@ export function sizeOf({ config, status }: Reservation): number {
 
 /** The reserved GPUs by what becomes of them now. */
 export function partsOf(reservation: Reservation): Part[] {
-  const { held_gpus = 0, used_gpus = 0, unused_gpus = 0, unavailable_gpus = 0 } = reservation.status ?? {};
+  const { reserved_gpus = 0, used_gpus = 0, unused_gpus = 0, unavailable_gpus = 0 } = reservation.status ?? {};
   return [
     { label: "in use", value: used_gpus, tone: "busy" },
     { label: "unused", value: unused_gpus, tone: "good" },
     { label: "unavailable", value: unavailable_gpus, tone: "bad" },
-    { label: "missing", value: Math.max(0, sizeOf(reservation) - held_gpus), tone: "idle", hollow: true },
+    { label: "missing", value: Math.max(0, sizeOf(reservation) - reserved_gpus), tone: "idle", hollow: true },
   ];
 }
 

@@ -39,7 +39,7 @@ async fn p1_members_draw_on_what_is_reserved_and_others_are_told_why_not() {
     let (world, first) = World::with_lab_slots(2).await;
     let second = world.lab_node(2).await;
     let row = reserved(&world, 2).await;
-    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM reserved_slots")
         .fetch_one(&world.owner)
         .await
         .expect("both slots are on one node");
@@ -238,7 +238,7 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
         project_id: Uuid::from_u128(77),
         ..world.request(8)
     };
-    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+    let held: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM reserved_slots")
         .fetch_one(&world.owner)
         .await
         .expect("one node");
@@ -263,7 +263,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     let (row, _) = made.expect("made");
     let own = reserve_whole(&world, &whole(&world)).await.expect("drawn");
     let node = world.get(own).await.node_id.expect("placed");
-    let held_on = "SELECT DISTINCT node_id FROM held_slots";
+    let held_on = "SELECT DISTINCT node_id FROM reserved_slots";
     tenancy(&world, own, async || {
         // its tenant writes to the disks: no slot of it is on sale, and none is let go
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);

@@ -53,7 +53,7 @@ async fn p4_a_key_makes_one_reservation() {
     let made: Vec<_> = made.into_iter().map(|one| one.expect("made")).collect();
     assert!(made.iter().all(|(row, _)| row.id == made[0].0.id));
     assert_eq!(made.iter().filter(|(_, replayed)| !replayed).count(), 1);
-    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
     let other = Asked {
         request_hash: vec![8; 32],
         ..once.clone()
@@ -214,7 +214,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
             .await
             .expect("canceled");
         assert_eq!(
-            (row.state, row.held_gpus, row.reason.as_str()),
+            (row.state, row.reserved_gpus, row.reason.as_str()),
             (ReservationState::Canceled, 0, "the run is over")
         );
     }

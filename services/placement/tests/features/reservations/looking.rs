@@ -32,8 +32,8 @@ async fn b_42_gathering_finds_the_one_node_that_nobody_works_on() {
             ..asked(&world, 2)
         };
         let row = create(&world, &gather).await.expect("gathers");
-        assert_eq!(row.held_gpus, 2, "round {round}");
-        let on: Vec<Uuid> = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+        assert_eq!(row.reserved_gpus, 2, "round {round}");
+        let on: Vec<Uuid> = sqlx::query_scalar("SELECT DISTINCT node_id FROM reserved_slots")
             .fetch_all(&world.owner)
             .await
             .expect("nodes");

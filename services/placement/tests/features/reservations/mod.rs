@@ -61,7 +61,7 @@ async fn get(world: &World, id: Uuid) -> CapacityReservation {
 /// Held, used and unused GPUs.
 async fn counts(world: &World, id: Uuid) -> (i64, i64, i64) {
     let row = get(world, id).await;
-    (row.held_gpus, row.used_gpus, row.unused_gpus)
+    (row.reserved_gpus, row.used_gpus, row.unused_gpus)
 }
 
 async fn tend(world: &World) -> Tended {

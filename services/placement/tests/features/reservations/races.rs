@@ -42,12 +42,12 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     // six slots: each is claimed or held or free, and nobody sits on what another project holds
     let claimed = world.number("SELECT count(*) FROM claims").await;
     let idle = world
-        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .number("SELECT count(*) FROM reserved_slots WHERE idle_since IS NOT NULL")
         .await;
     assert!(claimed + idle <= 6, "{claimed} {idle}");
     tend(&world).await;
     let idle = world
-        .number("SELECT count(*) FROM held_slots WHERE idle_since IS NOT NULL")
+        .number("SELECT count(*) FROM reserved_slots WHERE idle_since IS NOT NULL")
         .await;
     assert_eq!(claimed + idle, 6);
     let error = world.reserve(&of_others(&world, 1)).await;
@@ -118,7 +118,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
     first.expect("within the limit");
     let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
     assert_eq!(refused.reason(), ErrorReason::Quota);
-    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
 }
 
 /// By operators, whom no limit binds, for a project that has none: its quota is what both are counted against.
@@ -135,7 +135,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_quota_together() {
     first.expect("within the quota");
     let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
     assert_eq!(refused.reason(), ErrorReason::Quota);
-    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
 }
 
 /// A reservation may wait for nodes for long: that is nothing to what its project launches meanwhile.
@@ -204,7 +204,7 @@ async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
     super::free(&world, other).await;
     let hold = |slot| {
         format!(
-            "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+            "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
              VALUES ('{slot}', '{node}', '{}', '{}', 0)",
             row.id, world.project
         )

@@ -21,26 +21,26 @@ const CASES: &[(&str, &str, &str)] = &[
      "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot)
       VALUES (gen_random_uuid(), '{other}', 'lab-slice', 'node_exclusive', '{node}', 0, 'reserved', '{}')", CHECK),
     ("hold of a slot that is in use",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       SELECT slot_id, node_id, '{wants}', '{project}', 0 FROM claims WHERE state <> 'released'", CHECK),
     ("second hold of a slot",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{held}', '{node}', '{wants}', '{project}', 0)", "23505"),
     ("hold with another node",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{free}', '{empty}', '{wants}', '{project}', 0)", "23503"),
     ("hold for another project",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{free}', '{node}', '{wants}', gen_random_uuid(), 0)", "23503"),
     ("hold beyond what is reserved",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{free}', '{node}', '{full}', '{project}', 0)", CHECK),
     ("hold before the window",
-     "INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+     "INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{free}', '{node}', '{later}', '{project}', 0)", CHECK),
     ("hold in another region",
      "INSERT INTO regions VALUES ('elsewhere', true); UPDATE nodes SET region_code = 'elsewhere' WHERE id = '{node}';
-      INSERT INTO held_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
+      INSERT INTO reserved_slots (slot_id, node_id, reservation_id, project_id, hugepages_1g)
       VALUES ('{free}', '{node}', '{wants}', '{project}', 0)", CHECK),
     ("end of a reservation that holds slots",
      "UPDATE capacity_reservations SET state = 'ended', ended_at = now() WHERE id = '{full}'", CHECK),
@@ -65,7 +65,7 @@ const CASES: &[(&str, &str, &str)] = &[
 async fn arrange(world: &World) -> Vec<(&'static str, String)> {
     let node = world.lab_node(3).await;
     let full = reserved(world, 1).await;
-    let held: Uuid = sqlx::query_scalar("SELECT slot_id FROM held_slots")
+    let held: Uuid = sqlx::query_scalar("SELECT slot_id FROM reserved_slots")
         .fetch_one(&world.owner)
         .await
         .expect("held");
@@ -145,7 +145,7 @@ async fn only_the_scheduler_reserves_and_nobody_rewrites_a_reservation() {
     let (world, _) = World::with_lab_slots(1).await;
     reserved(&world, 1).await;
     for (pool, statement) in [
-        (&world.allocation, "DELETE FROM held_slots"),
+        (&world.allocation, "DELETE FROM reserved_slots"),
         (
             &world.allocation,
             "UPDATE capacity_reservations SET reason = ''",
@@ -154,7 +154,7 @@ async fn only_the_scheduler_reserves_and_nobody_rewrites_a_reservation() {
             &world.allocation,
             "INSERT INTO reservation_limits VALUES (gen_random_uuid(), 9)",
         ),
-        (&world.scheduler, "UPDATE held_slots SET idle_since = now()"),
+        (&world.scheduler, "UPDATE reserved_slots SET idle_since = now()"),
         (
             &world.scheduler,
             "UPDATE capacity_reservations SET gpu_count = 9",

@@ -18,8 +18,8 @@ async fn pass(world: &World, id: Uuid, hours: u32) {
         .run(&format!(
             "UPDATE capacity_reservations SET starts_at = starts_at - interval '{hours} hours',
                     ends_at = ends_at - interval '{hours} hours' WHERE id = '{id}';
-             UPDATE held_slots SET idle_since = idle_since - interval '{hours} hours',
-                    held_since = held_since - interval '{hours} hours' WHERE reservation_id = '{id}'"
+             UPDATE reserved_slots SET idle_since = idle_since - interval '{hours} hours',
+                    reserved_since = reserved_since - interval '{hours} hours' WHERE reservation_id = '{id}'"
         ))
         .await;
 }
@@ -59,7 +59,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     assert_eq!(
         (
             over.reason.as_str(),
-            over.held_gpus,
+            over.reserved_gpus,
             over.ended_at.is_some()
         ),
         ("Its window is over.", 0, true)
@@ -87,14 +87,14 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     );
     assert_eq!(error.reason_name(), "SLOTS_IN_USE");
     assert_eq!(world.fingerprint().await, before);
-    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 0);
 
     let gather = Asked {
         gather: true,
         ..asked(&world, 3)
     };
     let row = create(&world, &gather).await.expect("gathers");
-    assert_eq!((row.held_gpus, row.missing()), (2, 1));
+    assert_eq!((row.reserved_gpus, row.missing()), (2, 1));
     assert_eq!(tend(&world).await, Tended::default());
     free(&world, others.allocation_id).await;
     assert_eq!(tend(&world).await.held, 1);
@@ -118,7 +118,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     assert_eq!((tended.released, tended.held), (2, 0));
     let smaller = get(&world, row.id).await;
     assert_eq!(
-        (smaller.released_gpus, smaller.held_gpus, smaller.missing()),
+        (smaller.released_gpus, smaller.reserved_gpus, smaller.missing()),
         (2, 1, 0)
     );
     assert_eq!(
@@ -207,7 +207,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         world.run(&broken).await;
         let tended = tend(&world).await;
         assert_eq!((tended.dropped, tended.held), (1, 1), "{broken}");
-        let on: Uuid = sqlx::query_scalar("SELECT node_id FROM held_slots")
+        let on: Uuid = sqlx::query_scalar("SELECT node_id FROM reserved_slots")
             .fetch_one(&world.owner)
             .await
             .expect("held");
@@ -242,7 +242,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         ))
         .await;
     // the database itself lets go of a slot that is retired
-    assert_eq!(world.number("SELECT count(*) FROM held_slots").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 0);
     assert_eq!(tend(&world).await, Tended::default());
     assert_eq!(get(&world, row.id).await.missing(), 1);
 }
@@ -270,7 +270,7 @@ async fn what_is_sold_together_is_replaced_together() {
         };
         let made = reservations::create(&world.scheduler, world.ids, policy, &eight).await;
         let row = made.expect("made").0;
-        let on = "SELECT DISTINCT node_id FROM held_slots";
+        let on = "SELECT DISTINCT node_id FROM reserved_slots";
         let on = async || -> Uuid {
             sqlx::query_scalar(on)
                 .fetch_one(&world.owner)
@@ -325,8 +325,8 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         ..asked(&world, 4)
     };
     let row = create(&world, &gather).await.expect("made");
-    assert_eq!((row.held_gpus, row.missing()), (2, 2));
-    let on: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM held_slots")
+    assert_eq!((row.reserved_gpus, row.missing()), (2, 2));
+    let on: Uuid = sqlx::query_scalar("SELECT DISTINCT node_id FROM reserved_slots")
         .fetch_one(&world.owner)
         .await
         .expect("one node");
@@ -337,6 +337,6 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
     assert_eq!(tend(&world).await.held, 2);
     // a key that is sent again makes nothing more
     let again = create(&world, &gather).await.expect("replayed");
-    assert_eq!((again.id, again.held_gpus), (row.id, 4));
+    assert_eq!((again.id, again.reserved_gpus), (row.id, 4));
     sound(&world).await;
 }

@@ -173,7 +173,7 @@ impl View {
         .await
         .expect("reservations");
         let held: Vec<(Uuid, Uuid)> =
-            sqlx::query_as("SELECT slot_id, reservation_id FROM held_slots")
+            sqlx::query_as("SELECT slot_id, reservation_id FROM reserved_slots")
                 .fetch_all(&mut *conn)
                 .await
                 .expect("held slots");
