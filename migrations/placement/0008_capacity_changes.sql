@@ -2,9 +2,9 @@
 -- changed: everything whose transaction its last snapshot could not see. Neither times nor numbers from a sequence
 -- could say that, for transactions do not commit in the order in which they write.
 ALTER TABLE nodes ADD COLUMN changed_by xid8 NOT NULL DEFAULT pg_current_xact_id();
-ALTER TABLE node_room ADD COLUMN changed_by xid8 NOT NULL DEFAULT pg_current_xact_id();
+ALTER TABLE node_capacity ADD COLUMN changed_by xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX nodes_changed ON nodes (changed_by);
-CREATE INDEX node_room_changed ON node_room (changed_by);
+CREATE INDEX node_capacity_changed ON node_capacity (changed_by);
 
 CREATE FUNCTION mark_node() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -21,40 +21,40 @@ CREATE TRIGGER nodes_changed BEFORE UPDATE ON nodes FOR EACH ROW
 CREATE FUNCTION sale_of(status text) RETURNS text LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN status IN ('available', 'cleanup_blocked', 'disabled', 'retired') THEN status ELSE 'used' END;
 
-CREATE OR REPLACE FUNCTION keep_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION count_node_capacity() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
-    now_room record;
-    was_room record;
+    now_capacity record;
+    was_capacity record;
 BEGIN
-    SELECT * INTO now_room FROM room_of(NEW.status);
+    SELECT * INTO now_capacity FROM capacity_of(NEW.status);
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO node_room (node_id, slot_class, region_code, free, used)
-        SELECT n.id, NEW.class, n.region_code, now_room.free, now_room.used FROM nodes n WHERE n.id = NEW.node_id
+        INSERT INTO node_capacity (node_id, slot_class, region_code, free, used)
+        SELECT n.id, NEW.class, n.region_code, now_capacity.free, now_capacity.used FROM nodes n WHERE n.id = NEW.node_id
         ON CONFLICT (node_id, slot_class) DO UPDATE
-           SET free = node_room.free + excluded.free, used = node_room.used + excluded.used,
+           SET free = node_capacity.free + excluded.free, used = node_capacity.used + excluded.used,
                changed_by = excluded.changed_by;
         RETURN NULL;
     END IF;
-    SELECT * INTO was_room FROM room_of(OLD.status);
-    UPDATE node_room SET free = free + now_room.free - was_room.free, used = used + now_room.used - was_room.used,
+    SELECT * INTO was_capacity FROM capacity_of(OLD.status);
+    UPDATE node_capacity SET free = free + now_capacity.free - was_capacity.free, used = used + now_capacity.used - was_capacity.used,
            changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND slot_class = NEW.class;
     RETURN NULL;
 END $$;
-DROP TRIGGER slots_room ON slots;
-CREATE TRIGGER slots_room AFTER INSERT ON slots FOR EACH ROW EXECUTE FUNCTION keep_node_room();
-CREATE TRIGGER slots_room_moves AFTER UPDATE OF status, host_health, cleanup_health ON slots FOR EACH ROW
+DROP TRIGGER slots_capacity ON slots;
+CREATE TRIGGER slots_capacity AFTER INSERT ON slots FOR EACH ROW EXECUTE FUNCTION count_node_capacity();
+CREATE TRIGGER slots_capacity_moves AFTER UPDATE OF status, host_health, cleanup_health ON slots FOR EACH ROW
     WHEN ((sale_of(OLD.status), OLD.health_state) IS DISTINCT FROM (sale_of(NEW.status), NEW.health_state))
-    EXECUTE FUNCTION keep_node_room();
+    EXECUTE FUNCTION count_node_capacity();
 
 -- A claim that no longer counts as a VM, or no longer holds a slot that stays in cleanup. One that begins is marked
 -- by its slot.
-CREATE FUNCTION mark_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION mark_node_capacity() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    UPDATE node_room SET changed_by = pg_current_xact_id()
+    UPDATE node_capacity SET changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND changed_by <> pg_current_xact_id();
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION mark_node_room() FROM PUBLIC;
-CREATE TRIGGER claims_room AFTER UPDATE OF state ON claims FOR EACH ROW
-    WHEN (OLD.state <> NEW.state AND NEW.state IN ('cleanup_blocked', 'released')) EXECUTE FUNCTION mark_node_room();
+REVOKE ALL ON FUNCTION mark_node_capacity() FROM PUBLIC;
+CREATE TRIGGER claims_capacity AFTER UPDATE OF state ON claims FOR EACH ROW
+    WHEN (OLD.state <> NEW.state AND NEW.state IN ('cleanup_blocked', 'released')) EXECUTE FUNCTION mark_node_capacity();

@@ -134,9 +134,9 @@ END $$;
 REVOKE ALL ON FUNCTION guard_claim_of_reserved_slot() FROM PUBLIC;
 CREATE TRIGGER claims_reserved_slots BEFORE INSERT ON claims FOR EACH ROW EXECUTE FUNCTION guard_claim_of_reserved_slot();
 
-CREATE OR REPLACE FUNCTION mark_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION mark_node_capacity() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    UPDATE node_room SET changed_by = pg_current_xact_id()
+    UPDATE node_capacity SET changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND changed_by <> pg_current_xact_id();
     IF NEW.state = 'released' THEN
         UPDATE reserved_slots SET idle_since = clock_timestamp()
@@ -146,29 +146,29 @@ BEGIN
 END $$;
 
 -- What is held is not free to placement, and its node is not clean.
-CREATE FUNCTION room_of(status text, held boolean, OUT free integer, OUT used integer) LANGUAGE sql IMMUTABLE
+CREATE FUNCTION capacity_of(status text, held boolean, OUT free integer, OUT used integer) LANGUAGE sql IMMUTABLE
     RETURN ((status = 'available' AND NOT held)::integer,
             (status NOT IN ('available', 'disabled', 'retired') OR status = 'available' AND held)::integer);
 
-CREATE OR REPLACE FUNCTION keep_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION count_node_capacity() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     held     boolean;
-    now_room record;
-    was_room record;
+    now_capacity record;
+    was_capacity record;
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        SELECT * INTO now_room FROM room_of(NEW.status, false);
-        INSERT INTO node_room (node_id, slot_class, region_code, free, used)
-        SELECT n.id, NEW.class, n.region_code, now_room.free, now_room.used FROM nodes n WHERE n.id = NEW.node_id
+        SELECT * INTO now_capacity FROM capacity_of(NEW.status, false);
+        INSERT INTO node_capacity (node_id, slot_class, region_code, free, used)
+        SELECT n.id, NEW.class, n.region_code, now_capacity.free, now_capacity.used FROM nodes n WHERE n.id = NEW.node_id
         ON CONFLICT (node_id, slot_class) DO UPDATE
-           SET free = node_room.free + excluded.free, used = node_room.used + excluded.used,
+           SET free = node_capacity.free + excluded.free, used = node_capacity.used + excluded.used,
                changed_by = excluded.changed_by;
         RETURN NULL;
     END IF;
     held := EXISTS (SELECT FROM reserved_slots WHERE slot_id = NEW.id);
-    SELECT * INTO now_room FROM room_of(NEW.status, held);
-    SELECT * INTO was_room FROM room_of(OLD.status, held);
-    UPDATE node_room SET free = free + now_room.free - was_room.free, used = used + now_room.used - was_room.used,
+    SELECT * INTO now_capacity FROM capacity_of(NEW.status, held);
+    SELECT * INTO was_capacity FROM capacity_of(OLD.status, held);
+    UPDATE node_capacity SET free = free + now_capacity.free - was_capacity.free, used = used + now_capacity.used - was_capacity.used,
            changed_by = pg_current_xact_id()
      WHERE node_id = NEW.node_id AND slot_class = NEW.class;
     IF held AND NEW.status = 'retired' THEN
@@ -176,18 +176,18 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-DROP FUNCTION room_of(text);
+DROP FUNCTION capacity_of(text);
 
 CREATE FUNCTION count_reserved_slot() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     slot     slots;
-    now_room record;
-    was_room record;
+    now_capacity record;
+    was_capacity record;
 BEGIN
     SELECT * INTO slot FROM slots WHERE id = coalesce(NEW.slot_id, OLD.slot_id) FOR NO KEY UPDATE;
-    SELECT * INTO now_room FROM room_of(slot.status, TG_OP = 'INSERT');
-    SELECT * INTO was_room FROM room_of(slot.status, TG_OP <> 'INSERT');
-    UPDATE node_room SET free = free + now_room.free - was_room.free, used = used + now_room.used - was_room.used,
+    SELECT * INTO now_capacity FROM capacity_of(slot.status, TG_OP = 'INSERT');
+    SELECT * INTO was_capacity FROM capacity_of(slot.status, TG_OP <> 'INSERT');
+    UPDATE node_capacity SET free = free + now_capacity.free - was_capacity.free, used = used + now_capacity.used - was_capacity.used,
            changed_by = pg_current_xact_id()
      WHERE node_id = slot.node_id AND slot_class = slot.class;
     RETURN NULL;

@@ -86,11 +86,11 @@ ALTER TABLE timeline
     DROP CONSTRAINT timeline_percent_check, ALTER percent TYPE percent;
 
 -- Processes know where there is room from their copy of the fleet, which asks what changed. The audit compares the counts.
-DROP INDEX node_room_fit;
+DROP INDEX node_capacity_fit;
 
 -- The same as before, but that a function keeps for a connection what a WHEN reads anew for each statement, and calls no
 -- function for what is an expression.
-CREATE OR REPLACE FUNCTION keep_node_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION count_node_capacity() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     held     boolean;
     now_free integer;
@@ -106,14 +106,14 @@ BEGIN
     now_free := (NEW.status = 'available' AND NOT held)::integer;
     now_used := (NEW.status NOT IN ('available', 'disabled', 'retired') OR NEW.status = 'available' AND held)::integer;
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO node_room (node_id, slot_class, region_code, free, used)
+        INSERT INTO node_capacity (node_id, slot_class, region_code, free, used)
         SELECT n.id, NEW.class, n.region_code, now_free, now_used FROM nodes n WHERE n.id = NEW.node_id
         ON CONFLICT (node_id, slot_class) DO UPDATE
-           SET free = node_room.free + excluded.free, used = node_room.used + excluded.used,
+           SET free = node_capacity.free + excluded.free, used = node_capacity.used + excluded.used,
                changed_by = excluded.changed_by;
         RETURN NULL;
     END IF;
-    UPDATE node_room
+    UPDATE node_capacity
        SET free = free + now_free - (OLD.status = 'available' AND NOT held)::integer,
            used = used + now_used
                 - (OLD.status NOT IN ('available', 'disabled', 'retired') OR OLD.status = 'available' AND held)::integer,
@@ -124,15 +124,15 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-DROP TRIGGER slots_room_moves ON slots;
-CREATE TRIGGER slots_room_moves AFTER UPDATE OF status, host_health, cleanup_health ON slots
-    FOR EACH ROW EXECUTE FUNCTION keep_node_room();
+DROP TRIGGER slots_capacity_moves ON slots;
+CREATE TRIGGER slots_capacity_moves AFTER UPDATE OF status, host_health, cleanup_health ON slots
+    FOR EACH ROW EXECUTE FUNCTION count_node_capacity();
 DROP FUNCTION sale_of(text);
 
 -- What makes a slot complete is approved once, and changes by mistake only. Copies see that, too.
 CREATE FUNCTION mark_bindings() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    UPDATE node_room SET changed_by = pg_current_xact_id() WHERE node_id = NEW.node_id;
+    UPDATE node_capacity SET changed_by = pg_current_xact_id() WHERE node_id = NEW.node_id;
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION mark_bindings() FROM PUBLIC;
@@ -147,6 +147,6 @@ CREATE FUNCTION nodes_changed_since(since pg_snapshot) RETURNS uuid[] LANGUAGE p
 BEGIN
     RETURN ARRAY (SELECT id FROM nodes WHERE changed_by >= pg_snapshot_xmin(since) AND NOT pg_visible_in_snapshot(changed_by, since)
                   UNION
-                  SELECT node_id FROM node_room
+                  SELECT node_id FROM node_capacity
                    WHERE changed_by >= pg_snapshot_xmin(since) AND NOT pg_visible_in_snapshot(changed_by, since));
 END $$;

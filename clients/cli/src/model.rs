@@ -181,13 +181,13 @@ pub struct ReservationStatus {
     pub unused_since: Option<Timestamp>,
     pub released_gpus: u32,
     pub reason: String,
-    pub launches: Vec<LaunchRoom>,
+    pub launches: Vec<LaunchCapacity>,
 }
 
 /// How many launches of one size fit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct LaunchRoom {
+pub struct LaunchCapacity {
     pub gpu_count: u32,
     pub fits: u32,
 }

@@ -90,7 +90,7 @@ pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "room_matches_slots",
         rule: "the room that is noted for a node is that of its slots",
-        query: "SELECT coalesce(r.node_id, s.node_id)::text FROM node_room r FULL JOIN
+        query: "SELECT coalesce(r.node_id, s.node_id)::text FROM node_capacity r FULL JOIN
                   (SELECT s.node_id, s.class, n.region_code, count(*) FILTER (WHERE s.status = 'available' AND h.slot_id IS NULL) AS free,
                           count(*) FILTER (WHERE s.status NOT IN ('available', 'disabled', 'retired')
                                               OR s.status = 'available' AND h.slot_id IS NOT NULL) AS used

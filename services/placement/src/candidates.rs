@@ -46,7 +46,7 @@ struct SlotRow {
 /// all of that. Each part is compared by itself, for a part may be changed last by a transaction that began first.
 macro_rules! version {
     () => {
-        "(ARRAY[n.changed_by] || ARRAY(SELECT r.changed_by FROM node_room r WHERE r.node_id = n.id ORDER BY r.slot_class))::text"
+        "(ARRAY[n.changed_by] || ARRAY(SELECT r.changed_by FROM node_capacity r WHERE r.node_id = n.id ORDER BY r.slot_class))::text"
     };
 }
 pub(crate) use version;

@@ -8,7 +8,7 @@ use super::launch::{parse_deadline, parse_length};
 use super::{Session, Side, given};
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{CapacityReservation, LaunchRoom};
+use crate::model::{CapacityReservation, LaunchCapacity};
 use crate::output::{duration, print_json, print_line, print_table, time};
 use crate::resolve;
 
@@ -301,7 +301,7 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
 }
 
 /// How many launches of each size would fit, as part of a sentence.
-fn room(launches: &[LaunchRoom]) -> String {
+fn room(launches: &[LaunchCapacity]) -> String {
     let each = launches.iter().enumerate().map(|(at, room)| {
         let word = match (at, room.fits) {
             (0, 1) => " launch",

@@ -2217,7 +2217,7 @@ export interface components {
             /** @description What last became of it, a sentence. */
             reason?: string;
             /** @description How many launches of each size fit on what is unused; in the answers to get, create and cancel only. */
-            launches?: components["schemas"]["scheduler.LaunchRoom"][];
+            launches?: components["schemas"]["scheduler.LaunchCapacity"][];
         };
         /** @description DefragmentationStep is one node that something would be moved off. */
         "scheduler.DefragmentationStep": {
@@ -2276,8 +2276,8 @@ export interface components {
             /** @description Those that fit in the order of their rank, then the others by id. */
             nodes?: components["schemas"]["scheduler.NodeVerdict"][];
         };
-        /** @description LaunchRoom is how many launches of one size fit, each size counted for itself. */
-        "scheduler.LaunchRoom": {
+        /** @description LaunchCapacity is how many launches of one size fit, each size counted for itself. */
+        "scheduler.LaunchCapacity": {
             gpu_count?: number;
             fits?: number;
         };

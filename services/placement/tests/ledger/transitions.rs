@@ -80,7 +80,7 @@ async fn every_pair(
             let mut tx = superuser.begin().await.expect("begin");
             tx.execute(AssertSqlSafe(format!(
                 "SET LOCAL search_path TO placement; SET LOCAL session_replication_role = replica;
-                 UPDATE node_room SET free = 9, used = 9; {};
+                 UPDATE node_capacity SET free = 9, used = 9; {};
                  SET LOCAL session_replication_role = origin",
                 update(from, None)
             )))

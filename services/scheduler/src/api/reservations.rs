@@ -252,7 +252,7 @@ impl Api {
         let launches = reservations::launches(&mut conn, &row).await?;
         let mut shown = wire(row);
         if let Some(status) = &mut shown.status {
-            let room = |(gpu_count, fits)| pb::LaunchRoom { gpu_count, fits };
+            let room = |(gpu_count, fits)| pb::LaunchCapacity { gpu_count, fits };
             status.launches = launches.into_iter().map(room).collect();
         }
         Ok(shown)

@@ -12,7 +12,7 @@ use super::view::{Ticket, View};
 
 /// A node as far as placement goes.
 #[derive(Debug, Clone)]
-pub struct NodeRoom {
+pub struct NodeCapacity {
     pub id: Uuid,
     /// Neither host nor operator keeps allocations off.
     pub open: bool,
@@ -34,7 +34,7 @@ pub struct NodeRoom {
 
 /// All nodes.
 #[derive(Debug, Clone)]
-pub struct Room(pub Vec<NodeRoom>);
+pub struct Room(pub Vec<NodeCapacity>);
 
 /// Slots of a node that one allocation could have; all of them for a whole node.
 pub type Choice = (usize, u8);
@@ -43,7 +43,7 @@ impl Room {
     pub fn of(view: &View, fleet: &Fleet) -> Self {
         let nodes = fleet.nodes.iter().map(|node| {
             let seen = &view.nodes[&node.id];
-            let mut room = NodeRoom {
+            let mut room = NodeCapacity {
                 id: node.id,
                 open: seen.intent == "enabled" && node.schedulable && node.healthy,
                 baremetal: seen.baremetal,
@@ -166,7 +166,7 @@ impl Room {
     }
 }
 
-impl NodeRoom {
+impl NodeCapacity {
     /// Slots that are on sale to other projects alone.
     pub fn reserved_for_others(&self, project: Option<usize>) -> usize {
         let others = self.reserved.iter().enumerate();
@@ -195,7 +195,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn allows(&self, node: &NodeRoom) -> bool {
+    fn allows(&self, node: &NodeCapacity) -> bool {
         self.only.is_none_or(|only| only == node.id)
             && !self.avoid.contains(&node.id)
             && self
