@@ -41,7 +41,7 @@ CREATE TABLE turns (
 );
 
 -- Nodes that are kept for the first of a line that does not fit now: nothing behind it is placed there.
-CREATE TABLE kept_nodes (
+CREATE TABLE backfill_reservations (
     region_code text NOT NULL REFERENCES regions (code),
     slot_class  text NOT NULL,
     node_id     uuid NOT NULL REFERENCES nodes (id),
@@ -49,10 +49,10 @@ CREATE TABLE kept_nodes (
     PRIMARY KEY (region_code, slot_class, node_id)
 );
 
-GRANT SELECT ON project_priorities, waits, turns, kept_nodes TO gpuaas_scheduler, gpuaas_allocation;
+GRANT SELECT ON project_priorities, waits, turns, backfill_reservations TO gpuaas_scheduler, gpuaas_allocation;
 GRANT INSERT, UPDATE ON project_priorities, turns TO gpuaas_scheduler;
 GRANT INSERT, UPDATE (reason) ON waits TO gpuaas_scheduler;
-GRANT INSERT, DELETE ON kept_nodes TO gpuaas_scheduler;
+GRANT INSERT, DELETE ON backfill_reservations TO gpuaas_scheduler;
 GRANT USAGE ON SEQUENCE turn_numbers TO gpuaas_scheduler;
 
 -- Takes an allocation out of its line: placed on a node, before its deadline, or failed. False when it has left it

@@ -62,7 +62,7 @@ VALUES (ID(22), ID(1), 'a-2', 'r-1', 'h200-sxm-slice', 2, 'gpu_slice', 'requeste
         'u_0123456789abcdef', false, 'user:a', 'req', 'tp', now() + interval '1 hour');
 INSERT INTO waits VALUES (ID(22), ID(23), 'h200_sxm', '{\"require_prewarmed\": true}', 'SLOTS_IN_USE');
 INSERT INTO turns VALUES ('r-1', 'h200_sxm', ID(1), 7);
-INSERT INTO kept_nodes VALUES ('r-1', 'h200_sxm', ID(2), ID(23));
+INSERT INTO backfill_reservations VALUES ('r-1', 'h200_sxm', ID(2), ID(23));
 "),
     (13, "INSERT INTO capacity_samples VALUES ('2026-01-01 00:00Z', 'r-1', 'h200-sxm-slice', 1, 2, 1, 1);"),
     (14, "

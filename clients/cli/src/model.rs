@@ -125,7 +125,7 @@ pub struct WaitingRequest {
     pub since: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
     pub reason: String,
-    pub kept_node_ids: Vec<String>,
+    pub backfill_node_ids: Vec<String>,
 }
 
 /// How much a project may hold, and holds.

@@ -322,7 +322,7 @@ fn an_operator_sees_the_line_and_sets_classes() {
     world.get(
         "/api/v1/admin/queue",
         json!({ "requests": [{ "slot_class": "lab", "position": 1, "project_id": NODE, "priority": "high",
-            "allocation_ids": [FIRST], "gpus": 2, "reason": "SLOTS_IN_USE", "kept_node_ids": [NODE] }] }),
+            "allocation_ids": [FIRST], "gpus": 2, "reason": "SLOTS_IN_USE", "backfill_node_ids": [NODE] }] }),
     );
     world.get(
         "/api/v1/admin/nodes",

@@ -184,7 +184,7 @@ pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "line_keeps_what_one_needs",
         rule: "a line keeps nodes for one ticket, and no more than that has allocations",
-        query: "SELECT k.region_code || '/' || k.slot_class FROM kept_nodes k GROUP BY k.region_code, k.slot_class
+        query: "SELECT k.region_code || '/' || k.slot_class FROM backfill_reservations k GROUP BY k.region_code, k.slot_class
                 HAVING count(DISTINCT k.ticket) > 1 OR count(*) > (SELECT count(*) FROM waits w WHERE w.ticket = min(k.ticket::text)::uuid)",
     },
     Invariant {

@@ -2557,7 +2557,7 @@ export interface components {
             /** @description Why it was not served when it was last looked at: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
             reason?: string;
             /** @description Nodes that are kept for it. */
-            kept_node_ids?: string[];
+            backfill_node_ids?: string[];
         };
         "terminal.CreateTerminalSessionResponse": {
             session_id?: string;

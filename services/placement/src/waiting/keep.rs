@@ -59,7 +59,7 @@ impl Ahead {
         let before = able(conn, policy, before.collect()).await?;
         let tickets: Vec<Uuid> = before.iter().map(|waiting| waiting.ticket.id).collect();
         let kept: Vec<Uuid> = sqlx::query_scalar(
-            "SELECT node_id FROM kept_nodes WHERE region_code = $1 AND slot_class = $2 AND ticket = ANY ($3)",
+            "SELECT node_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND ticket = ANY ($3)",
         )
         .bind(&request.region_code)
         .bind(slot_class.as_str())

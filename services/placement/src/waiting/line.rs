@@ -246,7 +246,7 @@ pub async fn kept(
     slot_class: SlotClass,
 ) -> Result<Vec<(Uuid, Uuid)>> {
     Ok(sqlx::query_as(
-        "SELECT node_id, ticket FROM kept_nodes WHERE region_code = $1 AND slot_class = $2 ORDER BY node_id",
+        "SELECT node_id, ticket FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 ORDER BY node_id",
     )
     .bind(region_code)
     .bind(slot_class.as_str())

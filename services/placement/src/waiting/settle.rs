@@ -58,7 +58,7 @@ pub(crate) async fn settle(
     let (ticket, nodes) = wanted;
     let nodes: Vec<Uuid> = nodes.into_iter().collect();
     sqlx::query(
-        "DELETE FROM kept_nodes WHERE region_code = $1 AND slot_class = $2 AND NOT (ticket = $3 AND node_id = ANY ($4))",
+        "DELETE FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND NOT (ticket = $3 AND node_id = ANY ($4))",
     )
     .bind(region_code)
     .bind(slot_class.as_str())
@@ -67,7 +67,7 @@ pub(crate) async fn settle(
     .execute(&mut *conn)
     .await?;
     sqlx::query(
-        "INSERT INTO kept_nodes (region_code, slot_class, node_id, ticket)
+        "INSERT INTO backfill_reservations (region_code, slot_class, node_id, ticket)
          SELECT $1, $2, node_id, $3 FROM unnest($4::uuid[]) AS n (node_id) ON CONFLICT DO NOTHING",
     )
     .bind(region_code)

@@ -345,10 +345,10 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     reserve::serve_waiting(ledger, ids, POLICY)
         .await
         .expect("pass");
-    assert_eq!(world.number("SELECT count(*) FROM kept_nodes").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
     assert_eq!(suggest(&mut conn).await.steps[0].node_id, b);
     begin_release(&world, waits).await;
-    assert_eq!(world.number("SELECT count(*) FROM kept_nodes").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
     assert_eq!(suggest(&mut conn).await.steps, found.steps);
 
     // carried out by hand, it is what it said

@@ -199,7 +199,7 @@ const BREAKS: [(&str, &str); 29] = [
     ),
     (
         "line_keeps_what_one_needs",
-        "INSERT INTO kept_nodes SELECT 'lab-1', 'lab', gen_random_uuid(), w.ticket
+        "INSERT INTO backfill_reservations SELECT 'lab-1', 'lab', gen_random_uuid(), w.ticket
            FROM waits w CROSS JOIN generate_series(1, 2)",
     ),
     (

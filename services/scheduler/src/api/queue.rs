@@ -86,7 +86,7 @@ impl Api {
                     since: Some(proto_time(one.ticket.since)),
                     deadline: Some(proto_time(one.deadline)),
                     reason: one.reason,
-                    kept_node_ids: nodes.collect(),
+                    backfill_node_ids: nodes.collect(),
                 });
             }
         }

@@ -97,7 +97,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
         return Ok(());
     }
     let mut hostnames = HashMap::new();
-    if requests.iter().any(|one| !one.kept_node_ids.is_empty()) {
+    if requests.iter().any(|one| !one.backfill_node_ids.is_empty()) {
         let nodes = session.api.list(&["admin", "nodes"], &[], "nodes").await?;
         let nodes: Vec<Node> = parse_all(&nodes)?;
         hostnames.extend(
@@ -107,7 +107,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
         );
     }
     let rows = requests.into_iter().map(|one| {
-        let kept = one.kept_node_ids.iter();
+        let kept = one.backfill_node_ids.iter();
         let kept: Vec<&str> = kept
             .map(|id| hostnames.get(id).unwrap_or(id).as_str())
             .collect();

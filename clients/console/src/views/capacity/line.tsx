@@ -19,7 +19,7 @@ const COLUMNS: Column[] = ["Place", "Project", "Class", "Wants", "Waits because"
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
 export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: Map<string, string>; told: (text: string) => void }) {
-  const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", kept_node_ids = [] } = request;
+  const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", backfill_node_ids = [] } = request;
   return (
     <tr>
       <td className="tight">
@@ -44,7 +44,7 @@ export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: 
         {plural(gpus, "GPU")} <span className="muted">in {plural(allocation_ids.length, "allocation")}</span>
       </td>
       <td>{sentence(reason.toLowerCase()) || "–"}</td>
-      <td>{kept_node_ids.map((id) => hosts.get(id) ?? shortId(id)).join(", ") || "–"}</td>
+      <td>{backfill_node_ids.map((id) => hosts.get(id) ?? shortId(id)).join(", ") || "–"}</td>
       <td className="number">
         <Time value={since} />
       </td>

@@ -29,7 +29,7 @@ it("a class is put on the project, and a refusal names the field", async () => {
 });
 
 it("who waits is shown with its class, which can be changed for exactly its project", () => {
-  const request: WaitingRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", kept_node_ids: ["n"] };
+  const request: WaitingRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", backfill_node_ids: ["n"] };
   const shown = renderToStaticMarkup(
     <QueryClientProvider client={new QueryClient()}>
       <table>

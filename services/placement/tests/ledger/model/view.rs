@@ -160,7 +160,7 @@ impl View {
             .fetch_all(&mut *conn)
             .await
             .expect("ring");
-        let kept: Vec<(Uuid, Uuid)> = sqlx::query_as("SELECT node_id, ticket FROM kept_nodes")
+        let kept: Vec<(Uuid, Uuid)> = sqlx::query_as("SELECT node_id, ticket FROM backfill_reservations")
             .fetch_all(&mut *conn)
             .await
             .expect("kept nodes");

@@ -37,7 +37,7 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
     world
         .run(
             "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$;
-             CREATE TRIGGER fail BEFORE INSERT ON kept_nodes FOR EACH ROW
+             CREATE TRIGGER fail BEFORE INSERT ON backfill_reservations FOR EACH ROW
                 WHEN (NEW.region_code = 'lab-1') EXECUTE FUNCTION fail()",
         )
         .await;
@@ -46,7 +46,7 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
     assert_eq!(served.served, [waits]);
     assert!(served.busy, "the first line is looked at again soon");
     assert!(standing(&world, here).await.is_some());
-    world.run("DROP TRIGGER fail ON kept_nodes").await;
+    world.run("DROP TRIGGER fail ON backfill_reservations").await;
     assert!(!pass(&world).await.busy);
 }
 
