@@ -17,7 +17,7 @@ CREATE TABLE project_priorities (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
-CREATE TABLE waits (
+CREATE TABLE queued_allocations (
     allocation_id uuid  PRIMARY KEY REFERENCES allocations (id),
     -- allocations of one request share it; they are served together
     ticket        uuid  NOT NULL,
@@ -28,11 +28,11 @@ CREATE TABLE waits (
     -- name of an ErrorReason without prefix: why it was not served when it was last looked at
     reason        text  NOT NULL CHECK (reason <> '')
 );
-CREATE INDEX waits_ticket ON waits (ticket);
+CREATE INDEX queued_allocations_batch ON queued_allocations (ticket);
 
 -- The ring of the projects of a line: the lowest turn is next, and goes to the end when it was served or joins.
-CREATE SEQUENCE turn_numbers AS bigint;
-CREATE TABLE turns (
+CREATE SEQUENCE fair_share_sequence AS bigint;
+CREATE TABLE fair_share (
     region_code text   NOT NULL REFERENCES regions (code),
     slot_class  text   NOT NULL,
     project_id  uuid   NOT NULL,
@@ -51,13 +51,13 @@ CREATE TABLE backfill_reservations (
 
 GRANT SELECT ON project_priorities, waits, turns, backfill_reservations TO gpuaas_scheduler, gpuaas_allocation;
 GRANT INSERT, UPDATE ON project_priorities, turns TO gpuaas_scheduler;
-GRANT INSERT, UPDATE (reason) ON waits TO gpuaas_scheduler;
+GRANT INSERT, UPDATE (reason) ON queued_allocations TO gpuaas_scheduler;
 GRANT INSERT, DELETE ON backfill_reservations TO gpuaas_scheduler;
-GRANT USAGE ON SEQUENCE turn_numbers TO gpuaas_scheduler;
+GRANT USAGE ON SEQUENCE fair_share_sequence TO gpuaas_scheduler;
 
 -- Takes an allocation out of its line: placed on a node, before its deadline, or failed. False when it has left it
 -- already. The scheduler may move an allocation in no other way.
-CREATE FUNCTION leave_line(allocation uuid, to_state text, node uuid, why jsonb, window_seconds double precision)
+CREATE FUNCTION dequeue(allocation uuid, to_state text, node uuid, why jsonb, window_seconds double precision)
     RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WITH gone AS (
         UPDATE allocations SET state = to_state, node_id = node, failure = why, revision = revision + 1,
@@ -70,5 +70,5 @@ CREATE FUNCTION leave_line(allocation uuid, to_state text, node uuid, why jsonb,
     )
     SELECT EXISTS (SELECT FROM gone)
 $$;
-REVOKE ALL ON FUNCTION leave_line(uuid, text, uuid, jsonb, double precision) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION leave_line(uuid, text, uuid, jsonb, double precision) TO gpuaas_scheduler;
+REVOKE ALL ON FUNCTION dequeue(uuid, text, uuid, jsonb, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dequeue(uuid, text, uuid, jsonb, double precision) TO gpuaas_scheduler;

@@ -7,5 +7,5 @@ ALTER TABLE allocations ADD COLUMN constraints json_object;
 
 -- a launch never changes what it asked for; this only writes down where it belongs what was known elsewhere
 ALTER TABLE allocations DISABLE TRIGGER allocations_guard;
-UPDATE allocations a SET constraints = w.constraints FROM waits w WHERE w.allocation_id = a.id;
+UPDATE allocations a SET constraints = w.constraints FROM queued_allocations w WHERE w.allocation_id = a.id;
 ALTER TABLE allocations ENABLE TRIGGER allocations_guard;

@@ -60,8 +60,8 @@ INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capa
                          guest_user, lab, principal, request_id, traceparent, deadline_at)
 VALUES (ID(22), ID(1), 'a-2', 'r-1', 'h200-sxm-slice', 2, 'gpu_slice', 'requested', '{}', '{ssh-ed25519 A}',
         'u_0123456789abcdef', false, 'user:a', 'req', 'tp', now() + interval '1 hour');
-INSERT INTO waits VALUES (ID(22), ID(23), 'h200_sxm', '{\"require_prewarmed\": true}', 'SLOTS_IN_USE');
-INSERT INTO turns VALUES ('r-1', 'h200_sxm', ID(1), 7);
+INSERT INTO queued_allocations VALUES (ID(22), ID(23), 'h200_sxm', '{\"require_prewarmed\": true}', 'SLOTS_IN_USE');
+INSERT INTO fair_share VALUES ('r-1', 'h200_sxm', ID(1), 7);
 INSERT INTO backfill_reservations VALUES ('r-1', 'h200_sxm', ID(2), ID(23));
 "),
     (13, "INSERT INTO capacity_samples VALUES ('2026-01-01 00:00Z', 'r-1', 'h200-sxm-slice', 1, 2, 1, 1);"),

@@ -115,7 +115,7 @@ impl Queue {
 /// A request in line, as an administrator sees it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct WaitingRequest {
+pub struct QueuedRequest {
     pub slot_class: String,
     pub position: u32,
     pub project_id: String,

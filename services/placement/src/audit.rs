@@ -170,22 +170,22 @@ pub const INVARIANTS: [Invariant; 25] = [
     Invariant {
         name: "waiting_allocation_is_in_line",
         rule: "an allocation that waits for capacity has its ticket, a turn, and no node",
-        query: "SELECT a.id::text FROM allocations a LEFT JOIN waits w ON w.allocation_id = a.id
-                  LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
+        query: "SELECT a.id::text FROM allocations a LEFT JOIN queued_allocations w ON w.allocation_id = a.id
+                  LEFT JOIN fair_share t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
                                    AND t.project_id = a.project_id
                  WHERE a.state = 'requested' AND (w.ticket IS NULL OR t.turn IS NULL OR a.node_id IS NOT NULL)",
     },
     Invariant {
         name: "ticket_is_served_whole",
         rule: "of the allocations of one ticket none waits while another was served",
-        query: "SELECT w.ticket::text FROM waits w JOIN allocations a ON a.id = w.allocation_id
+        query: "SELECT w.ticket::text FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
                  GROUP BY w.ticket HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
     },
     Invariant {
         name: "line_keeps_what_one_needs",
         rule: "a line keeps nodes for one ticket, and no more than that has allocations",
         query: "SELECT k.region_code || '/' || k.slot_class FROM backfill_reservations k GROUP BY k.region_code, k.slot_class
-                HAVING count(DISTINCT k.ticket) > 1 OR count(*) > (SELECT count(*) FROM waits w WHERE w.ticket = min(k.ticket::text)::uuid)",
+                HAVING count(DISTINCT k.ticket) > 1 OR count(*) > (SELECT count(*) FROM queued_allocations w WHERE w.ticket = min(k.ticket::text)::uuid)",
     },
     Invariant {
         name: "slot_in_cleanup_is_worked_on",

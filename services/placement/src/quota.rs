@@ -211,7 +211,7 @@ pub(crate) async fn read_with_line(
         waits: bool,
     }
     let row: Row = sqlx::query_as(select!(
-        ", EXISTS (SELECT FROM allocations a JOIN waits w ON w.allocation_id = a.id
+        ", EXISTS (SELECT FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
                     WHERE a.state = 'requested' AND a.region_code = $5 AND w.slot_class = $6) AS waits"
     ))
     .bind(project_id)

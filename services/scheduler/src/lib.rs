@@ -57,7 +57,7 @@ pub struct Config {
     /// for fewer; 0: never, else at least 60. Operators may reserve for longer.
     pub release_unused_after_seconds: u32,
     /// Seconds between two looks at capacity reservations and at requests that wait for capacity; wake-ups come sooner.
-    pub waiting_poll_seconds: f64,
+    pub queue_poll_seconds: f64,
 }
 
 impl Default for Config {
@@ -71,7 +71,7 @@ impl Default for Config {
             filling: Filling::Pack,
             whole_nodes: false,
             release_unused_after_seconds: 0,
-            waiting_poll_seconds: 5.0,
+            queue_poll_seconds: 5.0,
         }
     }
 }
@@ -104,7 +104,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         },
     };
     let stop = shutdown.child_token();
-    let poll = Duration::from_secs_f64(config.waiting_poll_seconds.max(0.01));
+    let poll = Duration::from_secs_f64(config.queue_poll_seconds.max(0.01));
     let serving = {
         let (api, stop) = (api.clone(), stop.clone());
         let metrics = metrics::Metrics::new(&ctx.meter);

@@ -2317,7 +2317,7 @@ export interface components {
             next_page_token?: string;
         };
         "scheduler.ListQueueResponse": {
-            requests?: components["schemas"]["scheduler.WaitingRequest"][];
+            requests?: components["schemas"]["scheduler.QueuedRequest"][];
             /** @description A page begins where the one before it ended. The lines move on between two pages: a request that changed its place may be on both, or on none. */
             next_page_token?: string;
             /** @description Requests that wait in the region. */
@@ -2538,8 +2538,8 @@ export interface components {
             /** @description A sentence for the user. */
             message?: string;
         };
-        /** @description WaitingRequest is one request that waits for capacity: an allocation, or a batch of them. */
-        "scheduler.WaitingRequest": {
+        /** @description QueuedRequest is one request that waits for capacity: an allocation, or a batch of them. */
+        "scheduler.QueuedRequest": {
             /** @description "h200_sxm" or "lab": the line it stands in. */
             slot_class?: string;
             /** @description 1: next. */

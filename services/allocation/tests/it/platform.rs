@@ -57,7 +57,7 @@ impl Platform {
         tokio::spawn(gpuaas_scheduler::run(
             context,
             gpuaas_scheduler::Config {
-                waiting_poll_seconds: 0.1,
+                queue_poll_seconds: 0.1,
                 ..scheduling
             },
             down.clone(),

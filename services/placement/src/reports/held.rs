@@ -174,7 +174,7 @@ pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
 pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<BTreeSet<Uuid>> {
     let ids: Vec<Uuid> = sqlx::query_scalar(
         "SELECT k.node_id FROM backfill_reservations k WHERE k.region_code = $1 AND EXISTS
-               (SELECT FROM waits w JOIN allocations a ON a.id = w.allocation_id
+               (SELECT FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
                  WHERE w.ticket = k.ticket AND a.state = 'requested')",
     )
     .bind(region_code)

@@ -294,7 +294,7 @@ async fn join(
             .await
             .map_err(|error| placed(index, error))?;
         sqlx::query(
-            "INSERT INTO waits (allocation_id, ticket, slot_class, constraints, reason) VALUES ($1, $2, $3, $4, $5)",
+            "INSERT INTO queued_allocations (allocation_id, ticket, slot_class, constraints, reason) VALUES ($1, $2, $3, $4, $5)",
         )
         .bind(allocation_id)
         .bind(ticket)
@@ -417,9 +417,9 @@ async fn take_turn(
     project_id: Uuid,
 ) -> Result<()> {
     sqlx::query(
-        "INSERT INTO turns (region_code, slot_class, project_id, turn) VALUES ($1, $2, $3, nextval('turn_numbers'))
-         ON CONFLICT (region_code, slot_class, project_id) DO UPDATE SET turn = nextval('turn_numbers')
-          WHERE NOT EXISTS (SELECT FROM allocations a JOIN waits w ON w.allocation_id = a.id
+        "INSERT INTO fair_share (region_code, slot_class, project_id, turn) VALUES ($1, $2, $3, nextval('fair_share_sequence'))
+         ON CONFLICT (region_code, slot_class, project_id) DO UPDATE SET turn = nextval('fair_share_sequence')
+          WHERE NOT EXISTS (SELECT FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
                              WHERE a.state = 'requested' AND a.region_code = $1 AND w.slot_class = $2
                                AND a.project_id = $3)",
     )

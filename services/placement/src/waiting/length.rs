@@ -28,7 +28,7 @@ pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<Length>> {
     Ok(sqlx::query_as(
         "SELECT a.region_code, w.slot_class, count(DISTINCT w.ticket) AS requests, sum(a.gpu_count) AS gpus,
                 greatest(extract(epoch FROM clock_timestamp() - min(a.created_at)), 0)::float8 AS oldest_seconds
-           FROM allocations a JOIN waits w ON w.allocation_id = a.id
+           FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' GROUP BY a.region_code, w.slot_class ORDER BY 1, 2",
     )
     .fetch_all(conn)
@@ -58,7 +58,7 @@ pub async fn outcomes(conn: &mut PgConnection, left: &[Uuid]) -> Result<Vec<Outc
                 CASE WHEN a.node_id IS NOT NULL THEN 'served'
                      WHEN a.failure ->> 'reason' = 'WAIT_EXPIRED' THEN 'expired' ELSE 'impossible' END AS how,
                 count(*) AS allocations
-           FROM allocations a JOIN waits w ON w.allocation_id = a.id
+           FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.id = ANY ($1) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
     )
     .bind(left)

@@ -81,9 +81,9 @@ macro_rules! waiting {
                 EXISTS (SELECT FROM capacity_reservations r
                          WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
            FROM allocations a
-           JOIN waits w ON w.allocation_id = a.id
+           JOIN queued_allocations w ON w.allocation_id = a.id
            LEFT JOIN project_priorities p ON p.project_id = a.project_id
-           LEFT JOIN turns t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
+           LEFT JOIN fair_share t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
                             AND t.project_id = a.project_id
           WHERE a.state = 'requested' AND ",
             $which,
@@ -98,7 +98,7 @@ macro_rules! waiting {
 /// Those of the database.
 pub async fn lines(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
     Ok(sqlx::query_as(
-        "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN waits w ON w.allocation_id = a.id
+        "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' ORDER BY 1, 2",
     )
     .fetch_all(conn)
@@ -207,7 +207,7 @@ pub async fn standing(
     }
     let rows: Vec<Row> = sqlx::query_as(waiting!(
         "(a.region_code, w.slot_class) IN
-           (SELECT m.region_code, v.slot_class FROM allocations m JOIN waits v ON v.allocation_id = m.id WHERE m.id = ANY ($1))"
+           (SELECT m.region_code, v.slot_class FROM allocations m JOIN queued_allocations v ON v.allocation_id = m.id WHERE m.id = ANY ($1))"
     ))
     .bind(&ids)
     .fetch_all(conn)

@@ -206,7 +206,7 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     let pass = async || serve_waiting(pool, ids, POLICY).await.expect("pass");
     assert_eq!(pass().await, Pass::default());
     assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 0);
-    let reason = "SELECT count(*) FROM waits WHERE reason = 'IMAGE_NOT_CACHED'";
+    let reason = "SELECT count(*) FROM queued_allocations WHERE reason = 'IMAGE_NOT_CACHED'";
     assert_eq!(world.number(reason).await, 1);
     // free slots without the image are of no use to it
     world.reserve(&launch(&world)).await.expect("placed");
@@ -265,7 +265,7 @@ async fn con_10_b_49_an_evacuation_plan_keeps_to_the_image_that_a_launch_require
     // a launch that waited, of which the ledger knows what it requires
     world
         .run(&format!(
-            "INSERT INTO waits VALUES ('{id}', gen_random_uuid(), 'lab', '{{\"require_prewarmed\": true}}', 'SLOTS_IN_USE')"
+            "INSERT INTO queued_allocations VALUES ('{id}', gen_random_uuid(), 'lab', '{{\"require_prewarmed\": true}}', 'SLOTS_IN_USE')"
         ))
         .await;
     let mut without = node(&world, &["cd"]).await;

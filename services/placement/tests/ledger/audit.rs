@@ -192,15 +192,15 @@ const BREAKS: [(&str, &str); 29] = [
         "moving_allocation_is_worked_on",
         "UPDATE workflows SET state = 'done', ended_at = now() WHERE kind = 'provision'",
     ),
-    ("waiting_allocation_is_in_line", "DELETE FROM turns"),
+    ("waiting_allocation_is_in_line", "DELETE FROM fair_share"),
     (
         "ticket_is_served_whole",
-        "INSERT INTO waits SELECT a.id, w.ticket, 'lab', '{}', 'QUOTA' FROM waits w, allocations a WHERE a.state = 'active'",
+        "INSERT INTO queued_allocations SELECT a.id, w.ticket, 'lab', '{}', 'QUOTA' FROM queued_allocations w, allocations a WHERE a.state = 'active'",
     ),
     (
         "line_keeps_what_one_needs",
         "INSERT INTO backfill_reservations SELECT 'lab-1', 'lab', gen_random_uuid(), w.ticket
-           FROM waits w CROSS JOIN generate_series(1, 2)",
+           FROM queued_allocations w CROSS JOIN generate_series(1, 2)",
     ),
     (
         "slot_in_cleanup_is_worked_on",

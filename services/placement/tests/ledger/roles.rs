@@ -115,7 +115,7 @@ async fn within_the_ledger_each_role_does_its_own_part() {
         ),
         (
             "gpuaas_allocation",
-            "SELECT leave_line(gen_random_uuid(), 'failed', NULL, NULL, 0)",
+            "SELECT dequeue(gen_random_uuid(), 'failed', NULL, NULL, 0)",
         ),
         (
             "gpuaas_scheduler",

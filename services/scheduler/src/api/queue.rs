@@ -72,7 +72,7 @@ impl Api {
                     .iter()
                     .filter(|(_, ticket)| *ticket == one.ticket.id)
                     .map(|(node, _)| node.to_string());
-                requests.push(pb::WaitingRequest {
+                requests.push(pb::QueuedRequest {
                     slot_class: slot_class.as_str().to_owned(),
                     position: count(place + 1),
                     project_id: one.ticket.project_id.to_string(),

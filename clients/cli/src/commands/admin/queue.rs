@@ -9,7 +9,7 @@ use super::{PROJECT_HELP, Session, done};
 use crate::api::{parse, parse_all};
 use crate::commands::catalog::only_region;
 use crate::failure::Failure;
-use crate::model::{Node, WaitingRequest};
+use crate::model::{Node, QueuedRequest};
 use crate::output::{print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
@@ -91,7 +91,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
         print_json(&json!({ "requests": requests }));
         return Ok(());
     }
-    let requests: Vec<WaitingRequest> = parse(&requests)?;
+    let requests: Vec<QueuedRequest> = parse(&requests)?;
     if requests.is_empty() {
         say!("Nobody waits in {region}.");
         return Ok(());

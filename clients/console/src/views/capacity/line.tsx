@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { useLine } from "../../api/capacity";
 import { useRegions } from "../../api/queries";
-import type { Region, WaitingRequest } from "../../api/types";
+import type { Region, QueuedRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence, shortId } from "../../lib/words";
 import { Badge, Button, Empty, Time, type Tone } from "../../ui/basics";
@@ -18,7 +18,7 @@ import { SetPriority, projectText } from "./priority";
 const COLUMNS: Column[] = ["Place", "Project", "Class", "Wants", "Waits because", "Nodes kept", ["Since", "number"], ["Gives up", "number"]];
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
-export function Row({ request, hosts, told }: { request: WaitingRequest; hosts: Map<string, string>; told: (text: string) => void }) {
+export function Row({ request, hosts, told }: { request: QueuedRequest; hosts: Map<string, string>; told: (text: string) => void }) {
   const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", backfill_node_ids = [] } = request;
   return (
     <tr>
@@ -118,7 +118,7 @@ function Waiting({ regions }: { regions: Region[] }) {
 }
 
 /** Each request once: one that moved back while pages were read is on two of them. */
-export function once(requests: WaitingRequest[]): WaitingRequest[] {
+export function once(requests: QueuedRequest[]): QueuedRequest[] {
   const seen = new Set<string | undefined>();
   return requests.filter(({ allocation_ids }) => seen.size < seen.add(allocation_ids?.[0]).size);
 }

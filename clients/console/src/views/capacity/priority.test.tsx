@@ -3,7 +3,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { afterEach, expect, it, vi } from "vitest";
 import { putProjectPriority } from "../../api/capacity";
 import { client } from "../../api/client";
-import type { WaitingRequest } from "../../api/types";
+import type { QueuedRequest } from "../../api/types";
 import { Row, once } from "./line";
 import { projectText, setText } from "./priority";
 
@@ -29,7 +29,7 @@ it("a class is put on the project, and a refusal names the field", async () => {
 });
 
 it("who waits is shown with its class, which can be changed for exactly its project", () => {
-  const request: WaitingRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", backfill_node_ids: ["n"] };
+  const request: QueuedRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", backfill_node_ids: ["n"] };
   const shown = renderToStaticMarkup(
     <QueryClientProvider client={new QueryClient()}>
       <table>
@@ -43,6 +43,6 @@ it("who waits is shown with its class, which can be changed for exactly its proj
 });
 
 it("a request that moved between two pages is shown once, where it was first", () => {
-  const at = (position: number, id: string): WaitingRequest => ({ position, allocation_ids: [id] });
+  const at = (position: number, id: string): QueuedRequest => ({ position, allocation_ids: [id] });
   expect(once([at(1, "a"), at(2, "b"), at(3, "a"), at(4, "c")]).map(({ position }) => position)).toEqual([1, 2, 4]);
 });

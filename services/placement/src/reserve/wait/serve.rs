@@ -263,7 +263,7 @@ async fn place_all(
     let ticket = &waiting.ticket;
     // served: the project goes to the end of the ring
     sqlx::query(
-        "UPDATE turns t SET turn = nextval('turn_numbers') FROM allocations a JOIN waits w ON w.allocation_id = a.id
+        "UPDATE fair_share t SET turn = nextval('fair_share_sequence') FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.id = $1 AND t.region_code = a.region_code AND t.slot_class = w.slot_class AND t.project_id = $2",
     )
     .bind(made.first())
@@ -311,7 +311,7 @@ async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) 
         Leaving::For(node_id) => (AllocationState::Reserved, Some(node_id), None),
         Leaving::Because(failure) => (AllocationState::Failed, None, Some(failure)),
     };
-    let left: bool = sqlx::query_scalar("SELECT leave_line($1, $2, $3, $4, $5)")
+    let left: bool = sqlx::query_scalar("SELECT dequeue($1, $2, $3, $4, $5)")
         .bind(row.id)
         .bind(state.as_str())
         .bind(node_id)
@@ -340,9 +340,9 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
     let mut tx = pool.begin().await?;
     // rows are locked by id, as by everybody who works on a ticket: no two of them wait for each other
     sqlx::query(
-        "WITH noted AS (SELECT allocation_id FROM waits WHERE allocation_id = ANY ($1)
+        "WITH noted AS (SELECT allocation_id FROM queued_allocations WHERE allocation_id = ANY ($1)
                          ORDER BY allocation_id FOR NO KEY UPDATE)
-         UPDATE waits w SET reason = $2 FROM noted WHERE w.allocation_id = noted.allocation_id",
+         UPDATE queued_allocations w SET reason = $2 FROM noted WHERE w.allocation_id = noted.allocation_id",
     )
     .bind(&ids)
     .bind(reason)

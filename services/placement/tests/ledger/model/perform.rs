@@ -151,7 +151,7 @@ pub async fn perform(
             world
                 .run_past_guards(&format!(
                     "UPDATE allocations SET deadline_at = clock_timestamp()
-                      WHERE id IN (SELECT allocation_id FROM waits WHERE ticket = '{ticket}')"
+                      WHERE id IN (SELECT allocation_id FROM queued_allocations WHERE ticket = '{ticket}')"
                 ))
                 .await;
         }

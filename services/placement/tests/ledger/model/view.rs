@@ -150,13 +150,13 @@ impl View {
         let line: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
             "SELECT w.ticket, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
                     bool_or(a.deadline_at <= clock_timestamp())
-               FROM allocations a JOIN waits w ON w.allocation_id = a.id WHERE a.state = 'requested'
+               FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id WHERE a.state = 'requested'
               GROUP BY w.ticket, a.project_id ORDER BY min(a.created_at), w.ticket",
         )
         .fetch_all(&mut *conn)
         .await
         .expect("line");
-        let ring = sqlx::query_scalar("SELECT project_id FROM turns ORDER BY turn")
+        let ring = sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY turn")
             .fetch_all(&mut *conn)
             .await
             .expect("ring");

@@ -83,7 +83,7 @@ async fn who_fits_does_not_wait() {
         world.get(made.allocation_id).await.state,
         AllocationState::Reserved
     );
-    assert_eq!(world.number("SELECT count(*) FROM waits").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM queued_allocations").await, 0);
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn no_project_fills_the_line_by_joining_twice_at_once() {
     }
     // whoever has counted waits for its project's turn
     let mut holder = world.owner.begin().await.expect("begin");
-    sqlx::query("SELECT FROM turns FOR UPDATE")
+    sqlx::query("SELECT FROM fair_share FOR UPDATE")
         .execute(&mut *holder)
         .await
         .expect("locked");

@@ -63,7 +63,7 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
         for id in made.iter().rev() {
             let touch = match table {
                 "waits" => {
-                    format!("UPDATE waits SET reason = 'QUOTA' WHERE allocation_id = '{id}'")
+                    format!("UPDATE queued_allocations SET reason = 'QUOTA' WHERE allocation_id = '{id}'")
                 }
                 _ => format!("UPDATE timeline SET message = 'old' WHERE allocation_id = '{id}'"),
             };
@@ -98,6 +98,6 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
         assert_eq!(world.number(&others).await, all, "{table}");
         holder.rollback().await.expect("rollback");
         at_once.await.expect("task").expect("pass");
-        world.run("UPDATE waits SET reason = 'QUOTA'").await;
+        world.run("UPDATE queued_allocations SET reason = 'QUOTA'").await;
     }
 }
