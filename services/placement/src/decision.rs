@@ -128,7 +128,7 @@ pub struct CandidateNode {
 /// How a site fills its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Filling {
+pub enum PackingStrategy {
     /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
     #[default]
     Pack,
@@ -140,7 +140,7 @@ pub enum Filling {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// The site's policy.
-    pub filling: Filling,
+    pub packing_strategy: PackingStrategy,
     /// Who asks: what is reserved for this project is for it, too, and comes first. None: somebody for whom nothing is
     /// reserved.
     pub project: Option<Uuid>,
@@ -164,8 +164,8 @@ impl Rules {
     }
 }
 
-/// How good a choice is; less is better, and under [`Filling::Pack`] the order of the fields is the policy. Under
-/// [`Filling::Spread`] clean nodes are not kept, and more slots left over are better.
+/// How good a choice is; less is better, and under [`PackingStrategy::MostAllocated`] the order of the fields is the policy. Under
+/// [`PackingStrategy::LeastAllocated`] clean nodes are not kept, and more slots left over are better.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     /// NUMA nodes the GPUs are spread over.

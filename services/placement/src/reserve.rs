@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::availability::launch_request;
 use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Filling, Fleet, Rules, telling};
+use crate::decision::{PackingStrategy, Fleet, Rules, telling};
 use crate::model::{Image, Shape};
 use crate::{Error, Reason, Result, quota};
 
@@ -106,7 +106,7 @@ pub struct Policy {
     /// How long other candidates are tried and lost races are run again, before the caller is told to come back.
     pub patience: Duration,
     /// How nodes are filled.
-    pub filling: Filling,
+    pub packing_strategy: PackingStrategy,
     /// The allocation service has what brings up whole nodes. Without it they are refused, so that none is sold that
     /// nobody brings up.
     pub whole_nodes: bool,
@@ -122,7 +122,7 @@ impl Policy {
         default_quota_allocations: 256,
         node_wait: Duration::from_secs(2),
         patience: Duration::from_secs(10),
-        filling: Filling::Pack,
+        packing_strategy: PackingStrategy::MostAllocated,
         whole_nodes: false,
         release_unused_after: None,
     };
@@ -335,7 +335,7 @@ async fn scout(
         // the last bytes of an id are random
         let [.., a, b, c, d] = *id.as_bytes();
         let rules = Rules {
-            filling: search.policy.filling,
+            packing_strategy: search.policy.packing_strategy,
             project: Some(request.project_id),
             ..Rules::default()
         };

@@ -16,7 +16,7 @@ use std::time::Duration;
 use gpuaas_kit::server::Server;
 use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_placement::capacity::{self, Ledger};
-use gpuaas_placement::decision::Filling;
+use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::reservations::UNUSED_SECONDS;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
@@ -44,13 +44,13 @@ pub struct Config {
     /// Allocations, of all SKUs together, that a project without a quota of its own may hold.
     pub default_project_quota_allocations: u32,
     /// How long a node that others are placing on is waited for before the next one is tried, in milliseconds.
-    pub node_wait_ms: u64,
+    pub node_lock_timeout_ms: u64,
     /// How long a request tries other nodes, and again after it lost to others, in milliseconds.
-    pub patience_ms: u64,
+    pub placement_timeout_ms: u64,
     /// How many days the history of the fleet's capacity is kept; 0: none is written.
     pub capacity_history_days: u32,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
-    pub filling: Filling,
+    pub packing_strategy: PackingStrategy,
     /// Whether whole nodes are sold. Switch it on only where `allocation.whole_nodes` names what brings them up.
     pub whole_nodes: bool,
     /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
@@ -65,10 +65,10 @@ impl Default for Config {
         Self {
             default_project_quota_gpus: 64,
             default_project_quota_allocations: 256,
-            node_wait_ms: 2000,
-            patience_ms: 10_000,
+            node_lock_timeout_ms: 2000,
+            placement_timeout_ms: 10_000,
             capacity_history_days: 90,
-            filling: Filling::Pack,
+            packing_strategy: PackingStrategy::MostAllocated,
             whole_nodes: false,
             release_unused_after_seconds: 0,
             queue_poll_seconds: 5.0,
@@ -96,9 +96,9 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         policy: Policy {
             default_quota_gpus: config.default_project_quota_gpus,
             default_quota_allocations: config.default_project_quota_allocations,
-            node_wait: Duration::from_millis(config.node_wait_ms),
-            patience: Duration::from_millis(config.patience_ms),
-            filling: config.filling,
+            node_wait: Duration::from_millis(config.node_lock_timeout_ms),
+            patience: Duration::from_millis(config.placement_timeout_ms),
+            packing_strategy: config.packing_strategy,
             whole_nodes: config.whole_nodes,
             release_unused_after: unused,
         },

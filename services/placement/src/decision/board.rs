@@ -17,7 +17,7 @@ use self::layout::Layout;
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
 use super::{
-    CandidateNode, CandidateSlot, Choice, Filling, ImageKey, Request, Rules, Score, fabric_key,
+    CandidateNode, CandidateSlot, Choice, PackingStrategy, ImageKey, Request, Rules, Score, fabric_key,
 };
 use crate::model::{Health, SlotClass, SlotStatus};
 
@@ -106,10 +106,10 @@ pub(super) struct Cost {
 
 impl Cost {
     /// Its part of a rank, under a policy.
-    pub(super) fn rank(self, filling: Filling) -> u32 {
-        let (clean, left_over) = match filling {
-            Filling::Pack => (self.clean, self.left_over),
-            Filling::Spread => (false, 63 - self.left_over),
+    pub(super) fn rank(self, packing_strategy: PackingStrategy) -> u32 {
+        let (clean, left_over) = match packing_strategy {
+            PackingStrategy::MostAllocated => (self.clean, self.left_over),
+            PackingStrategy::LeastAllocated => (false, 63 - self.left_over),
         };
         u32::from(self.numa_nodes) << 24
             | u32::from(clean) << 23
@@ -341,9 +341,9 @@ impl Board {
 
     /// The order among nodes, but for their ids: less is better, and it has 31 bits. What is reserved for the project
     /// comes before all else.
-    pub(super) fn rank(&self, filling: Filling, request: &Request, pick: &Pick) -> u32 {
+    pub(super) fn rank(&self, packing_strategy: PackingStrategy, request: &Request, pick: &Pick) -> u32 {
         (u32::from(!pick.own) * NOT_OWN)
-            | self.cost(pick).rank(filling)
+            | self.cost(pick).rank(packing_strategy)
             | (u32::from(self.lacks_image_of(request)) * LACKS_IMAGE)
     }
 

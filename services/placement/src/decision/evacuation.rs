@@ -51,7 +51,7 @@ pub fn evacuate(
             // who launches it again leaves out what nobody is left for
             beside.retain(|nodes| !begins_ring || !nodes.is_empty());
             let rules = Rules {
-                filling: site.filling,
+                packing_strategy: site.packing_strategy,
                 // a plan counts on nothing that is reserved
                 project: None,
                 // no node at all: nothing that it may be beside has a place

@@ -129,7 +129,7 @@ impl Fleet {
     pub fn likely(&self, rules: &Rules, request: &Request, at: u32) -> Self {
         let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
         let of = (request.slot_class, count);
-        let likely = self.rooms.likely(of, rules.filling, rules.project, at);
+        let likely = self.rooms.likely(of, rules.packing_strategy, rules.project, at);
         let few = self.these(likely.ids);
         let best = few.rank(rules, request).order.first().map(|key| key >> 32);
         let others_are_worse = match best {
@@ -187,7 +187,7 @@ impl Fleet {
     pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
         let mut order = Vec::with_capacity(self.boards.len());
         let mut outcome = |board: &Board| match board.best(rules, request) {
-            Some(pick) => Outcome::Fits(board.rank(rules.filling, request, &pick)),
+            Some(pick) => Outcome::Fits(board.rank(rules.packing_strategy, request, &pick)),
             None => Outcome::Removed {
                 found: board.found(rules, request).into_owned(),
                 nodes: 0,

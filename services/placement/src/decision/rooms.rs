@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::Filling;
+use super::PackingStrategy;
 use super::board::{Board, Cost};
 use crate::model::SlotClass;
 
@@ -89,14 +89,14 @@ impl Rooms {
     pub(super) fn likely(
         &self,
         (class, count): (SlotClass, u32),
-        filling: Filling,
+        packing_strategy: PackingStrategy,
         project_id: Option<Uuid>,
         at: u32,
     ) -> Likely {
         let mut likely = Likely::default();
         let kinds = self.open.get(&(class, count)).into_iter().flatten();
         let mut kinds: Vec<(u32, &Ring)> = kinds
-            .map(|(cost, ring)| (cost.rank(filling), ring))
+            .map(|(cost, ring)| (cost.rank(packing_strategy), ring))
             .collect();
         kinds.sort_unstable_by_key(|(rank, _)| *rank);
         for (rank, ring) in kinds {

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::board::Board;
-use super::{Choice, Filling, Fleet, Ranking, Request, Rules};
+use super::{Choice, PackingStrategy, Fleet, Ranking, Request, Rules};
 use crate::Reason;
 
 /// An allocation on a node, as far as a plan needs it.
@@ -60,7 +60,7 @@ pub struct Site<'a> {
     /// The nodes of a region.
     pub fleet: &'a Fleet,
     /// How they are filled.
-    pub filling: Filling,
+    pub packing_strategy: PackingStrategy,
     /// Nodes that are kept for who waits in line: nothing is moved there.
     pub kept: &'a BTreeSet<Uuid>,
 }
@@ -77,7 +77,7 @@ pub(super) struct Settled<'a> {
 #[derive(Debug)]
 pub(super) struct Trial {
     fleet: Fleet,
-    filling: Filling,
+    packing_strategy: PackingStrategy,
     /// Nodes that take nothing.
     closed: Vec<bool>,
     sizes: Vec<Size>,
@@ -112,7 +112,7 @@ impl Trial {
         Self {
             closed: closed.collect(),
             fleet: site.fleet.clone(),
-            filling: site.filling,
+            packing_strategy: site.packing_strategy,
             sizes: Vec::new(),
             at: HashMap::new(),
             log: Vec::new(),
@@ -337,7 +337,7 @@ impl Trial {
         }
         let board = &self.fleet.boards[place];
         let pick = board.best(&Rules::default(), request)?;
-        Some(u64::from(board.rank(self.filling, request, &pick)) << 32 | place as u64)
+        Some(u64::from(board.rank(self.packing_strategy, request, &pick)) << 32 | place as u64)
     }
 
     fn reorder(&mut self, place: usize) {

@@ -7,7 +7,7 @@ use super::held::{Names, PlannedMove, Skus, in_regions, kept, tenants};
 use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{Filling, Site, Step, defragment};
+use crate::decision::{PackingStrategy, Site, Step, defragment};
 use crate::model::Shape;
 use crate::{Error, Result};
 
@@ -60,7 +60,7 @@ pub struct Suggestion {
 pub async fn defragmentation(
     conn: &mut PgConnection,
     capacity: &Capacity,
-    filling: Filling,
+    packing_strategy: PackingStrategy,
     asked: &Asked,
 ) -> Result<Suggestion> {
     // first, so that the copy and what follows are of one snapshot
@@ -71,7 +71,7 @@ pub async fn defragmentation(
     let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
     let site = Site {
         fleet: &fleet,
-        filling,
+        packing_strategy,
         kept: &kept(conn, &asked.region_code).await?,
     };
     let request = decision_request(&sku, asked.gpu_count);

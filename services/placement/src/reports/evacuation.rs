@@ -89,7 +89,7 @@ pub async fn evacuation(
     let (evacuees, node_of) = evacuees(conn, &mut kept, &fleet, &slices, &skus).await?;
     let site = Site {
         fleet: &fleet,
-        filling: policy.filling,
+        packing_strategy: policy.packing_strategy,
         kept: &BTreeSet::new(),
     };
     let gpus: HashMap<Uuid, usize> = evacuees

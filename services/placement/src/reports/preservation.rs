@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::held::{Names, PlannedMove, Row, Skus, in_regions, kept, tenants};
 use crate::capacity::Capacity;
 use crate::catalog;
-use crate::decision::{Emptied, Filling, Site, preserve};
+use crate::decision::{Emptied, PackingStrategy, Site, preserve};
 use crate::model::SlotClass;
 use crate::{Result, decision};
 
@@ -57,7 +57,7 @@ pub struct RegionReport {
 pub async fn preservation(
     conn: &mut PgConnection,
     capacity: &Capacity,
-    filling: Filling,
+    packing_strategy: PackingStrategy,
     region_code: Option<&str>,
 ) -> Result<Vec<RegionReport>> {
     // first, so that the copy and what follows are of one snapshot
@@ -73,7 +73,7 @@ pub async fn preservation(
         let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
         let site = Site {
             fleet: &fleet,
-            filling,
+            packing_strategy,
             kept: &kept(conn, &code).await?,
         };
         let mut by_class = preserve(&site, &tenants);

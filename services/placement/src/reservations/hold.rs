@@ -108,7 +108,7 @@ async fn take(
         // elsewhere each time: the last bytes of an id are random
         let at = Uuid::now_v7().as_u128() as u32;
         let rules = Rules {
-            filling: search.policy.filling,
+            packing_strategy: search.policy.packing_strategy,
             ..Rules::default()
         };
         let likely = |fleet: &Fleet| fleet.likely(&rules, &asked, at);

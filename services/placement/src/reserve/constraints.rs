@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Request;
-use crate::decision::{Filling, Rules};
+use crate::decision::{PackingStrategy, Rules};
 use crate::{Error, Result};
 
 /// Where an allocation may be placed; all of it must hold. The ledger keeps it with the allocation, and of it only what is
@@ -49,12 +49,12 @@ impl Constraints {
 /// answer holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(
     conn: &mut PgConnection,
-    filling: Filling,
+    packing_strategy: PackingStrategy,
     request: &Request,
 ) -> Result<Rules> {
     let asked = Constrained::from(request);
     let neighbours = Neighbours::of(conn, &[asked]).await?;
-    neighbours.rules(filling, asked)
+    neighbours.rules(packing_strategy, asked)
 }
 
 /// Whose constraints they are.
@@ -146,14 +146,14 @@ impl Neighbours {
     ///
     /// # Errors
     /// [`Error::Invalid`] when they name what is not there.
-    pub(crate) fn rules(&self, filling: Filling, of: Constrained<'_>) -> Result<Rules> {
+    pub(crate) fn rules(&self, packing_strategy: PackingStrategy, of: Constrained<'_>) -> Result<Rules> {
         let Constrained {
             project_id,
             constraints,
             waited,
         } = of;
         let mut rules = Rules {
-            filling,
+            packing_strategy,
             // nil: nobody's in particular
             project: Some(project_id).filter(|id| !id.is_nil()),
             ..Rules::default()

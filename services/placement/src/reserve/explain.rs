@@ -42,7 +42,7 @@ pub async fn explain(
     if sku.capacity_shape == Shape::Baremetal {
         return whole::explain(conn, capacity, policy, request, &sku).await;
     }
-    let rules = constraints::rules(conn, policy.filling, request).await?;
+    let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let (_, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
     Ok(explanation(&ranking))
 }
@@ -88,7 +88,7 @@ pub async fn explain_nodes(
         let whole = |(node_id, outcome): whole::Judged| unnamed(node_id, outcome.map(|()| None));
         (found, each.into_iter().take(limit).map(whole).collect())
     } else {
-        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
         let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
         let slots = |one: Verdict| unnamed(one.node_id, one.outcome.map(Some));
         let verdicts: Vec<NodeVerdict> = fleet

@@ -66,7 +66,7 @@ pub(crate) async fn take(
     } = search;
     let asked = launch_request(sku, request);
     'look: loop {
-        let rules = constraints::rules(conn, policy.filling, request).await?;
+        let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
         let ahead = if waits {
             Ahead::of(conn, policy, request, sku.slot_class).await?
         } else {
@@ -243,7 +243,7 @@ async fn attempt(
         let alone = choice.alone;
         return Ok(Attempt::Taken(Box::new(Taken { host, slots, alone })));
     }
-    let rules = constraints::rules(conn, policy.filling, request).await?;
+    let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let found = candidates::load(conn, &request.region_code, &[node_id]).await?;
     let class = asked.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;

@@ -275,7 +275,7 @@ async fn join(
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anybody looked at them
     for (index, request) in call.requests.iter().enumerate() {
-        let rules = constraint_rules(conn, policy.filling, request).await;
+        let rules = constraint_rules(conn, policy.packing_strategy, request).await;
         rules.map_err(|error| placed(index, error))?;
     }
     let project_id = call.requests[0].project_id;

@@ -79,7 +79,7 @@ async fn look(
     sku: &Sku,
 ) -> Result<(Rules, Vec<WholeNode>)> {
     let region = &request.region_code;
-    let mut rules = constraints::rules(conn, policy.filling, request).await?;
+    let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let nodes = candidates::load_whole(conn, region, None).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
@@ -98,7 +98,7 @@ async fn look_again(
     node_id: Uuid,
 ) -> Result<(Rules, Vec<WholeNode>)> {
     let region = &request.region_code;
-    let mut rules = constraints::rules(conn, policy.filling, request).await?;
+    let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let nodes = candidates::load_whole(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {

@@ -235,7 +235,7 @@ pub(crate) async fn asks(
         let Some(sku) = skus.iter().find(|sku| sku.code == member.sku) else {
             return Err(Error::not_found("sku", &member.sku));
         };
-        let mut rules = match neighbours.rules(policy.filling, constrained) {
+        let mut rules = match neighbours.rules(policy.packing_strategy, constrained) {
             Err(Error::Invalid { .. }) => continue,
             other => other?,
         };

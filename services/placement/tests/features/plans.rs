@@ -2,7 +2,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Evacuee, Filling, Fleet, Request, Site, evacuate,
+    CandidateNode, CandidateSlot, Evacuee, PackingStrategy, Fleet, Request, Site, evacuate,
 };
 use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
 use gpuaas_placement::reports::Outcome;
@@ -113,7 +113,7 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     assert_eq!(fleet.count_fits(&request), 1, "a launch fits");
     let site = Site {
         fleet: &fleet,
-        filling: Filling::Pack,
+        packing_strategy: PackingStrategy::MostAllocated,
         kept: &BTreeSet::new(),
     };
     let one = Evacuee {

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Choice, Filling, Fleet, Request, ReservedFor, Rules, decide_by,
+    CandidateNode, CandidateSlot, Choice, PackingStrategy, Fleet, Request, ReservedFor, Rules, decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -94,9 +94,9 @@ fn asked(gpu_count: usize) -> Request {
     }
 }
 
-fn by(filling: Filling) -> Rules {
+fn by(packing_strategy: PackingStrategy) -> Rules {
     Rules {
-        filling,
+        packing_strategy,
         ..Rules::default()
     }
 }
@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn b_37_the_order_of_nodes_and_slots_changes_nothing(fleet in fleet(), count in counts(), spread in any::<bool>(), turn in 0usize..8) {
-        let rules = by(if spread { Filling::Spread } else { Filling::Pack });
+        let rules = by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated });
         let first = decide_by(&rules, &asked(count), &fleet);
         let mut shuffled = fleet.clone();
         let nodes = shuffled.len();
@@ -179,7 +179,7 @@ proptest! {
     /// B-38: the fragmentation policy, without a database.
     #[test]
     fn b_36_no_legal_group_is_split_when_an_equal_fit_splits_less(fleet in fleet(), count in counts(), spread in any::<bool>()) {
-        let rules = by(if spread { Filling::Spread } else { Filling::Pack });
+        let rules = by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated });
         let decision = decide_by(&rules, &asked(count), &fleet);
         let fits = all_fits(count, &fleet);
         prop_assert_eq!(decision.choices.is_empty(), fits.is_empty());
@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn b_47_a_clean_node_is_not_taken_while_a_sliced_one_fits_as_well(fleet in fleet(), count in counts()) {
-        let decision = decide_by(&by(Filling::Pack), &asked(count), &fleet);
+        let decision = decide_by(&by(PackingStrategy::MostAllocated), &asked(count), &fleet);
         if let Some(best) = decision.choices.first() {
             let chosen = fleet.iter().find(|node| node.id == best.node_id).expect("of the fleet");
             let sliced_fits = all_fits(count, &fleet)
@@ -217,7 +217,7 @@ proptest! {
         at in any::<u32>(),
     ) {
         let owner = Uuid::from_u128(7);
-        let rules = Rules { project: mine.then_some(owner), ..by(if spread { Filling::Spread } else { Filling::Pack }) };
+        let rules = Rules { project: mine.then_some(owner), ..by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated }) };
         let request = Request { hugepages_1g: 8, ..asked(count) };
         let fleet: Vec<CandidateNode> = kinds
             .into_iter()
@@ -252,7 +252,7 @@ proptest! {
 
     #[test]
     fn spread_takes_the_emptiest_of_equal_fits(fleet in fleet(), count in counts()) {
-        let decision = decide_by(&by(Filling::Spread), &asked(count), &fleet);
+        let decision = decide_by(&by(PackingStrategy::LeastAllocated), &asked(count), &fleet);
         if let Some(best) = decision.choices.first() {
             for other in &decision.choices[1..] {
                 let equal = other.score.numa_nodes == best.score.numa_nodes

@@ -1,7 +1,7 @@
 //! Operators' plans on the ledger: what they say is what then happens, and asking changes nothing.
 use std::collections::BTreeSet;
 
-use gpuaas_placement::decision::Filling;
+use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
@@ -280,12 +280,12 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     intend(&world, a, Intent::Enabled).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let suggest = async |conn: &mut sqlx::PgConnection| {
-        reports::defragmentation(conn, &world.capacity, Filling::Pack, &asked(8))
+        reports::defragmentation(conn, &world.capacity, PackingStrategy::MostAllocated, &asked(8))
             .await
             .expect("suggested")
     };
     let report = async |conn: &mut sqlx::PgConnection| {
-        reports::preservation(conn, &world.capacity, Filling::Pack, Some(REGION))
+        reports::preservation(conn, &world.capacity, PackingStrategy::MostAllocated, Some(REGION))
             .await
             .expect("reported")
     };
@@ -385,7 +385,7 @@ async fn whole_nodes_that_are_held_are_counted() {
         .await
         .expect("reserved");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found = reports::preservation(&mut conn, &world.capacity, Filling::Pack, None).await;
+    let found = reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, None).await;
     let nodes = found.expect("reported").remove(0);
     assert_eq!((nodes.nodes, nodes.whole_free, nodes.whole_held), (3, 2, 1));
 }
@@ -447,16 +447,16 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
             "max_moves",
         ),
     ] {
-        let refused = reports::defragmentation(&mut conn, &world.capacity, Filling::Pack, &bad);
+        let refused = reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &bad);
         assert_eq!(field(refused.await), named);
     }
     let nowhere =
-        reports::preservation(&mut conn, &world.capacity, Filling::Pack, Some("nowhere")).await;
+        reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, Some("nowhere")).await;
     assert_eq!(field(nowhere), "region_code");
     let lab = Asked {
         sku: LAB.into(),
         ..asked(1)
     };
-    let found = reports::defragmentation(&mut conn, &world.capacity, Filling::Pack, &lab).await;
+    let found = reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &lab).await;
     assert_eq!(found.expect("suggested").before, 1);
 }

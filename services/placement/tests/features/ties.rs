@@ -1,7 +1,7 @@
 //! Plans keep together and apart what launches asked to be so, whether they waited or not.
 use std::collections::BTreeMap;
 
-use gpuaas_placement::decision::Filling;
+use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::operators::Intent;
 use gpuaas_placement::reports;
 use gpuaas_placement::reserve::{Constraints, Request};
@@ -17,10 +17,10 @@ use crate::world::{REGION, World};
 pub async fn planned(world: &World) -> (usize, u32) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let found =
-        reports::defragmentation(&mut conn, &world.capacity, Filling::Pack, &asked(8)).await;
+        reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &asked(8)).await;
     let steps = found.expect("suggested").steps;
     let report =
-        reports::preservation(&mut conn, &world.capacity, Filling::Pack, Some(REGION)).await;
+        reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, Some(REGION)).await;
     let recoverable = report.expect("reported")[0].recoverable;
     (steps.iter().map(|step| step.moves.len()).sum(), recoverable)
 }

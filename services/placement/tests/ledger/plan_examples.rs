@@ -3,7 +3,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, Filling, Fleet, Site, Tenant, defragment, evacuate, preserve,
+    Apart, CandidateNode, Evacuee, PackingStrategy, Fleet, Site, Tenant, defragment, evacuate, preserve,
 };
 use gpuaas_placement::model::SlotClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -30,7 +30,7 @@ fn tenant(id: u128, node: &CandidateNode, indexes: &[i32]) -> Tenant {
 fn site<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> Site<'a> {
     Site {
         fleet,
-        filling: Filling::Pack,
+        packing_strategy: PackingStrategy::MostAllocated,
         kept,
     }
 }

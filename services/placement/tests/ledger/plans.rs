@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, Filling, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
+    Apart, CandidateNode, Evacuee, PackingStrategy, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
     count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
@@ -19,7 +19,7 @@ struct Model {
     nodes: Vec<CandidateNode>,
     tenants: Vec<Tenant>,
     kept: BTreeSet<Uuid>,
-    filling: Filling,
+    packing_strategy: PackingStrategy,
     launched: u128,
 }
 
@@ -121,7 +121,7 @@ impl Model {
         let mut avoid = self.nodes_of(&tenant.apart.from, tenant.id);
         avoid.extend(closed);
         let rules = Rules {
-            filling: self.filling,
+            packing_strategy: self.packing_strategy,
             avoid,
             kept: self.kept.clone(),
             ..Rules::default()
@@ -218,14 +218,14 @@ fn history() -> impl Strategy<Value = Vec<(usize, bool, Option<usize>)>> {
 fn worked_with() -> impl Strategy<Value = Model> {
     let nodes: Vec<_> = (1..=6).map(some_node).collect();
     let since = prop::collection::vec(prop::option::weighted(0.25, 0..3u8), 6);
-    let filling = prop::sample::select(vec![Filling::Pack, Filling::Pack, Filling::Spread]);
+    let packing_strategy = prop::sample::select(vec![PackingStrategy::MostAllocated, PackingStrategy::MostAllocated, PackingStrategy::LeastAllocated]);
     // half of them are in one of three groups
     let said = prop::collection::vec((0..6usize, any::<bool>()), 40);
-    let parts = (nodes, history(), since, filling, said);
-    parts.prop_map(|(nodes, history, since, filling, said)| {
+    let parts = (nodes, history(), since, packing_strategy, said);
+    parts.prop_map(|(nodes, history, since, packing_strategy, said)| {
         let mut model = Model {
             nodes,
-            filling,
+            packing_strategy,
             ..Model::default()
         };
         for (gpu_count, movable, ends) in history {
@@ -263,7 +263,7 @@ proptest! {
         let asked = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let found = defragment(&site, &asked, &model.tenants, most);
         prop_assert_eq!(&found, &defragment(&site, &asked, &model.tenants, most));
         prop_assert_eq!(found.before, count_fits(&asked, &model.nodes));
@@ -287,7 +287,7 @@ proptest! {
     fn b_47_a_node_that_would_be_whole_again_is(mut model in worked_with()) {
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let report = preserve(&site, &model.tenants).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
         prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.held_whole);
@@ -313,7 +313,7 @@ proptest! {
         let leaving: BTreeSet<Uuid> = model.nodes.drain(..leaves).map(|node| node.id).collect();
         let fleet = Fleet::of(&model.nodes);
         let kept = BTreeSet::new();
-        let site = Site { fleet: &fleet, filling: model.filling, kept: &kept };
+        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let kept_of = Arc::new(model.kept.clone());
         let evacuees: Vec<Evacuee> = model.tenants.iter()
             .filter(|tenant| leaving.contains(&tenant.node_id))
@@ -329,7 +329,7 @@ proptest! {
             let asked = &evacuees.iter().find(|one| one.id == id).expect("one of them").request;
             prop_assert!(asked.gpu_count <= largest);
             largest = asked.gpu_count;
-            let rules = Rules { filling: model.filling, kept: model.kept.clone(), ..Rules::default() };
+            let rules = Rules { packing_strategy: model.packing_strategy, kept: model.kept.clone(), ..Rules::default() };
             let ranking = Fleet::of(&model.nodes).rank(&rules, asked);
             match outcome {
                 Ok(choice) => {
