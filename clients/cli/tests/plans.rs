@@ -121,7 +121,7 @@ fn b_47_preservation_shows_shares_and_what_would_make_nodes_whole() {
     world.get(
         "/api/v1/admin/capacity:preservation",
         json!({ "notice": "Nothing was executed.", "nodes": [
-            { "region_code": "lab", "slot_class": "h200_sxm", "nodes": 8, "whole_free": 2, "whole_held": 1, "clean": 1,
+            { "region_code": "lab", "slot_class": "h200_sxm", "nodes": 8, "baremetal_free": 2, "baremetal_allocated": 1, "clean": 1,
               "sliced": 4, "recoverable": 1, "moves": 1, "gpus_moved": 2,
               "easiest": [{ "node_id": NODE, "hostname": "h1", "moves": [a_move()] }] },
         ] }),

@@ -45,8 +45,8 @@ pub struct Config {
     /// Bytes of a larger disk that must at least have been read back.
     pub wipe_sample_verify_bytes: u64,
     /// What brings up whole nodes: `none`, or `simulated`, which touches no host and is for trying the platform and for
-    /// tests. See `scheduler.whole_nodes`.
-    pub whole_nodes: WholeNodes,
+    /// tests. See `scheduler.baremetal`.
+    pub baremetal: WholeNodes,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
     /// Seconds between two looks for what watch streams show; wake-ups come sooner.
@@ -65,7 +65,7 @@ impl Default for Config {
             power_graceful_seconds: 60,
             wipe_full_verify_bytes: 16 << 30,
             wipe_sample_verify_bytes: 2 << 30,
-            whole_nodes: WholeNodes::None,
+            baremetal: WholeNodes::None,
             reconcile_seconds: 60.0,
             watch_poll_seconds: 0.5,
             watch_heartbeat_seconds: 15.0,

@@ -61,7 +61,7 @@ pub async fn list(
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
         let fleet = nodes.get(&region_code).unwrap_or(&none);
-        let whole = if enabled && policy.whole_nodes && skus.iter().any(is_whole) {
+        let whole = if enabled && policy.baremetal && skus.iter().any(is_whole) {
             candidates::load_whole(conn, &region_code, None).await?
         } else {
             Vec::new()
@@ -75,7 +75,7 @@ pub async fn list(
                     (0, vec![without_a_price()])
                 } else if !is_whole(sku) {
                     count_in(&rules, &decision_request(sku, gpu_count), fleet)
-                } else if policy.whole_nodes {
+                } else if policy.baremetal {
                     count_whole(&rules, &decision_request(sku, gpu_count), &whole)
                 } else {
                     (0, vec![nobody_brings_up()])

@@ -211,7 +211,7 @@ struct WholeRow {
 }
 
 /// `$held` asks whether a live claim of the node exists.
-macro_rules! whole_nodes {
+macro_rules! baremetal {
     ($held:literal, $which:literal) => {
         concat!(
             "SELECT n.id, n.mode, n.admin_state, n.schedulable, ",
@@ -232,14 +232,14 @@ pub(crate) async fn load_whole(
 ) -> Result<Vec<WholeNode>> {
     let (statement, extent) = match node_id {
         None => (
-            whole_nodes!(
+            baremetal!(
                 "EXISTS (SELECT FROM claims c WHERE c.node_id = n.id AND c.state <> 'released')",
                 ""
             ),
             Extent::All,
         ),
         Some(_) => (
-            whole_nodes!(
+            baremetal!(
                 "(SELECT count(*) FROM claims c WHERE c.node_id = n.id AND c.state <> 'released') > 0",
                 " AND n.id = $2"
             ),

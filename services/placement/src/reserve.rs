@@ -109,7 +109,7 @@ pub struct Policy {
     pub packing_strategy: PackingStrategy,
     /// The allocation service has what brings up whole nodes. Without it they are refused, so that none is sold that
     /// nobody brings up.
-    pub whole_nodes: bool,
+    pub baremetal: bool,
     /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
     /// for fewer; none: they are kept as long as the project asks for. Operators are not bound.
     pub release_unused_after: Option<u32>,
@@ -123,7 +123,7 @@ impl Policy {
         node_wait: Duration::from_secs(2),
         patience: Duration::from_secs(10),
         packing_strategy: PackingStrategy::MostAllocated,
-        whole_nodes: false,
+        baremetal: false,
         release_unused_after: None,
     };
 }

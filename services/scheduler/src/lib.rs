@@ -51,8 +51,8 @@ pub struct Config {
     pub capacity_history_days: u32,
     /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
     pub packing_strategy: PackingStrategy,
-    /// Whether whole nodes are sold. Switch it on only where `allocation.whole_nodes` names what brings them up.
-    pub whole_nodes: bool,
+    /// Whether whole nodes are sold. Switch it on only where `allocation.baremetal` names what brings them up.
+    pub baremetal: bool,
     /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
     /// for fewer; 0: never, else at least 60. Operators may reserve for longer.
     pub release_unused_after_seconds: u32,
@@ -69,7 +69,7 @@ impl Default for Config {
             placement_timeout_ms: 10_000,
             capacity_history_days: 90,
             packing_strategy: PackingStrategy::MostAllocated,
-            whole_nodes: false,
+            baremetal: false,
             release_unused_after_seconds: 0,
             queue_poll_seconds: 5.0,
         }
@@ -99,7 +99,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             node_wait: Duration::from_millis(config.node_lock_timeout_ms),
             patience: Duration::from_millis(config.placement_timeout_ms),
             packing_strategy: config.packing_strategy,
-            whole_nodes: config.whole_nodes,
+            baremetal: config.baremetal,
             release_unused_after: unused,
         },
     };

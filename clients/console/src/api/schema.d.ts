@@ -2361,16 +2361,16 @@ export interface components {
              */
             generation?: string;
         };
-        /** @description NodePreservation says of the nodes of a region and a class of slots which could be sold whole. Each node is counted in exactly one of whole_free, whole_held, clean and sliced. */
+        /** @description NodePreservation says of the nodes of a region and a class of slots which could be sold whole. Each node is counted in exactly one of baremetal_free, baremetal_allocated, clean and sliced. */
         "scheduler.NodePreservation": {
             region_code?: string;
             /** @description "h200_sxm" or "lab". */
             slot_class?: string;
             nodes?: number;
             /** @description Could be sold as a whole now: nobody has any of it, and every slot is on sale. */
-            whole_free?: number;
+            baremetal_free?: number;
             /** @description Held as a whole, or in mode baremetal. */
-            whole_held?: number;
+            baremetal_allocated?: number;
             /** @description Nobody has any of it, but it is cordoned or not ready, or one of its slots is not on sale. */
             clean?: number;
             /** @description Somebody has a part of it. */

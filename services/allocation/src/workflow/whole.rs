@@ -27,7 +27,7 @@ use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
 
 /// A node is sold, and nothing in this process can bring it up or erase it.
-const NO_EXECUTOR: &str = "the setting allocation.whole_nodes names nothing that does this";
+const NO_EXECUTOR: &str = "the setting allocation.baremetal names nothing that does this";
 
 /// From the claim to the tenant.
 pub static PROVISION: Definition = Definition {
@@ -114,7 +114,7 @@ pub static RELEASE: Definition = Definition {
 /// each time that it is done.
 fn ask_executor(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
-        match work.deps.config.whole_nodes.executor() {
+        match work.deps.config.baremetal.executor() {
             Some(executor) => Ok(json!({"executor": executor})),
             None => Err(StepError::fail(
                 ErrorReason::DependencyUnavailable,

@@ -146,7 +146,7 @@ impl Board {
             ..reserve::Request::default()
         };
         let policy = Policy {
-            whole_nodes: true,
+            baremetal: true,
             ..Policy::DEFAULT
         };
         let ledger = Ledger::new(self.world.scheduler.clone());

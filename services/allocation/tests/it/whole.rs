@@ -17,14 +17,14 @@ use crate::world::World;
 
 fn simulated() -> Config {
     Config {
-        whole_nodes: WholeNodes::Simulated,
+        baremetal: WholeNodes::Simulated,
         ..World::config()
     }
 }
 
 fn selling() -> gpuaas_scheduler::Config {
     gpuaas_scheduler::Config {
-        whole_nodes: true,
+        baremetal: true,
         ..gpuaas_scheduler::Config::default()
     }
 }

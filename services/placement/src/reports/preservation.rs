@@ -33,9 +33,9 @@ pub struct RegionReport {
     /// Nodes.
     pub nodes: u32,
     /// Could be sold as a whole now.
-    pub whole_free: u32,
+    pub baremetal_free: u32,
     /// Held as a whole, or in mode baremetal.
-    pub whole_held: u32,
+    pub baremetal_allocated: u32,
     /// Nobody has any of it, but not all of it is on sale.
     pub clean: u32,
     /// Somebody has a part of it.
@@ -115,8 +115,8 @@ async fn shown(
         region_code: region_code.to_owned(),
         slot_class,
         nodes: report.nodes,
-        whole_free: report.whole,
-        whole_held: report.held_whole,
+        baremetal_free: report.whole,
+        baremetal_allocated: report.held_whole,
         clean: report.clean,
         sliced: report.sliced,
         recoverable,

@@ -31,7 +31,7 @@ pub(crate) async fn check(
         );
         return Err(invalid(ErrorReason::FieldInvalid, "capacity_shape", rule));
     }
-    if sku.capacity_shape == Shape::Baremetal && !policy.whole_nodes {
+    if sku.capacity_shape == Shape::Baremetal && !policy.baremetal {
         return Err(invalid(
             ErrorReason::FieldInvalid,
             "sku",

@@ -88,7 +88,7 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
     assert!(!broken(&world).await.contains(&holds));
     // the only node that is left is the one whose allocation has ended
     let policy = Policy {
-        whole_nodes: true,
+        baremetal: true,
         ..POLICY
     };
     let request = whole(&world);

@@ -46,7 +46,7 @@ async fn a_whole_node_is_free_when_all_of_it_is() {
     assert_eq!(sampled(&world, "h200-sxm-node").await, Some((3, 24, 0, 24)));
     assert_eq!(sampled(&world, H200).await, Some((3, 24, 0, 24)));
     let policy = Policy {
-        whole_nodes: true,
+        baremetal: true,
         ..POLICY
     };
     reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))

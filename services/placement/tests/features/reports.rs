@@ -205,7 +205,7 @@ async fn b_49_an_evacuation_plan_keeps_to_the_constraints_of_every_launch() {
 async fn a_whole_node_is_planned_before_slices() {
     let (world, specs) = world_of(2).await;
     let policy = Policy {
-        whole_nodes: true,
+        baremetal: true,
         ..POLICY
     };
     let id = reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))
@@ -319,7 +319,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
         panic!("{reported:?}");
     };
     assert_eq!((nodes.slot_class, nodes.nodes), (SlotClass::H200Sxm, 2));
-    assert_eq!((nodes.whole_free, nodes.clean, nodes.sliced), (0, 0, 2));
+    assert_eq!((nodes.baremetal_free, nodes.clean, nodes.sliced), (0, 0, 2));
     assert_eq!(
         (nodes.recoverable, nodes.moves, nodes.gpus_moved),
         (1, 1, 1)
@@ -362,13 +362,13 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     assert_eq!((now.before, now.steps.len()), (1, 0));
     let nodes = report(&mut conn).await.remove(0);
     assert_eq!(
-        (nodes.whole_free, nodes.sliced, nodes.recoverable),
+        (nodes.baremetal_free, nodes.sliced, nodes.recoverable),
         (1, 1, 0)
     );
     intend(&world, a, Intent::Cordoned).await;
     let nodes = report(&mut conn).await.remove(0);
     assert_eq!(
-        (nodes.whole_free, nodes.clean),
+        (nodes.baremetal_free, nodes.clean),
         (0, 1),
         "cordoned it is not for sale"
     );
@@ -378,7 +378,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
 async fn whole_nodes_that_are_held_are_counted() {
     let (world, _) = world_of(3).await;
     let policy = Policy {
-        whole_nodes: true,
+        baremetal: true,
         ..POLICY
     };
     reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))
@@ -387,7 +387,7 @@ async fn whole_nodes_that_are_held_are_counted() {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let found = reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, None).await;
     let nodes = found.expect("reported").remove(0);
-    assert_eq!((nodes.nodes, nodes.whole_free, nodes.whole_held), (3, 2, 1));
+    assert_eq!((nodes.nodes, nodes.baremetal_free, nodes.baremetal_allocated), (3, 2, 1));
 }
 
 fn field<T: std::fmt::Debug>(outcome: Result<T>) -> &'static str {

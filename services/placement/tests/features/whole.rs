@@ -16,7 +16,7 @@ use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, look_at, 
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
-    whole_nodes: true,
+    baremetal: true,
     ..POLICY
 };
 

@@ -195,7 +195,7 @@ async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
     put(&world, &node).await;
     let (pool, ledger) = counted(&world).await;
     let policy = Policy {
-        whole_nodes: true,
+        baremetal: true,
         ..POLICY
     };
     let reserve = async || {

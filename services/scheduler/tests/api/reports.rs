@@ -196,9 +196,9 @@ async fn b_47_preservation_is_told_per_region_and_class() {
     assert_eq!(
         (
             nodes.nodes,
-            nodes.whole_free,
+            nodes.baremetal_free,
             nodes.sliced,
-            nodes.whole_held,
+            nodes.baremetal_allocated,
             nodes.clean
         ),
         (2, 1, 1, 0, 0)

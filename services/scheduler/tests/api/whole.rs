@@ -25,7 +25,7 @@ const SLICE: &str = "h200-sxm-slice";
 /// Nodes of eight GPUs that are sold in slices and whole, and one of two that is sold to nobody whole.
 async fn boards(count: usize) -> (World, Vec<String>) {
     let mut world = World::new().await;
-    world.api.policy.whole_nodes = true;
+    world.api.policy.baremetal = true;
     let region = PutRegionRequest {
         code: REGION.into(),
         enabled: true,
@@ -207,7 +207,7 @@ async fn b_58_each_node_says_whether_it_can_be_had_whole() {
 #[tokio::test]
 async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
     let (mut world, _) = boards(2).await;
-    world.api.policy.whole_nodes = false;
+    world.api.policy.baremetal = false;
     let row = availability(&world).await;
     assert_eq!(row.fits, 0);
     assert_eq!(told(&row), [("NO_CAPACITY", 0, 0)]);

@@ -22,7 +22,7 @@ it("moves say what would go where", () => {
 });
 
 it("b_47_whole_nodes_are_counted_once_each_and_what_could_be_whole_is_said", () => {
-  const nodes = { nodes: 9, whole_free: 2, whole_held: 1, clean: 2, sliced: 4, recoverable: 1, moves: 2, gpus_moved: 3 };
+  const nodes = { nodes: 9, baremetal_free: 2, baremetal_allocated: 1, clean: 2, sliced: 4, recoverable: 1, moves: 2, gpus_moved: 3 };
   expect(nodeParts(nodes).reduce((sum, { value }) => sum + value, 0)).toBe(9);
   expect(recoveryText(nodes)).toBe("1 of the sliced nodes could be whole after 2 moves with 3 GPUs.");
   expect(recoveryText({ nodes: 3, sliced: 2 })).toContain("None of the sliced nodes");

@@ -10,10 +10,10 @@ import { ProblemNote } from "../../ui/problem";
 import { Moves, movesText } from "./moves";
 
 /** Each node is in exactly one part. */
-export function nodeParts({ whole_free = 0, whole_held = 0, clean = 0, sliced = 0 }: NodePreservation): Part[] {
+export function nodeParts({ baremetal_free = 0, baremetal_allocated = 0, clean = 0, sliced = 0 }: NodePreservation): Part[] {
   return [
-    { label: "whole and free", value: whole_free, tone: "good" },
-    { label: "held whole", value: whole_held, tone: "busy" },
+    { label: "whole and free", value: baremetal_free, tone: "good" },
+    { label: "held whole", value: baremetal_allocated, tone: "busy" },
     { label: "empty, not sellable", value: clean, tone: "warn" },
     { label: "sliced", value: sliced, tone: "idle" },
   ];

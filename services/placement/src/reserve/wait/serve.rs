@@ -218,7 +218,7 @@ async fn place_all(
             // it was served by others, or its owner released it and the rest are served by the next look
             return Ok(Vec::new());
         }
-        if row.capacity_shape == Shape::Baremetal && !policy.whole_nodes {
+        if row.capacity_shape == Shape::Baremetal && !policy.baremetal {
             // replicas are switched over one by one: it is left for one that sells whole nodes
             return Err(refusal(Vec::new()));
         }

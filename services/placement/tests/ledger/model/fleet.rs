@@ -21,7 +21,7 @@ pub const NODE_SKU: &str = "h200-sxm-node";
 pub const GPUS: u32 = 8;
 /// As if something were there that brings up whole nodes.
 pub const MODEL_POLICY: Policy = Policy {
-    whole_nodes: true,
+    baremetal: true,
     ..POLICY
 };
 
