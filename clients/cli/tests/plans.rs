@@ -24,8 +24,8 @@ fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
     let nodes = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }, { "id": OTHER, "config": { "hostname": "h2" } }] });
     world.get("/api/v1/admin/nodes", nodes);
     let plan = json!({
-        "region_code": "lab", "allocations_fit": 1, "gpus_fit": 2, "allocations_without_place": 1,
-        "gpus_without_place": 4, "allocations_ending": 1, "blocked_slots": 1, "notice": "Nothing was executed.",
+        "region_code": "lab", "allocations_fit": 1, "gpus_fit": 2, "allocations_unplaceable": 1,
+        "gpus_unplaceable": 4, "allocations_ending": 1, "blocked_slots": 1, "notice": "Nothing was executed.",
         "allocations": [
             { "allocation": planned("db", 4, "active"), "constraints_known": true,
               "reasons": [{ "reason": "SLOTS_IN_USE", "gpus": 8, "nodes": 1, "message": "8 GPUs on 1 node are in use." }] },

@@ -2247,7 +2247,7 @@ export interface components {
         "scheduler.EvacuatedAllocation": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
             /** @description Where it would fit; absent: nowhere, or it is being released. */
-            place?: components["schemas"]["scheduler.PlannedPlace"];
+            place?: components["schemas"]["scheduler.PlannedPlacement"];
             /** @description Why it fits nowhere, over the other nodes of the region. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
             /** @description The plan keeps to its placement constraints. False: they are not known, since a release that did not keep them made the allocation. */
@@ -2262,8 +2262,8 @@ export interface components {
             allocations_fit?: number;
             gpus_fit?: number;
             /** @description Allocations that would have to wait for capacity, and their GPUs. */
-            allocations_without_place?: number;
-            gpus_without_place?: number;
+            allocations_unplaceable?: number;
+            gpus_unplaceable?: number;
             /** @description Allocations that are being released already: they end by themselves. */
             allocations_ending?: number;
             /** @description Slots of the nodes that wait for a repair: nothing runs there, but they keep the node from being empty. */
@@ -2438,10 +2438,10 @@ export interface components {
         /** @description PlannedMove is an allocation that would be stopped, and where it would be recreated. */
         "scheduler.PlannedMove": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
-            place?: components["schemas"]["scheduler.PlannedPlace"];
+            place?: components["schemas"]["scheduler.PlannedPlacement"];
         };
-        /** @description PlannedPlace is where placement would put an allocation. */
-        "scheduler.PlannedPlace": {
+        /** @description PlannedPlacement is where placement would put an allocation. */
+        "scheduler.PlannedPlacement": {
             node_id?: string;
             hostname?: string;
             /** @description Empty for a whole node. */

@@ -54,8 +54,8 @@ impl Api {
                     answer.gpus_fit += gpus;
                 }
                 Outcome::Nowhere(_) => {
-                    answer.allocations_without_place += 1;
-                    answer.gpus_without_place += gpus;
+                    answer.allocations_unplaceable += 1;
+                    answer.gpus_unplaceable += gpus;
                 }
                 Outcome::Ends => answer.allocations_ending += 1,
             }
@@ -175,9 +175,9 @@ fn moved(planned: PlannedMove) -> pb::PlannedMove {
     }
 }
 
-fn place(at: Place) -> pb::PlannedPlace {
+fn place(at: Place) -> pb::PlannedPlacement {
     let indexes = at.slot_indexes.into_iter();
-    pb::PlannedPlace {
+    pb::PlannedPlacement {
         node_id: at.node_id.to_string(),
         hostname: at.hostname,
         slot_indexes: indexes.map(i32::unsigned_abs).collect(),

@@ -37,8 +37,8 @@ async fn b_49_an_evacuation_plan_counts_what_fits_and_says_that_nothing_is_done(
         (
             plan.allocations_fit,
             plan.gpus_fit,
-            plan.allocations_without_place,
-            plan.gpus_without_place
+            plan.allocations_unplaceable,
+            plan.gpus_unplaceable
         ),
         (1, 1, 1, 1)
     );

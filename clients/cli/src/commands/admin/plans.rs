@@ -34,8 +34,8 @@ struct EvacuationPlan {
     allocations: Vec<Evacuated>,
     allocations_fit: u32,
     gpus_fit: u32,
-    allocations_without_place: u32,
-    gpus_without_place: u32,
+    allocations_unplaceable: u32,
+    gpus_unplaceable: u32,
     allocations_ending: u32,
     blocked_slots: u32,
     notice: String,
@@ -160,8 +160,8 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
         "{} allocation(s) with {} GPU(s) would fit elsewhere, {} with {} GPU(s) would have to wait.",
         plan.allocations_fit,
         plan.gpus_fit,
-        plan.allocations_without_place,
-        plan.gpus_without_place
+        plan.allocations_unplaceable,
+        plan.gpus_unplaceable
     );
     if plan.allocations_ending > 0 {
         say!(

@@ -21,7 +21,7 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
   const plan = useEvacuationPlan(nodeId);
   if (plan.isPending) return <Skeleton lines={4} label="Loading the plan" />;
   if (plan.error) return <ProblemNote error={plan.error} retry={() => plan.refetch()} />;
-  const { allocations = [], allocations_fit = 0, allocations_without_place = 0, blocked_slots = 0, notice } = plan.data;
+  const { allocations = [], allocations_fit = 0, allocations_unplaceable = 0, blocked_slots = 0, notice } = plan.data;
   if (allocations.length === 0) {
     return (
       <Empty title="No allocation is on this host">
@@ -32,7 +32,7 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
   return (
     <>
       <p>
-        {plural(allocations_fit, "allocation")} would fit elsewhere now, {allocations_without_place} would have to wait.
+        {plural(allocations_fit, "allocation")} would fit elsewhere now, {allocations_unplaceable} would have to wait.
         {blocked_slots > 0 && ` ${plural(blocked_slots, "slot")} would have to be repaired.`}
       </p>
       <TableCard label="Plan to evacuate this host" columns={COLUMNS}>
