@@ -176,10 +176,10 @@ fn b_57_a_query_names_the_fields_of_a_message() {
             .collect();
         let expected = [
             "placement.require_prewarmed",
-            "placement.same_node_as",
-            "placement.same_node_as_label",
-            "placement.spread_from",
-            "placement.spread_from_label",
+            "placement.affinity",
+            "placement.affinity_label",
+            "placement.anti_affinity",
+            "placement.anti_affinity_label",
         ];
         assert_eq!(names, BTreeSet::from(expected), "{path}");
     }

@@ -57,10 +57,10 @@ pub struct AllocationConfig {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Placement {
-    pub same_node_as: String,
-    pub same_node_as_label: String,
-    pub spread_from: Vec<String>,
-    pub spread_from_label: String,
+    pub affinity: String,
+    pub affinity_label: String,
+    pub anti_affinity: Vec<String>,
+    pub anti_affinity_label: String,
     pub require_prewarmed: bool,
 }
 

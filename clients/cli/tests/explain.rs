@@ -83,21 +83,21 @@ fn b_57_explain_says_all_that_a_launch_would_say() {
         NODE,
         "--image",
         "lab-mini",
-        "--same-node-as",
+        "--affinity",
         FIRST,
-        "--spread-from",
+        "--anti-affinity",
         FIRST,
-        "--spread-from",
+        "--anti-affinity",
         NODE,
-        "--spread-from-label",
+        "--anti-affinity-label",
         "app=db",
-        "--same-node-as-label",
+        "--affinity-label",
         "app=web",
         "--require-prewarmed",
     ];
     let asked = format!(
-        "project_id={NODE}&image_digest={}&placement.same_node_as={FIRST}&placement.same_node_as_label=app%3Dweb\
-         &placement.spread_from={FIRST}&placement.spread_from={NODE}&placement.spread_from_label=app%3Ddb\
+        "project_id={NODE}&image_digest={}&placement.affinity={FIRST}&placement.affinity_label=app%3Dweb\
+         &placement.anti_affinity={FIRST}&placement.anti_affinity={NODE}&placement.anti_affinity_label=app%3Ddb\
          &placement.require_prewarmed=true",
         digest.replace(':', "%3A")
     );
@@ -179,11 +179,11 @@ fn b_57_an_administrator_names_allocations_by_their_whole_id() {
         );
     };
     let explain = ["admin", "explain", "--sku", "s", "--region", "lab"];
-    refused(&[&explain[..], &["--same-node-as", "web-1"]].concat());
+    refused(&[&explain[..], &["--affinity", "web-1"]].concat());
     refused(
         &[
             &explain[..],
-            &["--project", PROJECT, "--spread-from", "web-1"],
+            &["--project", PROJECT, "--anti-affinity", "web-1"],
         ]
         .concat(),
     );
@@ -191,7 +191,7 @@ fn b_57_an_administrator_names_allocations_by_their_whole_id() {
     assert!(world.seen().is_empty(), "no list of a member is asked for");
     world.get(
         &format!("/api/v1/admin/allocations/{FIRST}"),
-        json!({ "allocation": { "id": FIRST, "config": { "placement": { "same_node_as_label": "app=db" } },
+        json!({ "allocation": { "id": FIRST, "config": { "placement": { "affinity_label": "app=db" } },
                                 "status": { "state": "active" } },
                 "node_id": NODE, "claims": [{ "kind": "slot", "slot_index": 3, "state": "active" }] }),
     );

@@ -188,9 +188,9 @@ fn several_are_launched_in_one_call_and_kept_apart() {
     let ran = launch(&[
         "--count",
         "2",
-        "--spread-from",
+        "--anti-affinity",
         FIRST,
-        "--spread-from-label",
+        "--anti-affinity-label",
         "app=web",
     ])
     .ok();
@@ -209,7 +209,7 @@ fn several_are_launched_in_one_call_and_kept_apart() {
     assert_eq!(names, ["web-1", "web-2"]);
     assert_eq!(
         sent.body["allocations"][1]["placement"],
-        json!({ "spread_from": [FIRST], "spread_from_label": "app=web" })
+        json!({ "anti_affinity": [FIRST], "anti_affinity_label": "app=web" })
     );
     assert!(sent.body["allocations"][0].get("validate_only").is_none());
 
@@ -218,10 +218,10 @@ fn several_are_launched_in_one_call_and_kept_apart() {
         "/api/v1/allocations",
         json!({ "config": { "name": "web" }, "placement": explanation() }),
     );
-    let ran = launch(&["--validate-only", "--same-node-as", FIRST]).ok();
+    let ran = launch(&["--validate-only", "--affinity", FIRST]).ok();
     assert!(ran.out.contains("would fit on 1 of 9 nodes"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
-    assert_eq!(sent.body["placement"], json!({ "same_node_as": FIRST }));
+    assert_eq!(sent.body["placement"], json!({ "affinity": FIRST }));
     launch(&["--validate-only", "--require-prewarmed"]).ok();
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body["placement"], json!({ "require_prewarmed": true }));

@@ -51,10 +51,10 @@ impl From<Constraints> for public::PlacementConstraints {
         let id = |id: Uuid| id.to_string();
         let label = |(key, value): (String, String)| format!("{key}={value}");
         Self {
-            same_node_as: asked.same_node_as.map(id).unwrap_or_default(),
-            spread_from: asked.spread_from.into_iter().map(id).collect(),
-            spread_from_label: asked.spread_from_label.map(label).unwrap_or_default(),
-            same_node_as_label: asked.same_node_as_label.map(label).unwrap_or_default(),
+            affinity: asked.affinity.map(id).unwrap_or_default(),
+            anti_affinity: asked.anti_affinity.into_iter().map(id).collect(),
+            anti_affinity_label: asked.anti_affinity_label.map(label).unwrap_or_default(),
+            affinity_label: asked.affinity_label.map(label).unwrap_or_default(),
             require_prewarmed: asked.require_prewarmed,
         }
     }

@@ -10,16 +10,16 @@ use crate::resolve::{self, Among};
 pub struct Where {
     /// Only on the node of this allocation: its id or its name; administrators give the whole id.
     #[arg(long, value_name = "ALLOCATION")]
-    same_node_as: Option<String>,
+    affinity: Option<String>,
     /// Only on a node with an allocation of the project that has this label.
     #[arg(long, value_name = "KEY=VALUE")]
-    same_node_as_label: Option<String>,
+    affinity_label: Option<String>,
     /// Not on the node of this allocation, told in the same way; may be given several times.
     #[arg(long, value_name = "ALLOCATION")]
-    spread_from: Vec<String>,
+    anti_affinity: Vec<String>,
     /// Not on a node with an allocation of the project that has this label.
     #[arg(long, value_name = "KEY=VALUE")]
-    spread_from_label: Option<String>,
+    anti_affinity_label: Option<String>,
     /// Only on a node that has the image in its cache, so that nothing is pulled before the start.
     #[arg(long)]
     require_prewarmed: bool,
@@ -36,20 +36,20 @@ impl Where {
         among: Among<'_>,
     ) -> Result<Map<String, Value>, Failure> {
         let mut said = Map::new();
-        if let Some(given) = self.same_node_as {
+        if let Some(given) = self.affinity {
             let id = resolve::allocation(&session.api, among, &given).await?;
-            said.insert("same_node_as".to_owned(), json!(id));
+            said.insert("affinity".to_owned(), json!(id));
         }
         let mut away = Vec::new();
-        for given in self.spread_from {
+        for given in self.anti_affinity {
             away.push(resolve::allocation(&session.api, among, &given).await?);
         }
         if !away.is_empty() {
-            said.insert("spread_from".to_owned(), json!(away));
+            said.insert("anti_affinity".to_owned(), json!(away));
         }
         for (name, label) in [
-            ("same_node_as_label", self.same_node_as_label),
-            ("spread_from_label", self.spread_from_label),
+            ("affinity_label", self.affinity_label),
+            ("anti_affinity_label", self.anti_affinity_label),
         ] {
             said.extend(label.map(|label| (name.to_owned(), json!(label))));
         }
@@ -65,10 +65,10 @@ pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
     let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
     let mut parts = Vec::new();
     for name in [
-        "placement.same_node_as",
-        "placement.same_node_as_label",
-        "placement.spread_from",
-        "placement.spread_from_label",
+        "placement.affinity",
+        "placement.affinity_label",
+        "placement.anti_affinity",
+        "placement.anti_affinity_label",
         "placement.require_prewarmed",
     ] {
         let field = name.trim_start_matches("placement.");
@@ -84,17 +84,17 @@ pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
 /// Where an allocation was asked to be placed, in words; empty when that was anywhere.
 pub fn words(asked: &Placement) -> String {
     let mut said = Vec::new();
-    if !asked.same_node_as.is_empty() {
-        said.push(format!("on the node of {}", asked.same_node_as));
+    if !asked.affinity.is_empty() {
+        said.push(format!("on the node of {}", asked.affinity));
     }
-    if !asked.same_node_as_label.is_empty() {
-        said.push(format!("on a node with {}", asked.same_node_as_label));
+    if !asked.affinity_label.is_empty() {
+        said.push(format!("on a node with {}", asked.affinity_label));
     }
-    if !asked.spread_from.is_empty() {
-        said.push(format!("apart from {}", asked.spread_from.join(" and ")));
+    if !asked.anti_affinity.is_empty() {
+        said.push(format!("apart from {}", asked.anti_affinity.join(" and ")));
     }
-    if !asked.spread_from_label.is_empty() {
-        said.push(format!("apart from {}", asked.spread_from_label));
+    if !asked.anti_affinity_label.is_empty() {
+        said.push(format!("apart from {}", asked.anti_affinity_label));
     }
     if asked.require_prewarmed {
         said.push("where the image is cached".to_owned());

@@ -150,7 +150,7 @@ fn show_has_state_address_cost_and_timeline() {
     let world = World::new();
     let mut active = allocation("active");
     active["config"]["placement"] =
-        json!({ "spread_from_label": "app=db", "require_prewarmed": true });
+        json!({ "anti_affinity_label": "app=db", "require_prewarmed": true });
     world.get(&one(), active.clone());
     world.get(&format!("{}/timeline", one()), timeline());
     world.get(
@@ -228,14 +228,14 @@ fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
     }
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let key = key_pair(&world);
-    let asked = launch(&key, &["--same-node-as", "first"]);
+    let asked = launch(&key, &["--affinity", "first"]);
     let explain = [
         "explain",
         "--region",
         "lab",
         "--sku",
         "s",
-        "--spread-from",
+        "--anti-affinity",
         "first",
     ];
     for arguments in [

@@ -14,10 +14,10 @@ export interface Asked {
 export function queryOf({ placement = {}, ...asked }: Asked) {
   return {
     ...asked,
-    "placement.same_node_as": placement.same_node_as,
-    "placement.same_node_as_label": placement.same_node_as_label,
-    "placement.spread_from": placement.spread_from,
-    "placement.spread_from_label": placement.spread_from_label,
+    "placement.affinity": placement.affinity,
+    "placement.affinity_label": placement.affinity_label,
+    "placement.anti_affinity": placement.anti_affinity,
+    "placement.anti_affinity_label": placement.anti_affinity_label,
     "placement.require_prewarmed": placement.require_prewarmed,
   };
 }

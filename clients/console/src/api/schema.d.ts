@@ -2397,15 +2397,15 @@ export interface components {
         /** @description PlacementConstraints narrow where an allocation may be placed; all of them must hold. */
         "scheduler.PlacementConstraints": {
             /** @description Id of an allocation of the same project that has not ended: the node it is on. */
-            same_node_as?: string;
+            affinity?: string;
             /** @description Ids of allocations of the same project: no node that one of them is on. */
-            spread_from?: string[];
+            anti_affinity?: string[];
             /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
-            spread_from_label?: string;
+            anti_affinity_label?: string;
             /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
             require_prewarmed?: boolean;
             /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
-            same_node_as_label?: string;
+            affinity_label?: string;
         };
         /** @description PlacementExplanation says where one request would fit now, and what keeps the other nodes out. */
         "scheduler.PlacementExplanation": {
@@ -3055,15 +3055,15 @@ export interface operations {
                 /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
                 image_digest?: string;
                 /** @description Id of an allocation of the same project that has not ended: the node it is on. */
-                "placement.same_node_as"?: string;
+                "placement.affinity"?: string;
                 /** @description Ids of allocations of the same project: no node that one of them is on. */
-                "placement.spread_from"?: string[];
+                "placement.anti_affinity"?: string[];
                 /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
-                "placement.spread_from_label"?: string;
+                "placement.anti_affinity_label"?: string;
                 /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
                 "placement.require_prewarmed"?: boolean;
                 /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
-                "placement.same_node_as_label"?: string;
+                "placement.affinity_label"?: string;
             };
             header?: never;
             path?: never;
@@ -4471,15 +4471,15 @@ export interface operations {
                 /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
                 image_digest?: string;
                 /** @description Id of an allocation of the same project that has not ended: the node it is on. */
-                "placement.same_node_as"?: string;
+                "placement.affinity"?: string;
                 /** @description Ids of allocations of the same project: no node that one of them is on. */
-                "placement.spread_from"?: string[];
+                "placement.anti_affinity"?: string[];
                 /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
-                "placement.spread_from_label"?: string;
+                "placement.anti_affinity_label"?: string;
                 /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
                 "placement.require_prewarmed"?: boolean;
                 /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
-                "placement.same_node_as_label"?: string;
+                "placement.affinity_label"?: string;
             };
             header?: never;
             path?: never;

@@ -121,17 +121,17 @@ impl CreateRequest {
             part(value);
         }
         if let Some(placement) = &self.placement {
-            part(&placement.same_node_as);
-            part(&placement.spread_from.len().to_string());
-            placement.spread_from.iter().for_each(|id| part(id));
-            part(&placement.spread_from_label);
+            part(&placement.affinity);
+            part(&placement.anti_affinity.len().to_string());
+            placement.anti_affinity.iter().for_each(|id| part(id));
+            part(&placement.anti_affinity_label);
             // said only when it is, so that earlier requests keep their hashes
             if placement.require_prewarmed {
                 part("require_prewarmed");
             }
-            if !placement.same_node_as_label.is_empty() {
-                part("same_node_as_label");
-                part(&placement.same_node_as_label);
+            if !placement.affinity_label.is_empty() {
+                part("affinity_label");
+                part(&placement.affinity_label);
             }
         }
         if let Some(until) = &self.wait_until {

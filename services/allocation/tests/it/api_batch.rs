@@ -142,7 +142,7 @@ async fn constraints_reach_placement_and_belong_to_the_request_of_a_key() {
         ..good("db")
     };
     let away = PlacementConstraints {
-        spread_from: vec![first.id.clone()],
+        anti_affinity: vec![first.id.clone()],
         ..PlacementConstraints::default()
     };
     let error = platform
@@ -151,7 +151,7 @@ async fn constraints_reach_placement_and_belong_to_the_request_of_a_key() {
         .expect_err("there is one node");
     assert!(error.metadata().contains_key("AFFINITY.nodes"), "{error}");
     let beside = PlacementConstraints {
-        same_node_as: first.id.clone(),
+        affinity: first.id.clone(),
         ..PlacementConstraints::default()
     };
     platform
@@ -164,7 +164,7 @@ async fn constraints_reach_placement_and_belong_to_the_request_of_a_key() {
         .expect_err("another request");
     assert_eq!(other.reason(), ErrorReason::IdempotencyKeyReused);
     let nobody = PlacementConstraints {
-        same_node_as: uuid::Uuid::now_v7().to_string(),
+        affinity: uuid::Uuid::now_v7().to_string(),
         ..PlacementConstraints::default()
     };
     let error = platform
@@ -173,6 +173,6 @@ async fn constraints_reach_placement_and_belong_to_the_request_of_a_key() {
         .expect_err("no such allocation");
     assert_eq!(
         (error.code(), error.fields()[0].0.as_str()),
-        (Code::InvalidArgument, "placement.same_node_as")
+        (Code::InvalidArgument, "placement.affinity")
     );
 }

@@ -217,7 +217,7 @@ async fn c_35_con_10_a_key_is_refused_for_another_placement() {
     let platform = Platform::start().await;
     let placed = |require_prewarmed| pb::CreateAllocationRequest {
         placement: Some(PlacementConstraints {
-            spread_from_label: "role=head".into(),
+            anti_affinity_label: "role=head".into(),
             require_prewarmed,
             ..PlacementConstraints::default()
         }),
@@ -236,7 +236,7 @@ async fn c_35_con_10_a_key_is_refused_for_another_placement() {
 async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
     let platform = Platform::start().await;
     let asked = PlacementConstraints {
-        spread_from_label: "role=head".into(),
+        anti_affinity_label: "role=head".into(),
         ..PlacementConstraints::default()
     };
     let placed = pb::CreateAllocationRequest {

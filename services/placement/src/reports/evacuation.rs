@@ -298,9 +298,9 @@ async fn constrain(
             .map(|(key, value)| json!({ key.as_str(): value }))
     };
     let named: Vec<Uuid> = asked
-        .spread_from
+        .anti_affinity
         .iter()
-        .chain(&asked.same_node_as)
+        .chain(&asked.affinity)
         .copied()
         .collect();
     // id and node, and whether it has the label to be apart from and the one to be beside
@@ -312,15 +312,15 @@ async fn constrain(
     .bind(row.project_id)
     .bind(row.id)
     .bind(named)
-    .bind(label(&asked.spread_from_label))
-    .bind(label(&asked.same_node_as_label))
+    .bind(label(&asked.anti_affinity_label))
+    .bind(label(&asked.affinity_label))
     .fetch_all(conn)
     .await?;
     for (id, node_id, apart, _) in &live {
-        if *apart || asked.spread_from.contains(id) {
+        if *apart || asked.anti_affinity.contains(id) {
             one.apart.push(*id);
         }
-        if asked.same_node_as == Some(*id) {
+        if asked.affinity == Some(*id) {
             one.beside.push(vec![*id]);
         }
         node_of.insert(*id, *node_id);

@@ -46,10 +46,10 @@ impl<'a> Ties<'a> {
                     Arc::make_mut(&mut group.members).insert(id);
                 }
             }
-            if let Some(other) = asked.same_node_as.filter(|id| live.contains(id)) {
+            if let Some(other) = asked.affinity.filter(|id| live.contains(id)) {
                 ties.together.extend([row.id, other]);
             }
-            if let Some((key, value)) = &asked.same_node_as_label {
+            if let Some((key, value)) = &asked.affinity_label {
                 let label = From::Label(row.project_id, key, value);
                 beside.entry((row.node_id, label)).or_default().push(row.id);
             }
@@ -99,10 +99,10 @@ impl<'a> Ties<'a> {
 
 fn avoided<'a>(row: &Row, asked: &'a Constraints) -> impl Iterator<Item = From<'a>> {
     let project = row.project_id;
-    let label = asked.spread_from_label.as_ref();
+    let label = asked.anti_affinity_label.as_ref();
     let label = label.map(|(key, value)| From::Label(project, key, value));
     asked
-        .spread_from
+        .anti_affinity
         .iter()
         .copied()
         .map(From::One)

@@ -17,16 +17,16 @@ use crate::{Error, Result};
 pub struct Constraints {
     /// The node of this allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub same_node_as: Option<Uuid>,
+    pub affinity: Option<Uuid>,
     /// A node with an allocation that has this label; there must be one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub same_node_as_label: Option<(String, String)>,
+    pub affinity_label: Option<(String, String)>,
     /// No node of one of these allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub spread_from: Vec<Uuid>,
+    pub anti_affinity: Vec<Uuid>,
     /// No node with an allocation that has this label.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spread_from_label: Option<(String, String)>,
+    pub anti_affinity_label: Option<(String, String)>,
     /// Only nodes that have the image verified in their cache (CON-10).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_prewarmed: bool,
@@ -36,12 +36,12 @@ impl Constraints {
     /// Where it may be placed depends on where other allocations are.
     #[must_use]
     pub fn name_others(&self) -> bool {
-        self.beside_others() || !self.spread_from.is_empty() || self.spread_from_label.is_some()
+        self.beside_others() || !self.anti_affinity.is_empty() || self.anti_affinity_label.is_some()
     }
 
     /// It must be on a node of another allocation.
     pub(crate) fn beside_others(&self) -> bool {
-        self.same_node_as.is_some() || self.same_node_as_label.is_some()
+        self.affinity.is_some() || self.affinity_label.is_some()
     }
 }
 
@@ -97,10 +97,10 @@ impl Neighbours {
         let mut labels = BTreeSet::new();
         for one in all {
             let constraints = one.constraints;
-            ids.extend(constraints.same_node_as);
-            ids.extend(&constraints.spread_from);
-            let apart = constraints.spread_from_label.as_ref();
-            let said = apart.into_iter().chain(&constraints.same_node_as_label);
+            ids.extend(constraints.affinity);
+            ids.extend(&constraints.anti_affinity);
+            let apart = constraints.anti_affinity_label.as_ref();
+            let said = apart.into_iter().chain(&constraints.affinity_label);
             labels.extend(said.map(|label| (one.project_id, label)));
         }
         let mut found = Self::default();
@@ -158,12 +158,12 @@ impl Neighbours {
             project: Some(project_id).filter(|id| !id.is_nil()),
             ..Rules::default()
         };
-        if let Some(id) = constraints.same_node_as {
+        if let Some(id) = constraints.affinity {
             let node_id = self.node_of(project_id, id);
-            let node_id = node_id.ok_or_else(|| not_there("placement.same_node_as", id))?;
+            let node_id = node_id.ok_or_else(|| not_there("placement.affinity", id))?;
             rules.only = Some(BTreeSet::from([node_id]));
         }
-        if let Some(label) = &constraints.same_node_as_label {
+        if let Some(label) = &constraints.affinity_label {
             let nodes = self.labelled.get(&(project_id, label.clone()));
             let mut nodes = nodes.ok_or_else(|| nobody_has(label))?.clone();
             // both hold when both are said
@@ -172,16 +172,16 @@ impl Neighbours {
             }
             rules.only = Some(nodes);
         }
-        for id in &constraints.spread_from {
+        for id in &constraints.anti_affinity {
             match self.node_of(project_id, *id) {
                 Some(node_id) => {
                     rules.avoid.insert(node_id);
                 }
                 None if waited => {}
-                None => return Err(not_there("placement.spread_from", *id)),
+                None => return Err(not_there("placement.anti_affinity", *id)),
             }
         }
-        if let Some(label) = &constraints.spread_from_label {
+        if let Some(label) = &constraints.anti_affinity_label {
             let nodes = self.labelled.get(&(project_id, label.clone()));
             rules.avoid.extend(nodes.into_iter().flatten());
         }
@@ -198,7 +198,7 @@ impl Neighbours {
 fn nobody_has((key, value): &Label) -> Error {
     Error::Invalid {
         reason: ErrorReason::FieldInvalid,
-        field: "placement.same_node_as_label",
+        field: "placement.affinity_label",
         rule: format!(
             "must be a label of an allocation of this project that is placed and has not ended; none has {key}={value}"
         ),

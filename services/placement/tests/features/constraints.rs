@@ -49,7 +49,7 @@ async fn same_node_as_places_beside_or_not_at_all() {
     let beside = with(
         &world,
         Constraints {
-            same_node_as: Some(first),
+            affinity: Some(first),
             ..Constraints::default()
         },
     );
@@ -58,7 +58,7 @@ async fn same_node_as_places_beside_or_not_at_all() {
     let third = with(
         &world,
         Constraints {
-            same_node_as: Some(first),
+            affinity: Some(first),
             ..Constraints::default()
         },
     );
@@ -89,7 +89,7 @@ async fn spread_from_keeps_away_by_id_and_by_label() {
     let away = with(
         &world,
         Constraints {
-            spread_from: vec![first],
+            anti_affinity: vec![first],
             ..Constraints::default()
         },
     );
@@ -98,14 +98,14 @@ async fn spread_from_keeps_away_by_id_and_by_label() {
     let nowhere = with(
         &world,
         Constraints {
-            spread_from: vec![first, second],
+            anti_affinity: vec![first, second],
             ..Constraints::default()
         },
     );
     assert!(ruled_out(&world.reserve(&nowhere).await));
     // every request of this world carries the label team=a
     let label = |value: &str| Constraints {
-        spread_from_label: Some(("team".into(), value.into())),
+        anti_affinity_label: Some(("team".into(), value.into())),
         ..Constraints::default()
     };
     assert!(ruled_out(&world.reserve(&with(&world, label("a"))).await));
@@ -126,8 +126,8 @@ async fn b_57_same_node_as_label_places_where_one_with_the_label_is_or_says_why_
         Request {
             labels: BTreeMap::from([label(value)]),
             constraints: Constraints {
-                same_node_as_label: beside.map(label),
-                spread_from_label: apart.map(label),
+                affinity_label: beside.map(label),
+                anti_affinity_label: apart.map(label),
                 ..Constraints::default()
             },
             ..world.request(1)
@@ -138,14 +138,14 @@ async fn b_57_same_node_as_label_places_where_one_with_the_label_is_or_says_why_
         other => panic!("{other:?}"),
     };
     let nobody = world.reserve(&labelled("web", Some("db"), None)).await;
-    assert_eq!(field(nobody), "placement.same_node_as_label");
+    assert_eq!(field(nobody), "placement.affinity_label");
     let theirs = Request {
         project_id: Uuid::now_v7(),
         ..labelled("db", None, None)
     };
     world.reserve(&theirs).await.expect("another project's");
     let nobody = world.reserve(&labelled("web", Some("db"), None)).await;
-    assert_eq!(field(nobody), "placement.same_node_as_label");
+    assert_eq!(field(nobody), "placement.affinity_label");
 
     // two nodes with the label: both take one beside, whatever the policy would fill first
     let mut nodes = HashSet::new();
@@ -185,20 +185,20 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
     let first = world.reserved(1).await;
     assert_eq!(stored(&world, first).await, Some(json!({})), "anywhere");
     let all = Constraints {
-        spread_from: vec![first],
-        spread_from_label: Some(("app".into(), "db".into())),
+        anti_affinity: vec![first],
+        anti_affinity_label: Some(("app".into(), "db".into())),
         ..Constraints::default()
     };
     let asked = with(&world, all.clone());
     let second = world.reserve(&asked).await.expect("away").allocation_id;
-    let said = json!({ "spread_from": [first], "spread_from_label": ["app", "db"] });
+    let said = json!({ "anti_affinity": [first], "anti_affinity_label": ["app", "db"] });
     assert_eq!(stored(&world, second).await, Some(said), "and no more");
     let read = world.get(second).await.constraints.expect("known");
     assert_eq!(read.0, all);
 
     // one that waits has it from the beginning
     let beside = Constraints {
-        same_node_as: Some(first),
+        affinity: Some(first),
         ..Constraints::default()
     };
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
@@ -208,7 +208,7 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
     let waits = waits.expect("in line").allocation_id;
     assert_eq!(
         stored(&world, waits).await,
-        Some(json!({ "same_node_as": first }))
+        Some(json!({ "affinity": first }))
     );
     // as a release that kept it in the line alone would have written it
     crate::reports::forget(&world, waits).await;
@@ -226,11 +226,11 @@ async fn another_projects_allocation_does_not_exist_for_a_constraint() {
     let theirs = world.reserved(1).await;
     for constraints in [
         Constraints {
-            same_node_as: Some(theirs),
+            affinity: Some(theirs),
             ..Constraints::default()
         },
         Constraints {
-            spread_from: vec![theirs],
+            anti_affinity: vec![theirs],
             ..Constraints::default()
         },
     ] {
@@ -254,7 +254,7 @@ async fn a_label_spreads_a_batch_and_racing_requests_over_nodes() {
     let replica = || Request {
         labels: BTreeMap::from([("app".into(), "db".into())]),
         constraints: Constraints {
-            spread_from_label: Some(("app".into(), "db".into())),
+            anti_affinity_label: Some(("app".into(), "db".into())),
             ..Constraints::default()
         },
         ..world.request(1)
@@ -327,7 +327,7 @@ async fn a_label_spreads_racing_requests_of_several_skus_too() {
                 sku: sku.into(),
                 labels: labels.clone(),
                 constraints: Constraints {
-                    spread_from_label: Some(("round".into(), round.to_string())),
+                    anti_affinity_label: Some(("round".into(), round.to_string())),
                     ..Constraints::default()
                 },
                 ..world.request(1)

@@ -167,7 +167,7 @@ async fn b_49_an_evacuation_plan_keeps_to_the_constraints_of_every_launch() {
     let (a, b) = (gpu_node(&world, 8).await, gpu_node(&world, 8).await);
     let one = launch(&world, 1).await;
     let away = Constraints {
-        spread_from: vec![one],
+        anti_affinity: vec![one],
         ..Constraints::default()
     };
     let request = Request {
@@ -333,7 +333,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     // nothing is moved to a node that is kept for who waits; for who waits no more nothing is kept
     let waits = Request {
         constraints: Constraints {
-            spread_from: vec![single],
+            anti_affinity: vec![single],
             ..Constraints::default()
         },
         ..gpus(&world, 8)

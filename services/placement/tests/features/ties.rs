@@ -43,7 +43,7 @@ async fn b_49_b_47_plans_move_nothing_beside_what_must_be_apart() {
     bring_up(&world, single).await;
     // of another label nobody has to be apart
     let label = |value: &str| Constraints {
-        spread_from_label: Some(("team".into(), value.into())),
+        anti_affinity_label: Some(("team".into(), value.into())),
         ..Constraints::default()
     };
     let half = with(&world, 4, label("a")).await;
@@ -69,7 +69,7 @@ async fn b_49_b_47_plans_leave_together_what_was_launched_to_be() {
     let single = launch(&world, 1).await;
     bring_up(&world, single).await;
     let beside = Constraints {
-        same_node_as: Some(single),
+        affinity: Some(single),
         ..Constraints::default()
     };
     let mate = with(&world, 1, beside).await;
@@ -87,7 +87,7 @@ async fn b_49_b_47_plans_leave_together_what_was_launched_to_be() {
     end_release(&world, mate).await;
     assert_eq!(planned(&world).await, (1, 1));
     let by_label = Constraints {
-        same_node_as_label: Some(("team".into(), "a".into())),
+        affinity_label: Some(("team".into(), "a".into())),
         ..Constraints::default()
     };
     let request = Request {

@@ -175,7 +175,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
         // a VM on each
         let request = Request {
             constraints: reserve::Constraints {
-                spread_from: on.clone(),
+                anti_affinity: on.clone(),
                 ..reserve::Constraints::default()
             },
             ..slice(&world)

@@ -110,29 +110,29 @@ pub(super) fn batch(request: &internal::ReserveBatchRequest) -> Result<Vec<Reque
 
 /// Where it may be placed.
 fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> {
-    let same_node_as = match placement.same_node_as.as_str() {
+    let affinity = match placement.affinity.as_str() {
         "" => None,
-        id => Some(id::parse("placement.same_node_as", id)?),
+        id => Some(id::parse("placement.affinity", id)?),
     };
-    if placement.spread_from.len() > MAX_SPREAD {
+    if placement.anti_affinity.len() > MAX_SPREAD {
         return Err(Error::invalid(
-            "placement.spread_from",
+            "placement.anti_affinity",
             format!("must be at most {MAX_SPREAD} ids"),
         ));
     }
-    let spread_from = placement
-        .spread_from
+    let anti_affinity = placement
+        .anti_affinity
         .iter()
-        .map(|id| id::parse("placement.spread_from", id))
+        .map(|id| id::parse("placement.anti_affinity", id))
         .collect::<Result<_>>()?;
     Ok(Constraints {
-        same_node_as,
-        same_node_as_label: pair(
-            "placement.same_node_as_label",
-            &placement.same_node_as_label,
+        affinity,
+        affinity_label: pair(
+            "placement.affinity_label",
+            &placement.affinity_label,
         )?,
-        spread_from,
-        spread_from_label: pair("placement.spread_from_label", &placement.spread_from_label)?,
+        anti_affinity,
+        anti_affinity_label: pair("placement.anti_affinity_label", &placement.anti_affinity_label)?,
         require_prewarmed: placement.require_prewarmed,
     })
 }

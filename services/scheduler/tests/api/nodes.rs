@@ -228,11 +228,11 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
         ..ExplainPlacementRequest::default()
     };
     let beside = PlacementConstraints {
-        same_node_as: there.clone(),
+        affinity: there.clone(),
         ..PlacementConstraints::default()
     };
     let apart = PlacementConstraints {
-        spread_from: vec![there],
+        anti_affinity: vec![there],
         ..PlacementConstraints::default()
     };
     let prewarmed = PlacementConstraints {
@@ -269,15 +269,15 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
     }
     // what would be refused of a launch, or says nothing without more, is refused with its field
     let bad = PlacementConstraints {
-        same_node_as: "web".into(),
+        affinity: "web".into(),
         ..PlacementConstraints::default()
     };
     let strangers = member(asked(apart.clone(), ""), &[Uuid::from_u128(6)], None);
     for (request, field) in [
-        (strangers, "placement.spread_from"),
+        (strangers, "placement.anti_affinity"),
         (
             member(asked(bad, ""), &[project], None),
-            "placement.same_node_as",
+            "placement.affinity",
         ),
         (by(asked(apart, ""), None), "project_id"),
         (
@@ -334,14 +334,14 @@ async fn a_batch_is_parsed_as_a_whole() {
             ReserveBatchRequest {
                 reservations: vec![ReserveRequest {
                     placement: Some(PlacementConstraints {
-                        spread_from_label: "no-value".into(),
+                        anti_affinity_label: "no-value".into(),
                         ..PlacementConstraints::default()
                     }),
                     ..reservation("a")
                 }],
                 ..batch(&[])
             },
-            "placement.spread_from_label",
+            "placement.anti_affinity_label",
         ),
     ] {
         let error = refused(world.api.reserve_batch(Request::new(request)).await);

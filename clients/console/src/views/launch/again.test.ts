@@ -18,26 +18,26 @@ describe("a launch like an earlier one", () => {
   it("con_10_keeps_to_where_the_earlier_one_was_asked_to_run", () => {
     expect(again({})).toEqual({ where: ANYWHERE, labels: "", left: [] });
     expect(again({ require_prewarmed: true })).toEqual({ where: { ...ANYWHERE, prewarmed: true }, labels: "", left: [] });
-    expect(again({ same_node_as: "1", require_prewarmed: true }).where).toEqual({ ...ANYWHERE, kind: "same", same: "1", prewarmed: true });
-    expect(again({ spread_from: ["1", "2"] })).toEqual({ where: { ...ANYWHERE, kind: "away", away: ["1", "2"] }, labels: "", left: [] });
-    expect(again({ same_node_as_label: "app=db" })).toEqual({ where: { ...ANYWHERE, kind: "mate", mate: "app=db" }, labels: "", left: [] });
-    expect(again({ spread_from_label: "launch=web" }).where).toEqual({ ...ANYWHERE, kind: "label", label: "launch=web" });
+    expect(again({ affinity: "1", require_prewarmed: true }).where).toEqual({ ...ANYWHERE, kind: "same", same: "1", prewarmed: true });
+    expect(again({ anti_affinity: ["1", "2"] })).toEqual({ where: { ...ANYWHERE, kind: "away", away: ["1", "2"] }, labels: "", left: [] });
+    expect(again({ affinity_label: "app=db" })).toEqual({ where: { ...ANYWHERE, kind: "mate", mate: "app=db" }, labels: "", left: [] });
+    expect(again({ anti_affinity_label: "launch=web" }).where).toEqual({ ...ANYWHERE, kind: "label", label: "launch=web" });
   });
 
   it("leaves out what is on no node of the region any more, and says so", () => {
     for (const id of ["3", "4", "5", "unknown"]) {
-      const { where, left } = again({ same_node_as: id, require_prewarmed: true });
+      const { where, left } = again({ affinity: id, require_prewarmed: true });
       expect(where).toEqual({ ...ANYWHERE, prewarmed: true });
       expect(left).toEqual(["The allocation that it was to be beside is not on a node any more."]);
     }
-    const some = again({ spread_from: ["1", "3", "unknown"] });
+    const some = again({ anti_affinity: ["1", "3", "unknown"] });
     expect(some.where).toEqual({ ...ANYWHERE, kind: "away", away: ["1"] });
     expect(some.left).toEqual(["2 allocations that it was to be away from are not on a node any more."]);
-    expect(again({ spread_from: ["3"] })).toEqual({ where: ANYWHERE, labels: "", left: ["1 allocation that it was to be away from is not on a node any more."] });
+    expect(again({ anti_affinity: ["3"] })).toEqual({ where: ANYWHERE, labels: "", left: ["1 allocation that it was to be away from is not on a node any more."] });
   });
 
   it("says that the form takes one of several places that all had to hold", () => {
-    const { where, left } = again({ same_node_as_label: "app=db", spread_from: ["1"] });
+    const { where, left } = again({ affinity_label: "app=db", anti_affinity: ["1"] });
     expect(where.kind).toBe("mate");
     expect(left).toEqual([expect.stringContaining("several things hold")]);
   });

@@ -23,11 +23,11 @@ export function againOf({ config, metadata }: Allocation, all: Allocation[], off
     return { where: ANYWHERE, labels, left };
   }
   const near = new Set(neighbours(all, config?.region_code ?? "").map(({ id }) => id));
-  const { same_node_as = "", spread_from = [], spread_from_label: label = "", same_node_as_label: mate = "", require_prewarmed: prewarmed = false } = asked;
-  const same = near.has(same_node_as) ? same_node_as : "";
-  const away = spread_from.filter((id) => near.has(id));
-  if (same !== same_node_as) left.push("The allocation that it was to be beside is not on a node any more.");
-  const gone = spread_from.length - away.length;
+  const { affinity = "", anti_affinity = [], anti_affinity_label: label = "", affinity_label: mate = "", require_prewarmed: prewarmed = false } = asked;
+  const same = near.has(affinity) ? affinity : "";
+  const away = anti_affinity.filter((id) => near.has(id));
+  if (same !== affinity) left.push("The allocation that it was to be beside is not on a node any more.");
+  const gone = anti_affinity.length - away.length;
   if (gone > 0) left.push(`${plural(gone, "allocation")} that it was to be away from ${gone === 1 ? "is" : "are"} not on a node any more.`);
   const said: WhereKind[] = [];
   if (same) said.push("same");

@@ -11,23 +11,23 @@ describe("several at once", () => {
   it("each on its own node is a choice for several only, and keeps to a label of its own", () => {
     expect(kindsFor(1).map(({ value }) => value)).not.toContain("apart");
     expect(kindsFor(2).map(({ value }) => value)).toContain("apart");
-    expect(placementOf({ ...ANYWHERE, kind: "apart" }, "web")).toEqual({ placement: { spread_from_label: "launch=web" }, labels: { launch: "web" } });
+    expect(placementOf({ ...ANYWHERE, kind: "apart" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web" }, labels: { launch: "web" } });
   });
 });
 
 describe("where it may run", () => {
   it("is asked of the API as chosen, and nothing where it may run anywhere", () => {
     expect(placementOf(ANYWHERE, "web")).toEqual({ labels: {} });
-    expect(placementOf({ ...ANYWHERE, kind: "same", same: "1" }, "web").placement).toEqual({ same_node_as: "1" });
-    expect(placementOf({ ...ANYWHERE, kind: "away", away: ["1", "2"] }, "web").placement).toEqual({ spread_from: ["1", "2"] });
-    expect(placementOf({ ...ANYWHERE, kind: "mate", mate: " app=db " }, "web").placement).toEqual({ same_node_as_label: "app=db" });
-    expect(placementOf({ ...ANYWHERE, kind: "label", label: " app=db " }, "web").placement).toEqual({ spread_from_label: "app=db" });
+    expect(placementOf({ ...ANYWHERE, kind: "same", same: "1" }, "web").placement).toEqual({ affinity: "1" });
+    expect(placementOf({ ...ANYWHERE, kind: "away", away: ["1", "2"] }, "web").placement).toEqual({ anti_affinity: ["1", "2"] });
+    expect(placementOf({ ...ANYWHERE, kind: "mate", mate: " app=db " }, "web").placement).toEqual({ affinity_label: "app=db" });
+    expect(placementOf({ ...ANYWHERE, kind: "label", label: " app=db " }, "web").placement).toEqual({ anti_affinity_label: "app=db" });
   });
 
   it("con_10_only_where_the_image_is_cached_goes_with_every_place_of_a_virtual_machine", () => {
     const cached = { ...ANYWHERE, prewarmed: true };
     expect(placementOf(cached, "web")).toEqual({ placement: { require_prewarmed: true }, labels: {} });
-    expect(placementOf({ ...cached, kind: "apart" }, "web")).toEqual({ placement: { spread_from_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
+    expect(placementOf({ ...cached, kind: "apart" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
     expect(sensible(cached, 1, "gpu_slice")).toEqual(cached);
     expect(placementOf(sensible(cached, 1, "baremetal"), "web")).toEqual({ labels: {} });
     // what is on another region's node, or has ended, is not asked for without being seen

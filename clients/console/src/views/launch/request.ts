@@ -89,15 +89,15 @@ export function placementOf(where: Where, name: string): { placement?: Placement
 function nearnessOf({ kind, same, mate, away, label }: Where, name: string): ReturnType<typeof placementOf> {
   switch (kind) {
     case "same":
-      return { placement: { same_node_as: same }, labels: {} };
+      return { placement: { affinity: same }, labels: {} };
     case "mate":
-      return { placement: { same_node_as_label: mate.trim() }, labels: {} };
+      return { placement: { affinity_label: mate.trim() }, labels: {} };
     case "away":
-      return { placement: { spread_from: away }, labels: {} };
+      return { placement: { anti_affinity: away }, labels: {} };
     case "label":
-      return { placement: { spread_from_label: label.trim() }, labels: {} };
+      return { placement: { anti_affinity_label: label.trim() }, labels: {} };
     case "apart":
-      return { placement: { spread_from_label: `${TOGETHER}=${name}` }, labels: { [TOGETHER]: name } };
+      return { placement: { anti_affinity_label: `${TOGETHER}=${name}` }, labels: { [TOGETHER]: name } };
     default:
       return { labels: {} };
   }

@@ -205,11 +205,11 @@ impl Run {
                     let place = &mut request.constraints;
                     match &ask.place {
                         Place::Anywhere => {}
-                        Place::With(id) => place.same_node_as = Some(*id),
-                        Place::Apart(ids) => place.spread_from.clone_from(ids),
+                        Place::With(id) => place.affinity = Some(*id),
+                        Place::Apart(ids) => place.anti_affinity.clone_from(ids),
                         Place::ApartFromAll => {
                             // all requests of a world have this label
-                            place.spread_from_label = Some(("team".into(), "a".into()));
+                            place.anti_affinity_label = Some(("team".into(), "a".into()));
                         }
                     }
                     request

@@ -73,12 +73,12 @@ async fn two_nodes() -> (World, Vec<Uuid>) {
 
 /// One that names eight of those that are placed by id, and all of them by their label.
 fn constrained(world: &World, placed: &[Uuid], number: usize) -> Request {
-    let mut spread_from = placed.to_vec();
-    spread_from.remove(number % placed.len());
+    let mut anti_affinity = placed.to_vec();
+    anti_affinity.remove(number % placed.len());
     Request {
         constraints: Constraints {
-            spread_from,
-            spread_from_label: Some(("team".into(), "a".into())),
+            anti_affinity,
+            anti_affinity_label: Some(("team".into(), "a".into())),
             ..Constraints::default()
         },
         ..world.request(1)

@@ -79,11 +79,11 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
     let beside = world.reserve(&labelled).await.expect("room").allocation_id;
     let wanted = [
         Constraints {
-            same_node_as: Some(beside),
+            affinity: Some(beside),
             ..Constraints::default()
         },
         Constraints {
-            same_node_as_label: Some(label),
+            affinity_label: Some(label),
             ..Constraints::default()
         },
     ];
@@ -124,7 +124,7 @@ async fn b_17_who_waits_to_be_beside_a_label_follows_it() {
     let second = world.lab_node(2).await;
     let request = Request {
         constraints: Constraints {
-            same_node_as_label: Some(label),
+            affinity_label: Some(label),
             ..Constraints::default()
         },
         ..world.request(1)
@@ -157,7 +157,7 @@ async fn b_17_what_a_waiter_keeps_away_from_may_end_while_it_is_served() {
         let [holder, apart_from] = on;
         let request = Request {
             constraints: Constraints {
-                spread_from: vec![apart_from],
+                anti_affinity: vec![apart_from],
                 ..Constraints::default()
             },
             ..world.request(1)

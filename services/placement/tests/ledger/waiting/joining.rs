@@ -230,7 +230,7 @@ async fn c_05_a_request_beside_what_is_not_there_does_not_join_for_lack_of_quota
     let before = world.fingerprint().await;
     let request = Request {
         constraints: Constraints {
-            same_node_as: Some(of_others.allocation_id),
+            affinity: Some(of_others.allocation_id),
             ..Constraints::default()
         },
         ..world.request(1)
@@ -240,7 +240,7 @@ async fn c_05_a_request_beside_what_is_not_there_does_not_join_for_lack_of_quota
         matches!(
             refused,
             Err(Error::Invalid {
-                field: "placement.same_node_as",
+                field: "placement.affinity",
                 ..
             })
         ),

@@ -291,7 +291,7 @@ async fn b_17_a_large_request_apart_from_what_has_ended_keeps_its_node() {
     let (apart_from, _) = on.remove(apart_from.expect("one is there"));
     let request = Request {
         constraints: Constraints {
-            spread_from: vec![apart_from],
+            anti_affinity: vec![apart_from],
             ..Constraints::default()
         },
         ..world.request(2)
