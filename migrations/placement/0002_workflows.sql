@@ -7,7 +7,7 @@ CREATE SEQUENCE placement.workflow_epochs AS bigint;
 
 CREATE TABLE placement.workflows (
     id               uuid PRIMARY KEY,
-    kind             text NOT NULL CHECK (kind IN ('provision', 'release', 'repair', 'discard')),
+    kind             text NOT NULL CHECK (kind IN ('provision', 'release', 'repair', 'clean_up')),
     allocation_id    uuid REFERENCES placement.allocations (id),
     slot_id          uuid REFERENCES placement.slots (id),
     state            text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'failed', 'cancelled')),
@@ -59,7 +59,7 @@ CREATE TABLE placement.workflow_steps (
 CREATE TABLE placement.node_tasks (
     -- the operation id that the host is given
     id            uuid PRIMARY KEY,
-    type          text NOT NULL CHECK (type IN ('slice.vm_provision', 'slice.vm_release', 'slice.vm_discard',
+    type          text NOT NULL CHECK (type IN ('slice.vm_provision', 'slice.vm_release', 'slice.vm_clean_up',
                                                 'slice.slot_repair')),
     workflow_id   uuid NOT NULL REFERENCES placement.workflows (id),
     allocation_id uuid REFERENCES placement.allocations (id),

@@ -30,10 +30,10 @@ END $$;
 CREATE TRIGGER allocations_power_guard BEFORE UPDATE ON allocations FOR EACH ROW EXECUTE FUNCTION guard_power();
 
 ALTER TABLE workflows DROP CONSTRAINT workflows_kind_check,
-    ADD CONSTRAINT workflows_kind_check CHECK (kind IN ('provision', 'release', 'repair', 'discard', 'stop', 'start', 'reboot'));
+    ADD CONSTRAINT workflows_kind_check CHECK (kind IN ('provision', 'release', 'repair', 'clean_up', 'stop', 'start', 'reboot'));
 ALTER TABLE node_tasks DROP CONSTRAINT node_tasks_type_check,
     ADD CONSTRAINT node_tasks_type_check
-        CHECK (type IN ('slice.vm_provision', 'slice.vm_release', 'slice.vm_discard', 'slice.slot_repair',
+        CHECK (type IN ('slice.vm_provision', 'slice.vm_release', 'slice.vm_clean_up', 'slice.slot_repair',
                         'slice.vm_stop', 'slice.vm_start', 'slice.vm_reboot'));
 
 GRANT SELECT ON power_transitions TO gpuaas_scheduler, gpuaas_allocation;

@@ -29,7 +29,7 @@ CREATE DOMAIN ssh_keys AS text[] CHECK (cardinality(VALUE) BETWEEN 1 AND 10);
 CREATE DOMAIN guest_user AS text CHECK (VALUE ~ '^u_[0-9a-f]{16}$');
 
 CREATE DOMAIN event_type AS text CHECK (VALUE ~ '^[a-z]+\.[a-z_]+$');
-CREATE DOMAIN workflow_kind AS text CHECK (VALUE IN ('provision', 'release', 'repair', 'discard', 'stop', 'start', 'reboot'));
+CREATE DOMAIN workflow_kind AS text CHECK (VALUE IN ('provision', 'release', 'repair', 'clean_up', 'stop', 'start', 'reboot'));
 CREATE DOMAIN workflow_direction AS text CHECK (VALUE IN ('forward', 'undo'));
 CREATE DOMAIN workflow_state AS text CHECK (VALUE IN ('running', 'done', 'failed', 'cancelled'));
 CREATE DOMAIN step_state AS text CHECK (VALUE IN ('running', 'done', 'failed'));

@@ -2,4 +2,4 @@
 -- one that does, instead of asking a host for a VM.
 ALTER DOMAIN workflow_kind DROP CONSTRAINT workflow_kind_check;
 ALTER DOMAIN workflow_kind ADD CONSTRAINT workflow_kind_check
-    CHECK (VALUE IN ('provision', 'provision_node', 'release', 'release_node', 'repair', 'discard', 'stop', 'start', 'reboot'));
+    CHECK (VALUE IN ('provision', 'provision_node', 'release', 'release_node', 'repair', 'clean_up', 'stop', 'start', 'reboot'));

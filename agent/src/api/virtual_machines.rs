@@ -219,12 +219,12 @@ impl VirtualMachines for VirtualMachinesApi {
             .map_err(status)
     }
 
-    async fn discard(
+    async fn clean_up(
         &self,
-        request: Request<pb::DiscardRequest>,
+        request: Request<pb::CleanUpRequest>,
     ) -> Result<Response<pb::HostOperation>, Status> {
         let request = request.into_inner();
-        self.begin(Kind::Discard, common!(&request))
+        self.begin(Kind::CleanUp, common!(&request))
             .map(Response::new)
             .map_err(status)
     }

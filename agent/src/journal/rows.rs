@@ -15,7 +15,7 @@ pub enum Kind {
     /// Stop, undefine, wipe, prove.
     Release,
     /// Remove what a failed provision left, disk untouched.
-    Discard,
+    CleanUp,
     /// Wipe and prove a slot no domain uses.
     RepairSlot,
     /// Shut a VM down.
@@ -32,7 +32,7 @@ impl Kind {
         match self {
             Self::Provision => "provision",
             Self::Release => "release",
-            Self::Discard => "discard",
+            Self::CleanUp => "clean_up",
             Self::RepairSlot => "repair_slot",
             Self::Stop => "stop",
             Self::Start => "start",
@@ -44,7 +44,7 @@ impl Kind {
         [
             Self::Provision,
             Self::Release,
-            Self::Discard,
+            Self::CleanUp,
             Self::RepairSlot,
             Self::Stop,
             Self::Start,

@@ -12,7 +12,7 @@ use crate::ids::{AllocationId, LeaseId, SlotId, Token};
 pub enum Purpose {
     /// A new VM.
     Provision,
-    /// Release or discard.
+    /// Release or clean-up.
     Release,
     /// Repair.
     Repair,

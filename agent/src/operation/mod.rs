@@ -20,7 +20,7 @@ pub fn steps_of(kind: Kind) -> &'static [StepDef] {
     match kind {
         Kind::Provision => provision::STEPS,
         Kind::Release => release::RELEASE,
-        Kind::Discard => release::DISCARD,
+        Kind::CleanUp => release::CLEAN_UP,
         Kind::RepairSlot => release::REPAIR,
         Kind::Stop => power::STOP,
         Kind::Start => power::START,
@@ -65,7 +65,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            names(Kind::Discard),
+            names(Kind::CleanUp),
             ["stop", "undefine", "remove_reservation"]
         );
         assert_eq!(

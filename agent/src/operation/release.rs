@@ -1,4 +1,4 @@
-//! Release, discard and repair: from a VM to a clean disk.
+//! Release, clean-up and repair: from a VM to a clean disk.
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -51,7 +51,7 @@ const VERIFY_WIPE: StepDef = StepDef {
 /// Stop, remove, wipe, prove.
 pub const RELEASE: &[StepDef] = &[STOP, UNDEFINE, REMOVE_RESERVATION, WIPE, VERIFY_WIPE];
 /// Stop hard and remove; the disk stays as it is.
-pub const DISCARD: &[StepDef] = &[STOP, UNDEFINE, REMOVE_RESERVATION];
+pub const CLEAN_UP: &[StepDef] = &[STOP, UNDEFINE, REMOVE_RESERVATION];
 /// Prove unused, wipe, prove empty (CON-25).
 pub const REPAIR: &[StepDef] = &[
     StepDef {
@@ -79,7 +79,7 @@ async fn stop(work: &Work) -> HostResult<Done> {
     match hypervisor.state(name.as_str()).await? {
         None => return Ok(Done::skipped("there is no domain")),
         Some(PowerState::ShutOff) => return Ok(Done::skipped("the domain does not run")),
-        Some(PowerState::Running) if work.operation.kind != Kind::Discard => {
+        Some(PowerState::Running) if work.operation.kind != Kind::CleanUp => {
             let asked =
                 graceful_timeout(work)?.and_then(|timeout| Duration::try_from(timeout).ok());
             let most = Duration::from_secs(work.node.settings.limits.max_graceful_s);

@@ -1,6 +1,6 @@
 //! Drives operations through their steps, and their undo, and takes them up again after a restart.
 //!
-//! Operations of one allocation run one after the other. A release, discard or repair asks what else runs for the
+//! Operations of one allocation run one after the other. A release, clean-up or repair asks what else runs for the
 //! same allocation (a provision, a start, a reboot) to stop, waits until its undo is through, then begins.
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -78,12 +78,12 @@ impl Runner {
         let stop = CancellationToken::new();
         {
             let mut running = lock(&self.running);
-            if matches!(kind, Kind::Release | Kind::Discard | Kind::RepairSlot) {
+            if matches!(kind, Kind::Release | Kind::CleanUp | Kind::RepairSlot) {
                 for other in running
                     .values()
                     .filter(|other| other.allocation == allocation)
                 {
-                    if !matches!(other.kind, Kind::Release | Kind::Discard | Kind::RepairSlot) {
+                    if !matches!(other.kind, Kind::Release | Kind::CleanUp | Kind::RepairSlot) {
                         other.stop.cancel();
                     }
                 }
@@ -319,7 +319,7 @@ impl Runner {
             Kind::Provision => (provision::result(&work)?, Vec::new()),
             Kind::Release | Kind::RepairSlot => (release::result(&work)?, slot_ids(&work)?),
             Kind::Start | Kind::Reboot => (power::result(&work), Vec::new()),
-            Kind::Discard | Kind::Stop => (
+            Kind::CleanUp | Kind::Stop => (
                 gpuaas_proto::gpuaas::agent::v1::HostOperation::default(),
                 Vec::new(),
             ),

@@ -88,11 +88,11 @@ async fn inc_22_a_budget_that_is_over_ends_the_operation() {
 }
 
 #[tokio::test]
-async fn a_discard_of_nothing_succeeds_and_keeps_holds() {
+async fn a_clean_up_of_nothing_succeeds_and_keeps_holds() {
     let dir = tempfile::tempdir().unwrap();
     let node = node(dir.path());
     let new = operation(
-        Kind::Discard,
+        Kind::CleanUp,
         node.clock.now().plus(Duration::from_secs(60)),
     );
     let id = new.id;
@@ -217,7 +217,7 @@ async fn allocations_whose_operations_ended_are_forgotten() {
     let runner = Runner::new(Arc::clone(&node));
     for _ in 0..3 {
         let new = operation(
-            Kind::Discard,
+            Kind::CleanUp,
             node.clock.now().plus(Duration::from_secs(60)),
         );
         let id = new.id;

@@ -70,7 +70,7 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
         );
         // without a hold of the ledger there is no token the host would accept: that is for an operator
         if removable && after.get(&allocation_id) == Some(&Standing::OverHeld) {
-            start_discard(deps, allocation_id).await?;
+            start_clean_up(deps, allocation_id).await?;
         }
         if let Finding::UnexpectedShutdown {
             id,
@@ -121,12 +121,12 @@ async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing
     Ok(rows.into_iter().map(standing).collect())
 }
 
-async fn start_discard(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
+async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
     let mut conn = deps.pool.acquire().await?;
     let window = workflows::DISCARD_WINDOW_SECONDS;
     match workflows::enqueue(
         &mut conn,
-        "discard",
+        "clean_up",
         Some(allocation_id),
         None,
         window,

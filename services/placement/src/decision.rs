@@ -127,13 +127,13 @@ pub struct CandidateNode {
 
 /// How a site fills its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum PackingStrategy {
     /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
     #[default]
-    Pack,
+    MostAllocated,
     /// Prefer the emptiest node: the loss of one host hurts fewer tenants, and fewer nodes stay whole.
-    Spread,
+    LeastAllocated,
 }
 
 /// What narrows and orders the nodes besides the request itself.

@@ -14,7 +14,7 @@ pub enum TaskType {
     /// Stop a VM, wipe its disks, prove them empty (C-26).
     VmRelease,
     /// Remove what a failed provision left.
-    VmDiscard,
+    VmCleanUp,
     /// Wipe a slot that no VM uses.
     SlotRepair,
     /// Shut a VM down.
@@ -32,7 +32,7 @@ impl TaskType {
         match self {
             Self::VmProvision => "slice.vm_provision",
             Self::VmRelease => "slice.vm_release",
-            Self::VmDiscard => "slice.vm_discard",
+            Self::VmCleanUp => "slice.vm_clean_up",
             Self::SlotRepair => "slice.slot_repair",
             Self::VmStop => "slice.vm_stop",
             Self::VmStart => "slice.vm_start",

@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::availability::launch_request;
 use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{PackingStrategy, Fleet, Rules, telling};
+use crate::decision::{Fleet, PackingStrategy, Rules, telling};
 use crate::model::{Image, Shape};
 use crate::{Error, Reason, Result, quota};
 

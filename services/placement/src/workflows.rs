@@ -39,7 +39,7 @@ pub fn release_of(shape: Shape) -> &'static str {
     }
 }
 
-/// Starts a workflow of `kind` ([`provision_of`], [`release_of`], `repair`, `discard`, `stop`, `start` or `reboot`) and
+/// Starts a workflow of `kind` ([`provision_of`], [`release_of`], `repair`, `clean_up`, `stop`, `start` or `reboot`) and
 /// returns its id.
 ///
 /// Call it inside the transaction whose ledger change needs the work; notify [`TOPIC`] after the commit.

@@ -49,7 +49,7 @@ pub struct Config {
     pub placement_timeout_ms: u64,
     /// How many days the history of the fleet's capacity is kept; 0: none is written.
     pub capacity_history_days: u32,
-    /// How nodes are filled: `pack` fills one before the next is opened, `spread` prefers the emptiest.
+    /// How nodes are filled: `most_allocated` fills one before the next is opened, `least_allocated` prefers the emptiest.
     pub packing_strategy: PackingStrategy,
     /// Whether whole nodes are sold. Switch it on only where `allocation.baremetal` names what brings them up.
     pub baremetal: bool,

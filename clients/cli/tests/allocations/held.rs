@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{ID, World, allocation, changed, entries, error, stream, synced};
-use crate::{ALLOCATIONS, key_pair, one, timeline, watched};
+use crate::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
 
 #[test]
 fn an_empty_list_says_what_to_do() {
@@ -228,7 +228,7 @@ fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
     }
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let key = key_pair(&world);
-    let asked = launch(&key, &["--affinity", "first"]);
+    let asked = launch_arguments(&key, &["--affinity", "first"]);
     let explain = [
         "explain",
         "--region",
@@ -273,7 +273,7 @@ fn ssh_pins_the_host_keys_and_uses_the_key_of_the_launch() {
     world.fake_program("ssh");
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     world.get(&one(), allocation("active"));
-    world.run(&launch(&key, &[])).ok();
+    world.run(&launch_arguments(&key, &[])).ok();
     let ran = world.run(&["ssh", ID, "--", "nvidia-smi", "-L"]).ok();
     let known_hosts = world.path(&format!(".local/state/gpuaas/{ID}.known_hosts"));
     let identity = world.path("id").canonicalize().expect("key");

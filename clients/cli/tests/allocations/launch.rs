@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{ID, World, allocation, changed, entries, error, stream, synced};
-use crate::{ALLOCATIONS, key_pair, timeline, watched, with_progress};
+use crate::{ALLOCATIONS, key_pair, launch_arguments, timeline, watched, with_progress};
 
 #[test]
 fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
@@ -118,7 +118,7 @@ fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
     let told = vec![changed(allocation("active"), "t1"), synced("t2")];
     world.get(&watched(), stream([told]));
     let ran = world
-        .run(&launch(&key, &["--wait", "--output", "json"]))
+        .run(&launch_arguments(&key, &["--wait", "--output", "json"]))
         .ok();
     assert_eq!(ran.json(), allocation("active"));
     assert_eq!(ran.err, "");
@@ -133,7 +133,7 @@ fn a_failed_launch_tells_reason_and_advice() {
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let told = vec![changed(failed, "t1"), synced("t2")];
     world.get(&watched(), stream([told]));
-    let ran = world.run(&launch(&key, &["--wait"]));
+    let ran = world.run(&launch_arguments(&key, &["--wait"]));
     assert_eq!(ran.code, 1);
     assert!(ran.err.ends_with("error: The image never answered.\n  advice:  Choose another image.\n  reason:  GUEST_NO_LOGIN\n"), "{}", ran.err);
 }
@@ -143,7 +143,9 @@ fn validate_only_keeps_nothing() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
-    let ran = world.run(&launch(&key, &["--validate-only"])).ok();
+    let ran = world
+        .run(&launch_arguments(&key, &["--validate-only"]))
+        .ok();
     assert!(ran.out.contains("Nothing was kept"));
     assert_eq!(world.changes()[0].body["validate_only"], true);
 }

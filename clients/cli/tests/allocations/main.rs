@@ -34,7 +34,7 @@ pub fn key_pair(world: &World) -> String {
 }
 
 /// The words of a launch that says all it must, and more.
-pub fn launch<'a>(key: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn launch_arguments<'a>(key: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let all = [
         "launch",
         "--region",

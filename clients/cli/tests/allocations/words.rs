@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{ID, World, allocation, changed, entries, stream, synced};
-use crate::{ALLOCATIONS, key_pair, one, timeline, watched};
+use crate::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
 
 fn with_power(power: &str) -> Value {
     let mut active = allocation("active");
@@ -103,7 +103,7 @@ fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
             ],
         ]),
     );
-    let asked = launch(&key, &["--wait"]);
+    let asked = launch_arguments(&key, &["--wait"]);
     let ran = world.run(&asked).ok();
     assert!(
         ran.out.contains("State      active, running") && !ran.out.contains("activate"),

@@ -161,17 +161,26 @@ impl Ledger {
                         reports::evacuation(&mut conn, &capacity, POLICY, &some).await?;
                     }
                     2 => {
-                        let packing_strategy = POLICY.filling;
-                        let found =
-                            reports::defragmentation(&mut conn, &capacity, packing_strategy, &asked).await?;
+                        let packing_strategy = POLICY.packing_strategy;
+                        let found = reports::defragmentation(
+                            &mut conn,
+                            &capacity,
+                            packing_strategy,
+                            &asked,
+                        )
+                        .await?;
                         if found.steps.is_empty() {
                             bail!("the fleet is not fragmented");
                         }
                     }
                     _ => {
-                        let found =
-                            reports::preservation(&mut conn, &capacity, POLICY.packing_strategy, None)
-                                .await?;
+                        let found = reports::preservation(
+                            &mut conn,
+                            &capacity,
+                            POLICY.packing_strategy,
+                            None,
+                        )
+                        .await?;
                         if found.iter().all(|nodes| nodes.recoverable == 0) {
                             bail!("no node of the fleet could be whole again");
                         }

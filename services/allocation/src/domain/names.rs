@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(id, operation_id(one, "provision", 1));
         for other in [
             operation_id(two, "provision", 1),
-            operation_id(one, "discard", 1),
+            operation_id(one, "clean_up", 1),
             operation_id(one, "provision", 2),
         ] {
             assert_ne!(id, other);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub struct Taken {
     /// Workflow.
     pub id: Uuid,
-    /// `provision`, `release`, either with `_node` for a whole one, `repair`, `discard`, `stop`, `start` or `reboot`.
+    /// `provision`, `release`, either with `_node` for a whole one, `repair`, `clean_up`, `stop`, `start` or `reboot`.
     pub kind: String,
     /// The allocation worked on.
     pub allocation_id: Option<Uuid>,

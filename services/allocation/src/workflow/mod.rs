@@ -15,7 +15,7 @@
 //!
 //! **What cannot happen.** A transaction is never open across a call to a host or a service.
 
-mod discard;
+mod clean_up;
 mod engine;
 pub mod failure;
 pub mod host;
@@ -44,7 +44,7 @@ const DEFINITIONS: [&Definition; 9] = [
     &whole::PROVISION,
     &whole::RELEASE,
     &repair::DEFINITION,
-    &discard::DEFINITION,
+    &clean_up::DEFINITION,
     &power::STOP,
     &power::START,
     &power::REBOOT,

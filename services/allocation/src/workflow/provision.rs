@@ -64,8 +64,8 @@ pub static DEFINITION: Definition = Definition {
             deadline: PROVISION_BUDGET,
             on_failure: OnFailure::Undo,
             undo: Some(&Step {
-                name: "discard",
-                effect: Effect::Outside(super::discard::discard),
+                name: "clean_up",
+                effect: Effect::Outside(super::clean_up::clean_up),
                 records: "the host operation",
                 deadline: Duration::from_secs(300),
                 on_failure: OnFailure::Ignore,

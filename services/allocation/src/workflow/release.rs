@@ -52,8 +52,8 @@ pub static DEFINITION: Definition = Definition {
             deadline: Duration::from_secs(30 * 60),
             on_failure: OnFailure::Undo,
             undo: Some(&Step {
-                name: "discard",
-                effect: Effect::Outside(super::discard::discard),
+                name: "clean_up",
+                effect: Effect::Outside(super::clean_up::clean_up),
                 records: "the host operation",
                 deadline: Duration::from_secs(300),
                 // the user is free only when the guest is proven gone

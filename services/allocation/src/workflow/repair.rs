@@ -31,8 +31,8 @@ pub static DEFINITION: Definition = Definition {
     steps: &[
         lease::acquire(acquire_lease, Duration::from_secs(120)),
         Step {
-            name: "discard",
-            effect: Effect::Outside(super::discard::discard),
+            name: "clean_up",
+            effect: Effect::Outside(super::clean_up::clean_up),
             records: "the host operation",
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,

@@ -113,8 +113,8 @@ async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only()
         types,
         [
             "slice.vm_provision",
-            "slice.vm_discard",
-            "slice.vm_discard",
+            "slice.vm_clean_up",
+            "slice.vm_clean_up",
             "slice.slot_repair"
         ],
         "c_33"

@@ -175,7 +175,7 @@ async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
         "GUEST_NO_LOGIN"
     );
     // the host called it a success and left the domain: it is discarded
-    world.host_is_clean(true, "discarded");
+    world.host_is_clean(true, "cleaned up");
     assert_eq!(world.periods(id).await, (0, 0));
     runner.stop().await;
 }

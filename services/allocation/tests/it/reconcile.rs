@@ -41,7 +41,7 @@ async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     let residue = [Finding::LeakedDomain(id), Finding::LeakedReservation(id)];
     expect(&world, &residue).await;
     world.until_idle(id).await;
-    world.host_is_clean(true, "discarded");
+    world.host_is_clean(true, "cleaned up");
     expect(&world, &[]).await;
     assert_eq!(
         world.slot_of(id).await.status,
@@ -65,7 +65,7 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
     world.agent.state().domains.insert("somebody-elses".into());
     let unclear = [Finding::LeakedDomain(unknown), Finding::MissingDomain(id)];
     expect(&world, &unclear).await;
-    let started: i64 = sqlx::query_scalar("SELECT count(*) FROM workflows WHERE kind = 'discard'")
+    let started: i64 = sqlx::query_scalar("SELECT count(*) FROM workflows WHERE kind = 'clean_up'")
         .fetch_one(&world.pool)
         .await
         .expect("a count");
@@ -83,7 +83,11 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     let first = world.allocation(id).await;
 
     // the guest shuts itself down
-    world.agent.state().unexpected_shutdown.insert(vm_name(id), false);
+    world
+        .agent
+        .state()
+        .unexpected_shutdown
+        .insert(vm_name(id), false);
     let unexpected_shutdown = |boot_id, with_host| {
         [Finding::UnexpectedShutdown {
             id,
@@ -108,7 +112,11 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     assert_ne!(second.boot_id, first.boot_id);
 
     // the host is restarted
-    world.agent.state().unexpected_shutdown.insert(vm_name(id), true);
+    world
+        .agent
+        .state()
+        .unexpected_shutdown
+        .insert(vm_name(id), true);
     expect(&world, &unexpected_shutdown(second.boot_id, true)).await;
     world.until_idle(id).await;
     let third = world.allocation(id).await;

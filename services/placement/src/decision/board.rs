@@ -17,7 +17,8 @@ use self::layout::Layout;
 use super::causes::Found;
 use super::reserved::{Builder, Reserved};
 use super::{
-    CandidateNode, CandidateSlot, Choice, PackingStrategy, ImageKey, Request, Rules, Score, fabric_key,
+    CandidateNode, CandidateSlot, Choice, ImageKey, PackingStrategy, Request, Rules, Score,
+    fabric_key,
 };
 use crate::model::{Health, SlotClass, SlotStatus};
 
@@ -341,7 +342,12 @@ impl Board {
 
     /// The order among nodes, but for their ids: less is better, and it has 31 bits. What is reserved for the project
     /// comes before all else.
-    pub(super) fn rank(&self, packing_strategy: PackingStrategy, request: &Request, pick: &Pick) -> u32 {
+    pub(super) fn rank(
+        &self,
+        packing_strategy: PackingStrategy,
+        request: &Request,
+        pick: &Pick,
+    ) -> u32 {
         (u32::from(!pick.own) * NOT_OWN)
             | self.cost(pick).rank(packing_strategy)
             | (u32::from(self.lacks_image_of(request)) * LACKS_IMAGE)

@@ -129,7 +129,9 @@ impl Fleet {
     pub fn likely(&self, rules: &Rules, request: &Request, at: u32) -> Self {
         let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
         let of = (request.slot_class, count);
-        let likely = self.rooms.likely(of, rules.packing_strategy, rules.project, at);
+        let likely = self
+            .rooms
+            .likely(of, rules.packing_strategy, rules.project, at);
         let few = self.these(likely.ids);
         let best = few.rank(rules, request).order.first().map(|key| key >> 32);
         let others_are_worse = match best {

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::board::Board;
-use super::{Choice, PackingStrategy, Fleet, Ranking, Request, Rules};
+use super::{Choice, Fleet, PackingStrategy, Ranking, Request, Rules};
 use crate::Reason;
 
 /// An allocation on a node, as far as a plan needs it.

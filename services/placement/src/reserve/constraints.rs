@@ -146,7 +146,11 @@ impl Neighbours {
     ///
     /// # Errors
     /// [`Error::Invalid`] when they name what is not there.
-    pub(crate) fn rules(&self, packing_strategy: PackingStrategy, of: Constrained<'_>) -> Result<Rules> {
+    pub(crate) fn rules(
+        &self,
+        packing_strategy: PackingStrategy,
+        of: Constrained<'_>,
+    ) -> Result<Rules> {
         let Constrained {
             project_id,
             constraints,

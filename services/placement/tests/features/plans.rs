@@ -2,7 +2,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Evacuee, PackingStrategy, Fleet, Request, Site, evacuate,
+    CandidateNode, CandidateSlot, Evacuee, Fleet, PackingStrategy, Request, Site, evacuate,
 };
 use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
 use gpuaas_placement::reports::Outcome;

@@ -2,7 +2,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Choice, PackingStrategy, Fleet, Request, ReservedFor, Rules, decide_by,
+    CandidateNode, CandidateSlot, Choice, Fleet, PackingStrategy, Request, ReservedFor, Rules,
+    decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;

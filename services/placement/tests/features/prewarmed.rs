@@ -205,7 +205,12 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     let waits = waits.expect("waits").allocation_id;
     let pass = async || serve_waiting(pool, ids, POLICY).await.expect("pass");
     assert_eq!(pass().await, Pass::default());
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 0);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        0
+    );
     let reason = "SELECT count(*) FROM queued_allocations WHERE reason = 'IMAGE_NOT_CACHED'";
     assert_eq!(world.number(reason).await, 1);
     // free slots without the image are of no use to it

@@ -280,14 +280,24 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     intend(&world, a, Intent::Enabled).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let suggest = async |conn: &mut sqlx::PgConnection| {
-        reports::defragmentation(conn, &world.capacity, PackingStrategy::MostAllocated, &asked(8))
-            .await
-            .expect("suggested")
+        reports::defragmentation(
+            conn,
+            &world.capacity,
+            PackingStrategy::MostAllocated,
+            &asked(8),
+        )
+        .await
+        .expect("suggested")
     };
     let report = async |conn: &mut sqlx::PgConnection| {
-        reports::preservation(conn, &world.capacity, PackingStrategy::MostAllocated, Some(REGION))
-            .await
-            .expect("reported")
+        reports::preservation(
+            conn,
+            &world.capacity,
+            PackingStrategy::MostAllocated,
+            Some(REGION),
+        )
+        .await
+        .expect("reported")
     };
     let none = suggest(&mut conn).await;
     assert_eq!(
@@ -345,10 +355,20 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     reserve::serve_waiting(ledger, ids, POLICY)
         .await
         .expect("pass");
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        1
+    );
     assert_eq!(suggest(&mut conn).await.steps[0].node_id, b);
     begin_release(&world, waits).await;
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        1
+    );
     assert_eq!(suggest(&mut conn).await.steps, found.steps);
 
     // carried out by hand, it is what it said
@@ -385,9 +405,18 @@ async fn whole_nodes_that_are_held_are_counted() {
         .await
         .expect("reserved");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found = reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, None).await;
+    let found = reports::preservation(
+        &mut conn,
+        &world.capacity,
+        PackingStrategy::MostAllocated,
+        None,
+    )
+    .await;
     let nodes = found.expect("reported").remove(0);
-    assert_eq!((nodes.nodes, nodes.baremetal_free, nodes.baremetal_allocated), (3, 2, 1));
+    assert_eq!(
+        (nodes.nodes, nodes.baremetal_free, nodes.baremetal_allocated),
+        (3, 2, 1)
+    );
 }
 
 fn field<T: std::fmt::Debug>(outcome: Result<T>) -> &'static str {
@@ -447,16 +476,32 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
             "max_moves",
         ),
     ] {
-        let refused = reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &bad);
+        let refused = reports::defragmentation(
+            &mut conn,
+            &world.capacity,
+            PackingStrategy::MostAllocated,
+            &bad,
+        );
         assert_eq!(field(refused.await), named);
     }
-    let nowhere =
-        reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, Some("nowhere")).await;
+    let nowhere = reports::preservation(
+        &mut conn,
+        &world.capacity,
+        PackingStrategy::MostAllocated,
+        Some("nowhere"),
+    )
+    .await;
     assert_eq!(field(nowhere), "region_code");
     let lab = Asked {
         sku: LAB.into(),
         ..asked(1)
     };
-    let found = reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &lab).await;
+    let found = reports::defragmentation(
+        &mut conn,
+        &world.capacity,
+        PackingStrategy::MostAllocated,
+        &lab,
+    )
+    .await;
     assert_eq!(found.expect("suggested").before, 1);
 }

@@ -16,11 +16,21 @@ use crate::world::{REGION, World};
 /// Moves that are suggested for a whole board, and nodes that could be whole again.
 pub async fn planned(world: &World) -> (usize, u32) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found =
-        reports::defragmentation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, &asked(8)).await;
+    let found = reports::defragmentation(
+        &mut conn,
+        &world.capacity,
+        PackingStrategy::MostAllocated,
+        &asked(8),
+    )
+    .await;
     let steps = found.expect("suggested").steps;
-    let report =
-        reports::preservation(&mut conn, &world.capacity, PackingStrategy::MostAllocated, Some(REGION)).await;
+    let report = reports::preservation(
+        &mut conn,
+        &world.capacity,
+        PackingStrategy::MostAllocated,
+        Some(REGION),
+    )
+    .await;
     let recoverable = report.expect("reported")[0].recoverable;
     (steps.iter().map(|step| step.moves.len()).sum(), recoverable)
 }

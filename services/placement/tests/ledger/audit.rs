@@ -116,7 +116,10 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 
 /// One way to break each invariant, past constraints and triggers.
 const BREAKS: [(&str, &str); 29] = [
-    ("room_matches_slots", "UPDATE node_capacity SET free = free + 1"),
+    (
+        "room_matches_slots",
+        "UPDATE node_capacity SET free = free + 1",
+    ),
     (
         "held_slot_is_its_projects",
         "UPDATE reserved_slots SET project_id = gen_random_uuid(),

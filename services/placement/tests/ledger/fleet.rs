@@ -358,7 +358,12 @@ async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
         assert_eq!(pass.expect("pass"), reserve::Pass::default());
     };
     pass().await;
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        1
+    );
     let before = rows_read(&pool, &world.owner).await;
     for _ in 0..8 {
         pass().await;

@@ -3,7 +3,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, PackingStrategy, Fleet, Site, Tenant, defragment, evacuate, preserve,
+    Apart, CandidateNode, Evacuee, Fleet, PackingStrategy, Site, Tenant, defragment, evacuate,
+    preserve,
 };
 use gpuaas_placement::model::SlotClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

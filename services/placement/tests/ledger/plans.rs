@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, PackingStrategy, Fleet, Move, Request, Rules, Site, Tenant, WholeNode,
-    count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
+    Apart, CandidateNode, Evacuee, Fleet, Move, PackingStrategy, Request, Rules, Site, Tenant,
+    WholeNode, count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -218,7 +218,11 @@ fn history() -> impl Strategy<Value = Vec<(usize, bool, Option<usize>)>> {
 fn worked_with() -> impl Strategy<Value = Model> {
     let nodes: Vec<_> = (1..=6).map(some_node).collect();
     let since = prop::collection::vec(prop::option::weighted(0.25, 0..3u8), 6);
-    let packing_strategy = prop::sample::select(vec![PackingStrategy::MostAllocated, PackingStrategy::MostAllocated, PackingStrategy::LeastAllocated]);
+    let packing_strategy = prop::sample::select(vec![
+        PackingStrategy::MostAllocated,
+        PackingStrategy::MostAllocated,
+        PackingStrategy::LeastAllocated,
+    ]);
     // half of them are in one of three groups
     let said = prop::collection::vec((0..6usize, any::<bool>()), 40);
     let parts = (nodes, history(), since, packing_strategy, said);

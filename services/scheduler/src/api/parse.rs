@@ -127,12 +127,12 @@ fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> 
         .collect::<Result<_>>()?;
     Ok(Constraints {
         affinity,
-        affinity_label: pair(
-            "placement.affinity_label",
-            &placement.affinity_label,
-        )?,
+        affinity_label: pair("placement.affinity_label", &placement.affinity_label)?,
         anti_affinity,
-        anti_affinity_label: pair("placement.anti_affinity_label", &placement.anti_affinity_label)?,
+        anti_affinity_label: pair(
+            "placement.anti_affinity_label",
+            &placement.anti_affinity_label,
+        )?,
         require_prewarmed: placement.require_prewarmed,
     })
 }
@@ -267,7 +267,10 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             .map(|group| group.module_ids)
             .collect(),
         lab: request.lab,
-        hugepages_allocated_to: id::parse_all("hugepages_allocated_to", &request.hugepages_allocated_to)?,
+        hugepages_allocated_to: id::parse_all(
+            "hugepages_allocated_to",
+            &request.hugepages_allocated_to,
+        )?,
         image_digests: request.image_digests,
         host_health,
         new_instance: request.new_instance,

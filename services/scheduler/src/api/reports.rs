@@ -87,7 +87,9 @@ impl Api {
         };
         let mut tx = self.snapshot().await?;
         let packing_strategy = self.policy.packing_strategy;
-        let found = reports::defragmentation(&mut tx, &self.pool.capacity, packing_strategy, &asked).await?;
+        let found =
+            reports::defragmentation(&mut tx, &self.pool.capacity, packing_strategy, &asked)
+                .await?;
         tx.rollback().await?;
         let moves = found.steps.iter().flat_map(|step| &step.moves);
         Ok(pb::DefragmentationSuggestion {
@@ -112,7 +114,8 @@ impl Api {
         let mut tx = self.snapshot().await?;
         let packing_strategy = self.policy.packing_strategy;
         let region = given(&request.region_code);
-        let found = reports::preservation(&mut tx, &self.pool.capacity, packing_strategy, region).await?;
+        let found =
+            reports::preservation(&mut tx, &self.pool.capacity, packing_strategy, region).await?;
         tx.rollback().await?;
         Ok(pb::PreservationReport {
             nodes: found.into_iter().map(preserved).collect(),

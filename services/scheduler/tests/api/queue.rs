@@ -190,7 +190,9 @@ async fn bad_waits_and_classes_name_their_field() {
     let error = refused(world.api.list_queue(by(nowhere, None)).await);
     assert_eq!(error.reason(), ErrorReason::RegionUnknown);
     assert_eq!(
-        world.number("SELECT count(*) FROM placement.queued_allocations").await,
+        world
+            .number("SELECT count(*) FROM placement.queued_allocations")
+            .await,
         0
     );
 }

@@ -34,14 +34,14 @@ pub const RELEASE: [&str; 5] = [
     "wipe",
     "verify_wipe",
 ];
-const DISCARD: [&str; 3] = ["stop", "undefine", "remove_reservation"];
+const CLEAN_UP: [&str; 3] = ["stop", "undefine", "remove_reservation"];
 pub const STOP: [&str; 1] = ["stop"];
 pub const START: [&str; 4] = ["prove_disk", "define", "start", "wait_login"];
 pub const REBOOT: [&str; 5] = ["stop", "prove_disk", "define", "start", "wait_login"];
 const REPAIR: [&str; 3] = ["prove_disk", "wipe", "verify_wipe"];
 
 /// Kinds that ask what else runs for the allocation to stop.
-const ENDS_OTHERS: [&str; 3] = ["release", "discard", "repair_slot"];
+const ENDS_OTHERS: [&str; 3] = ["release", "clean_up", "repair_slot"];
 
 /// What the host is told to do wrong.
 #[derive(Default)]
@@ -382,7 +382,7 @@ fn leak(name: &str) -> &'static str {
     let known = [
         "provision",
         "release",
-        "discard",
+        "clean_up",
         "repair_slot",
         "start",
         "reboot",

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Code, Request, Response, Status};
 
-use super::{Agent, DISCARD, PROVISION, REBOOT, RELEASE, REPAIR, START, STOP};
+use super::{Agent, CLEAN_UP, PROVISION, REBOOT, RELEASE, REPAIR, START, STOP};
 
 pub fn refusal(reason: ErrorReason, message: &str) -> Status {
     Error::new(Code::FailedPrecondition, reason, message).into()
@@ -152,7 +152,9 @@ impl pb::node_scheduler_server::NodeScheduler for Agent {
                 .iter()
                 .map(|name| pb::DomainState {
                     name: name.clone(),
-                    state: if state.off.contains(name) || state.unexpected_shutdown.contains_key(name) {
+                    state: if state.off.contains(name)
+                        || state.unexpected_shutdown.contains_key(name)
+                    {
                         "shut off"
                     } else {
                         "running"
@@ -216,14 +218,14 @@ impl pb::virtual_machines_server::VirtualMachines for Agent {
         )
     }
 
-    async fn discard(
+    async fn clean_up(
         &self,
-        request: Request<pb::DiscardRequest>,
+        request: Request<pb::CleanUpRequest>,
     ) -> Result<Response<pb::HostOperation>, Status> {
         let r = request.into_inner();
         self.begin(
-            "discard",
-            &DISCARD,
+            "clean_up",
+            &CLEAN_UP,
             &r.operation_id,
             &r.lease_id,
             &r.allocation_id,

@@ -154,7 +154,10 @@ async fn only_the_scheduler_reserves_and_nobody_rewrites_a_reservation() {
             &world.allocation,
             "INSERT INTO reservation_limits VALUES (gen_random_uuid(), 9)",
         ),
-        (&world.scheduler, "UPDATE reserved_slots SET idle_since = now()"),
+        (
+            &world.scheduler,
+            "UPDATE reserved_slots SET idle_since = now()",
+        ),
         (
             &world.scheduler,
             "UPDATE capacity_reservations SET gpu_count = 9",

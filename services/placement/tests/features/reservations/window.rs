@@ -118,7 +118,11 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     assert_eq!((tended.released, tended.held), (2, 0));
     let smaller = get(&world, row.id).await;
     assert_eq!(
-        (smaller.released_gpus, smaller.reserved_gpus, smaller.missing()),
+        (
+            smaller.released_gpus,
+            smaller.reserved_gpus,
+            smaller.missing()
+        ),
         (2, 1, 0)
     );
     assert_eq!(

@@ -160,10 +160,11 @@ impl View {
             .fetch_all(&mut *conn)
             .await
             .expect("ring");
-        let kept: Vec<(Uuid, Uuid)> = sqlx::query_as("SELECT node_id, ticket FROM backfill_reservations")
-            .fetch_all(&mut *conn)
-            .await
-            .expect("kept nodes");
+        let kept: Vec<(Uuid, Uuid)> =
+            sqlx::query_as("SELECT node_id, ticket FROM backfill_reservations")
+                .fetch_all(&mut *conn)
+                .await
+                .expect("kept nodes");
         let reservations: Vec<(Uuid, Uuid, i64, bool, bool)> = sqlx::query_as(
             "SELECT id, project_id, (gpu_count - released_gpus)::bigint, sku = 'h200-sxm-node',
                     ends_at <= clock_timestamp()

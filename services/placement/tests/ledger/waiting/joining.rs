@@ -83,7 +83,12 @@ async fn who_fits_does_not_wait() {
         world.get(made.allocation_id).await.state,
         AllocationState::Reserved
     );
-    assert_eq!(world.number("SELECT count(*) FROM queued_allocations").await, 0);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM queued_allocations")
+            .await,
+        0
+    );
 }
 
 #[tokio::test]

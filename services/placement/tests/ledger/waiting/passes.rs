@@ -46,7 +46,9 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
     assert_eq!(served.served, [waits]);
     assert!(served.busy, "the first line is looked at again soon");
     assert!(standing(&world, here).await.is_some());
-    world.run("DROP TRIGGER fail ON backfill_reservations").await;
+    world
+        .run("DROP TRIGGER fail ON backfill_reservations")
+        .await;
     assert!(!pass(&world).await.busy);
 }
 
@@ -63,7 +65,9 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
         for id in made.iter().rev() {
             let touch = match table {
                 "waits" => {
-                    format!("UPDATE queued_allocations SET reason = 'QUOTA' WHERE allocation_id = '{id}'")
+                    format!(
+                        "UPDATE queued_allocations SET reason = 'QUOTA' WHERE allocation_id = '{id}'"
+                    )
                 }
                 _ => format!("UPDATE timeline SET message = 'old' WHERE allocation_id = '{id}'"),
             };
@@ -98,6 +102,8 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
         assert_eq!(world.number(&others).await, all, "{table}");
         holder.rollback().await.expect("rollback");
         at_once.await.expect("task").expect("pass");
-        world.run("UPDATE queued_allocations SET reason = 'QUOTA'").await;
+        world
+            .run("UPDATE queued_allocations SET reason = 'QUOTA'")
+            .await;
     }
 }

@@ -155,7 +155,12 @@ async fn b_17_small_requests_do_not_keep_a_large_one_waiting_for_ever() {
     free(&world, release_one(kept, &mut on)).await;
     assert_eq!(pass(&world).await.served, [large]);
     assert_eq!(world.get(large).await.node_id, Some(kept));
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 0);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        0
+    );
     sound(&world).await;
 }
 
@@ -233,7 +238,12 @@ async fn p4_a_batch_waits_as_one_and_is_served_whole() {
     .into();
     assert_eq!(places, HashSet::from([1]));
     pass(&world).await;
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 2);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        2
+    );
     // half of it would fit: it is kept, and not given out
     free(&world, holders[0]).await;
     assert_eq!(pass(&world).await, Pass::default());
@@ -300,7 +310,12 @@ async fn b_17_a_large_request_apart_from_what_has_ended_keeps_its_node() {
     // it may be anywhere now, and one slot is free
     free(&world, apart_from).await;
     assert_eq!(pass(&world).await, Pass::default());
-    assert_eq!(world.number("SELECT count(*) FROM backfill_reservations").await, 1);
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM backfill_reservations")
+            .await,
+        1
+    );
     let refused = world.reserve(&world.request(1)).await;
     assert!(
         matches!(&refused, Err(Error::Refused { causes, .. })

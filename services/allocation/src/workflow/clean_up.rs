@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use gpuaas_kit::time::proto_duration;
 use gpuaas_placement::node_tasks::TaskType;
-use gpuaas_proto::gpuaas::agent::v1::{DiscardRequest, LeasePurpose, OperationState};
+use gpuaas_proto::gpuaas::agent::v1::{CleanUpRequest, LeasePurpose, OperationState};
 use serde_json::json;
 
 use super::failure::StepError;
@@ -21,13 +21,13 @@ use super::work::Work;
 
 /// The workflow.
 pub static DEFINITION: Definition = Definition {
-    kind: "discard",
+    kind: "clean_up",
     bounded: true,
     steps: &[
         lease::acquire(lease::for_release, Duration::from_secs(120)),
         Step {
-            name: "discard",
-            effect: Effect::Outside(discard),
+            name: "clean_up",
+            effect: Effect::Outside(clean_up),
             records: "the host operation",
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
@@ -40,7 +40,7 @@ pub static DEFINITION: Definition = Definition {
 };
 
 /// Removes domain, NVRAM, seed and reservation. Nothing there is as good as removed.
-pub fn discard(work: &Work) -> BoxFuture<'_, StepResult> {
+pub fn clean_up(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let repairing = work.taken.slot_id.is_some();
         let subject = if repairing {
@@ -48,7 +48,7 @@ pub fn discard(work: &Work) -> BoxFuture<'_, StepResult> {
         } else {
             subject::of_allocation(work).await?.1
         };
-        let request = DiscardRequest {
+        let request = CleanUpRequest {
             operation_id: String::new(),
             lease_id: String::new(),
             allocation_id: subject.allocation_id.to_string(),
@@ -56,7 +56,7 @@ pub fn discard(work: &Work) -> BoxFuture<'_, StepResult> {
         };
         let host = Host::of_node(&work.deps, subject.node_id).await?;
         let order = Order {
-            task_type: TaskType::VmDiscard,
+            task_type: TaskType::VmCleanUp,
             purpose: if repairing {
                 LeasePurpose::Repair
             } else {
@@ -64,20 +64,20 @@ pub fn discard(work: &Work) -> BoxFuture<'_, StepResult> {
             },
             payload: json!({"budget_seconds": work.left.as_secs()}),
             start: &|host: &Host, operation_id, lease_id| {
-                let request = DiscardRequest {
+                let request = CleanUpRequest {
                     operation_id,
                     lease_id,
                     ..request.clone()
                 };
                 let mut vms = host.vms.clone();
-                Box::pin(async move { vms.discard(request).await })
+                Box::pin(async move { vms.clean_up(request).await })
             },
             around: (0, 0),
         };
         let operation = drive(work, &host, &subject, &order).await?;
         if operation.state() == OperationState::Failed {
             return Err(StepError::of_operation(
-                "discard",
+                "clean_up",
                 operation.failure.as_ref().unwrap_or(&Default::default()),
             ));
         }
