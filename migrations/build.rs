@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Folders of SQL; `kit` is applied in every schema, the others carry the name of their schema.
+/// Folders of SQL; `common` is applied in every schema, the others carry the name of their schema.
 const FOLDERS: [&str; 7] = [
-    "kit",
+    "common",
     "placement",
     "inventory",
     "images",

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use gpuaas_kit::config::{self, Settings as CommonSettings};
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context, stop_on_signal, telemetry};
+use gpuaas_common::config::{self, Settings as CommonSettings};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context, stop_on_signal, telemetry};
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_server::NodeSchedulerServer;
 use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
 use gpuaas_proto::gpuaas::agent::v1::topology_server::TopologyServer;

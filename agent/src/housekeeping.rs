@@ -1,7 +1,7 @@
 //! What a long-running agent forgets, so that its journal does not grow for ever.
 use std::time::Duration;
 
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 
 use crate::journal::Journal;
 use crate::node::now_ms;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use gpuaas_agent::enrol;
 use gpuaas_agent::node::Node;
+use gpuaas_common::client::Peers;
+use gpuaas_common::config::{ServerSettings, Settings, TlsSettings};
+use gpuaas_common::identity::{Peer, host_dns, host_uri};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Authority;
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::config::{ServerSettings, Settings, TlsSettings};
-use gpuaas_kit::identity::{Peer, host_dns, host_uri};
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::topology_server::{Topology, TopologyServer};
 use gpuaas_proto::gpuaas::agent::v1::{

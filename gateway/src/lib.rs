@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use gpuaas_kit::identity::TokenMinter;
-use gpuaas_kit::{CancellationToken, Context, config, server};
+use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::{CancellationToken, Context, config, server};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;

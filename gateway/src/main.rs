@@ -4,6 +4,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match gpuaas_gateway::command::run() {
         Some(code) => code,
-        None => gpuaas_kit::run_main("gateway", gpuaas_gateway::run),
+        None => gpuaas_common::run_main("gateway", gpuaas_gateway::run),
     }
 }

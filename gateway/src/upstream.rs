@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes};
-use gpuaas_kit::client::{GrpcChannel, Peers, REQUEST_ID, RequestId};
+use gpuaas_common::client::{GrpcChannel, Peers, REQUEST_ID, RequestId};
 use http::uri::PathAndQuery;
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, MethodDescriptor};

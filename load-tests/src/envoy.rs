@@ -132,7 +132,7 @@ fn cluster(to: SocketAddr) -> Value {
 fn grpc_cluster(system: &System<'_>) -> anyhow::Result<Value> {
     let authority = system.stack.authority();
     let own = authority.service(GATEWAY, &[])?;
-    let name = gpuaas_kit::identity::service_dns(ALLOCATION);
+    let name = gpuaas_common::identity::service_dns(ALLOCATION);
     let certificate = json!({"certificate_chain": {"filename": own.certificate}, "private_key": {"filename": own.key}});
     let check = json!({
         "trusted_ca": {"filename": authority.authority().certificate},

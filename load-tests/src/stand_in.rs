@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use futures::Stream;
+use gpuaas_common::config::{ServerSettings, Settings, TlsSettings};
+use gpuaas_common::id::IdGen;
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Identity;
 use gpuaas_dev::ports;
-use gpuaas_kit::config::{ServerSettings, Settings, TlsSettings};
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::agent::v1 as agent;
 use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Incoming;
 use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
+use gpuaas_common::client::Peers;
+use gpuaas_common::identity::TokenMinter;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::seed::{self, Api, Tokens};
 use gpuaas_dev::stack::{Kind, Options, Stack};
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::identity::TokenMinter;
 use tonic::transport::{Certificate, Identity};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 //! Every bounded context owns one schema and reaches it with its own role; [`SCHEMAS`] is the map. The SQL
 //! lies in the folders of this crate and is embedded into the program. Migrations only go forward: a script
 //! that was applied never changes, its checksum is compared on every run. Each schema records what was
-//! applied in its own table `_sqlx_migrations`, the kit's scripts in `_sqlx_migrations_kit`.
+//! applied in its own table `_sqlx_migrations`, the common scripts in `_sqlx_migrations_common`.
 //!
 //! Order on an empty cluster: [`roles::bootstrap_roles`] and [`roles::create_database`] as superuser, then
 //! [`apply_all`] as [`OWNER_ROLE`].
@@ -101,7 +101,7 @@ pub async fn apply_all(conn: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Applies what is missing in one schema: the kit's scripts, then its own.
+/// Applies what is missing in one schema: the common scripts, then its own.
 ///
 /// # Errors
 /// [`Error::UnknownSchema`], or [`Error::Migrate`] when a script fails or an applied one has changed.
@@ -138,7 +138,7 @@ async fn apply_in(conn: &mut PgConnection, schema: Schema) -> Result<(), Error> 
         schema: name,
         source,
     };
-    migrator("kit", format!("{name}._sqlx_migrations_kit"), name)
+    migrator("common", format!("{name}._sqlx_migrations_common"), name)
         .run_direct(None, conn, false)
         .await
         .map_err(failed)?;
@@ -157,7 +157,7 @@ async fn grant_common(conn: &mut PgConnection, schema: Schema) -> Result<(), Err
             "GRANT USAGE ON SCHEMA {name} TO {role};
              GRANT SELECT, INSERT, DELETE ON {name}.idempotency TO {role};
              GRANT SELECT, INSERT ON {name}.audit TO {role};
-             GRANT SELECT ON {name}._sqlx_migrations_kit TO {role}"
+             GRANT SELECT ON {name}._sqlx_migrations_common TO {role}"
         )))
         .await?;
     }

@@ -172,9 +172,9 @@ async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() 
         "schema",
     )
     .await;
-    for (_, path) in scripts("kit") {
+    for (_, path) in scripts("common") {
         let sql = fs::read_to_string(&path).expect("a script");
-        run(&mut owner, &sql, "kit").await;
+        run(&mut owner, &sql, "common").await;
     }
     for (version, path) in scripts("placement") {
         let name = path.display().to_string();
@@ -227,7 +227,7 @@ async fn b_34_a_project_that_holds_more_than_the_default_keeps_what_it_holds() {
         .into_iter()
         .filter(|(version, _)| *version <= 22)
         .partition(|(version, _)| *version < 22);
-    for (_, path) in scripts("kit").iter().chain(&before) {
+    for (_, path) in scripts("common").iter().chain(&before) {
         let sql = fs::read_to_string(path).expect("a script");
         run(&mut owner, &sql, &path.display().to_string()).await;
     }

@@ -1,5 +1,5 @@
 //! What must hold after every test, whatever happened in it.
-use gpuaas_kit::client::Peers;
+use gpuaas_common::client::Peers;
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsRequest;
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use sqlx::Row as _;

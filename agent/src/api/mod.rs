@@ -5,7 +5,7 @@ mod virtual_machines;
 
 use std::sync::Arc;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Code, Status};
 

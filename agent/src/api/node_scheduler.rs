@@ -75,7 +75,7 @@ impl NodeSchedulerApi {
                 .iter()
                 .map(|slot| slot.slot_id.clone())
                 .collect(),
-            remaining: Some(gpuaas_kit::time::proto_duration(remaining)),
+            remaining: Some(gpuaas_common::time::proto_duration(remaining)),
         }
     }
 

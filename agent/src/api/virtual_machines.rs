@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::Stream;
-use gpuaas_kit::trace;
+use gpuaas_common::trace;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachines;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

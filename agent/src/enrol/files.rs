@@ -4,7 +4,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use gpuaas_kit::config::Settings as CommonSettings;
+use gpuaas_common::config::Settings as CommonSettings;
 use jiff::Timestamp;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The heartbeat: that this host lives, and how it is.
 use std::time::Duration;
 
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
 use tonic::{Response, Status};
@@ -66,7 +66,7 @@ fn report_loss(answered: &mut bool, status: &Status) {
 }
 
 fn next_interval(asked: Option<prost_types::Duration>) -> Duration {
-    let asked = asked.map(|asked| gpuaas_kit::time::from_proto_duration(&asked));
+    let asked = asked.map(|asked| gpuaas_common::time::from_proto_duration(&asked));
     asked
         .filter(|asked| !asked.is_zero())
         .unwrap_or(DEFAULT_HEARTBEAT)

@@ -3,8 +3,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gpuaas_kit::config::Settings as CommonSettings;
-use gpuaas_kit::identity;
+use gpuaas_common::config::Settings as CommonSettings;
+use gpuaas_common::identity;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Response, Status};

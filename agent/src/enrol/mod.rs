@@ -11,8 +11,8 @@ mod inventory;
 mod renew;
 
 use anyhow::{Context as _, bail};
-use gpuaas_kit::CancellationToken;
-use gpuaas_kit::config::Settings as CommonSettings;
+use gpuaas_common::CancellationToken;
+use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use jiff::Timestamp;
 use rcgen::KeyPair;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use gpuaas_kit::config::Settings as CommonSettings;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::config::Settings as CommonSettings;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
 use jiff::{SignedDuration, Timestamp};

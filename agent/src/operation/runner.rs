@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gpuaas_kit::trace;
+use gpuaas_common::trace;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;

@@ -1,6 +1,6 @@
 //! Joins a shell and a call: output within the caller's window, input within ours.
 use bytes::{Bytes, BytesMut};
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Incoming;
 use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Incoming;
 use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;

@@ -1,6 +1,6 @@
 //! A running shell, wherever it is: bytes out, bytes in, a size, an end.
 use bytes::Bytes;
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;

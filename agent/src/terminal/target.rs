@@ -1,7 +1,7 @@
 //! Which shell a start message asks for: dispatch by capacity shape, before anything is looked up (INC-25).
 use std::net::Ipv4Addr;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use russh::keys::PublicKey;
@@ -78,8 +78,8 @@ pub fn parse(start: pb::TerminalStart) -> Result<Start, Error> {
         return Err(Error::invalid("output_window", "must be 4096 to 4194304"));
     }
     Ok(Start {
-        session: gpuaas_kit::id::parse("session_id", &start.session_id)?,
-        allocation: AllocationId(gpuaas_kit::id::parse(
+        session: gpuaas_common::id::parse("session_id", &start.session_id)?,
+        allocation: AllocationId(gpuaas_common::id::parse(
             "allocation_id",
             &start.allocation_id,
         )?),

@@ -114,7 +114,7 @@ impl LabHost {
         allocation: Uuid,
         slot: &pb::SlotGrant,
         purpose: pb::LeasePurpose,
-    ) -> Result<pb::AcquireLeaseResponse, gpuaas_kit::Error> {
+    ) -> Result<pb::AcquireLeaseResponse, gpuaas_common::Error> {
         let request = pb::AcquireLeaseRequest {
             allocation_id: allocation.to_string(),
             slots: vec![slot.clone()],

@@ -69,7 +69,7 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
         ..again
     };
     let refused =
-        gpuaas_kit::Error::from(host.vms().provision(other).await.expect_err("a conflict"));
+        gpuaas_common::Error::from(host.vms().provision(other).await.expect_err("a conflict"));
     assert_eq!(refused.reason(), ErrorReason::OperationConflict);
 
     let released = host.succeeded(host.release(&tenant).await).await;
@@ -134,7 +134,7 @@ async fn b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_
 async fn d_08_leases_are_fenced_and_operations_need_them() {
     let host = LabHost::start().await;
     let tenant = host.tenant(0, 5).await;
-    let refusal = |result: Result<pb::AcquireLeaseResponse, gpuaas_kit::Error>| {
+    let refusal = |result: Result<pb::AcquireLeaseResponse, gpuaas_common::Error>| {
         result.expect_err("refused").reason()
     };
 
@@ -187,14 +187,14 @@ async fn d_08_leases_are_fenced_and_operations_need_them() {
     let image = host.image("lab-mini").await;
     let request = host.provision_request(&tenant, Uuid::now_v7(), image);
     let refused =
-        gpuaas_kit::Error::from(host.vms().provision(request).await.expect_err("no lease"));
+        gpuaas_common::Error::from(host.vms().provision(request).await.expect_err("no lease"));
     assert_eq!(refused.reason(), ErrorReason::LeaseRequired);
     assert_eq!(host.holds().await.holds.len(), 1, "the hold stays");
 
     let unknown = pb::GetOperationRequest {
         operation_id: Uuid::now_v7().to_string(),
     };
-    let refused = gpuaas_kit::Error::from(
+    let refused = gpuaas_common::Error::from(
         host.vms()
             .get_operation(unknown)
             .await

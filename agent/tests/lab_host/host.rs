@@ -2,13 +2,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_dev::ca::Authority;
 use gpuaas_dev::lab::Lab;
 use gpuaas_dev::paths;
 use gpuaas_dev::ports::{ClaimedInstance, Service};
 use gpuaas_dev::process::{self, PidFile};
 use gpuaas_dev::registry::Registry;
-use gpuaas_kit::client::{GrpcChannel, Peers};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;

@@ -1,6 +1,6 @@
 //! Checks what pages say of the repository: paths in code spans, names of tests, `make` targets.
 //!
-//! A page may name a file as `` `services/kit/src/error.rs` ``, tests as a list item
+//! A page may name a file as `` `services/common/src/error.rs` ``, tests as a list item
 //! `` - `tests/tests/x.rs`: `one`, `two` `` and a target as `` `make up` ``. All three must be there.
 use std::collections::BTreeSet;
 use std::path::Path;

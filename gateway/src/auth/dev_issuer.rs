@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use gpuaas_kit::config::{ConfigError, read_secret};
+use gpuaas_common::config::{ConfigError, read_secret};
 use jiff::Timestamp;
 use jsonwebtoken::jwk::{
     AlgorithmParameters, CommonParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm,

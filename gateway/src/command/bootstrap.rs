@@ -3,8 +3,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use gpuaas_kit::db;
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::db;
+use gpuaas_common::id::IdGen;
 
 use super::ConfigFlags;
 use super::token::{DAY_SECONDS, ensure};

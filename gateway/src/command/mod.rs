@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use gpuaas_kit::config::{self, Settings};
+use gpuaas_common::config::{self, Settings};
 
 use crate::Config;
 

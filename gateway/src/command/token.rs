@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use gpuaas_kit::db;
+use gpuaas_common::db;
 use jiff::Timestamp;
 
 use super::ConfigFlags;

@@ -1,5 +1,5 @@
 //! Who calls and whether that one may: token → identity → principal → the method's audience.
-use gpuaas_kit::audit;
+use gpuaas_common::audit;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, HeaderValue, header};
 use sqlx::PgPool;
@@ -107,7 +107,7 @@ async fn record_denial(
         detail: serde_json::json!({ "outcome": "denied" }),
     };
     let written = async {
-        let mut conn = pool.acquire().await.map_err(gpuaas_kit::Error::from)?;
+        let mut conn = pool.acquire().await.map_err(gpuaas_common::Error::from)?;
         audit::record(&mut conn, entry).await
     };
     // the denial stands whether or not it could be written

@@ -1,7 +1,7 @@
 //! Instruments of the edge.
 use std::time::Duration;
 
-use gpuaas_kit::Context;
+use gpuaas_common::Context;
 use http::{Method, StatusCode};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram};

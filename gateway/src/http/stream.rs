@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use opentelemetry::KeyValue;

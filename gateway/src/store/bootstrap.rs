@@ -1,5 +1,5 @@
 //! The first rows of an empty `edge`: one organisation, one project, its principals. Safe to repeat.
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
-use gpuaas_kit::client::{REQUEST_ID, RequestId};
+use gpuaas_common::client::{REQUEST_ID, RequestId};
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_request::Message as Request;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message as Answer;

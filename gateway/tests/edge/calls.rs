@@ -1,8 +1,8 @@
 //! Calls that reach a service: what travels with them, what comes back, and what happens when it does not.
 use std::time::Duration;
 
-use gpuaas_kit::config::TelemetrySettings;
-use gpuaas_kit::telemetry;
+use gpuaas_common::config::TelemetrySettings;
+use gpuaas_common::telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
 

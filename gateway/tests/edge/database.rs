@@ -1,8 +1,8 @@
 //! The schema `edge` as the gateway's own role: what it holds, and what the role may not do.
+use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::auth::verify::Identity;
 use gpuaas_gateway::store::{self, NewPrincipal, Principal, seed};
-use gpuaas_kit::id::IdGen;
 
 const PRINCIPALS: [NewPrincipal<'static>; 2] = [
     NewPrincipal {

@@ -1,5 +1,5 @@
 //! What the service behind the gateway streams, by the id that is watched.
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event;
 use gpuaas_proto::gpuaas::allocation::v1::{
     TimelineEntry, WatchAllocationRequest, WatchAllocationResponse,

@@ -1,9 +1,9 @@
-//! A service behind the gateway: the kit's server with the real access layer, and answers made for tests.
+//! A service behind the gateway: the common server with the real access layer, and answers made for tests.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gpuaas_kit::Error;
-use gpuaas_kit::identity::Caller;
+use gpuaas_common::Error;
+use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::{
     Allocation, AllocationConfig, AllocationState, AllocationStatus, BatchCreateAllocationsRequest,

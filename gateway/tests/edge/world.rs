@@ -2,16 +2,18 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use gpuaas_common::config::{
+    DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
+};
+use gpuaas_common::id::IdGen;
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::Config;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
-use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
@@ -311,8 +313,8 @@ fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
         },
         token: TokenSettings::default(),
         database: None,
-        redis: gpuaas_kit::config::RedisSettings::default(),
-        telemetry: gpuaas_kit::config::TelemetrySettings::default(),
+        redis: gpuaas_common::config::RedisSettings::default(),
+        telemetry: gpuaas_common::config::TelemetrySettings::default(),
         peers: std::collections::BTreeMap::new(),
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
-use gpuaas_kit::client::GrpcChannel;
+use gpuaas_common::client::GrpcChannel;
 use gpuaas_load_tests::envoy::Envoy;
 use gpuaas_load_tests::http::Connection;
 use gpuaas_load_tests::measure::{circumstances, percentile};

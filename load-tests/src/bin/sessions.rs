@@ -7,8 +7,8 @@
 //! usage: make bench-edge
 //!        sessions [SESSIONS]
 use anyhow::{Context as _, bail};
+use gpuaas_common::CancellationToken;
 use gpuaas_dev::ports;
-use gpuaas_kit::CancellationToken;
 use gpuaas_load_tests::envoy::Envoy;
 use gpuaas_load_tests::measure::{circumstances, memory_kib};
 use gpuaas_load_tests::socket::Terminal;

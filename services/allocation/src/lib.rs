@@ -23,8 +23,8 @@ pub mod workflow;
 
 use std::sync::Arc;
 
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminServiceServer;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessServiceServer;
@@ -68,7 +68,7 @@ pub async fn run(
     }
     let watching = watch::Watching::new(
         deps.clone(),
-        gpuaas_kit::watch::Streams::new(&context.meter, shutdown.clone()),
+        gpuaas_common::watch::Streams::new(&context.meter, shutdown.clone()),
     );
     {
         let (watching, stop) = (watching.clone(), stop.clone());

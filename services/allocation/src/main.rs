@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("allocation", gpuaas_allocation::run)
+    gpuaas_common::run_main("allocation", gpuaas_allocation::run)
 }

@@ -20,7 +20,7 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
             Some(Ok(0)) | None => {}
             Some(Ok(events)) => tracing::info!(events, "remove old events"),
             Some(Err(error)) => {
-                let error = gpuaas_kit::Error::from(error);
+                let error = gpuaas_common::Error::from(error);
                 tracing::warn!("leave old events for the next sweep: {error:?}");
             }
         }
@@ -43,7 +43,10 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
                 deps.wake.notify(events::TOPIC).await;
             }
             Err(error) => {
-                tracing::warn!("wait to stamp events: {:?}", gpuaas_kit::Error::from(error));
+                tracing::warn!(
+                    "wait to stamp events: {:?}",
+                    gpuaas_common::Error::from(error)
+                );
             }
         }
         shutdown.run_until_cancelled(waiter.wait(poll)).await;

@@ -14,8 +14,8 @@ pub mod workflow;
 
 use std::time::Duration;
 
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
 use serde::Deserialize;

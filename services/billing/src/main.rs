@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("billing", gpuaas_billing::run)
+    gpuaas_common::run_main("billing", gpuaas_billing::run)
 }

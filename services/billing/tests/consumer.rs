@@ -7,7 +7,7 @@ use gpuaas_billing::domain::reconcile::Difference;
 use gpuaas_billing::domain::usage::Inconsistency;
 use gpuaas_billing::workflow::apply::apply;
 use gpuaas_billing::workflow::consumer::RoundError;
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;

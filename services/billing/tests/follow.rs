@@ -4,9 +4,9 @@ mod common;
 use std::time::Duration;
 
 use common::{World, eventually};
+use gpuaas_common::CancellationToken;
+use gpuaas_common::wake::Wake;
 use gpuaas_dev::redis::TestRedis;
-use gpuaas_kit::CancellationToken;
-use gpuaas_kit::wake::Wake;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use common::{SKU, Scheduler, World, as_caller, eventually};
 use gpuaas_billing::api::Api;
 use gpuaas_billing::domain::money::MAX_PRICE_NANOS;
-use gpuaas_kit::wake::Wake;
-use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_common::wake::Wake;
+use gpuaas_common::{CancellationToken, Error};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminService as _;
 use gpuaas_proto::gpuaas::billing::v1::{

@@ -3,7 +3,7 @@ mod common;
 
 use common::{World, as_caller, at, event};
 use gpuaas_billing::domain::money::{MAX_PRICE_NANOS, line_amount, nanos_of};
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService as _;
 use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

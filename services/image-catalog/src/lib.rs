@@ -12,8 +12,8 @@ pub mod store;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminServiceServer;
 use gpuaas_proto::gpuaas::images::v1::image_service_server::ImageServiceServer;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogServiceServer;

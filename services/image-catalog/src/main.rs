@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("image-catalog", gpuaas_image_catalog::run)
+    gpuaas_common::run_main("image-catalog", gpuaas_image_catalog::run)
 }

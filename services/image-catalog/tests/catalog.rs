@@ -2,7 +2,7 @@
 mod common;
 
 use common::{SKU, World, as_admin, field, status};
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService as _;
 use gpuaas_proto::gpuaas::images::v1::image_service_server::ImageService as _;

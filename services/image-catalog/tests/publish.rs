@@ -2,10 +2,10 @@
 mod common;
 
 use common::{World, as_admin, field};
+use gpuaas_common::Error;
 use gpuaas_image_catalog::api::Api;
 use gpuaas_image_catalog::domain::source::Source;
 use gpuaas_image_catalog::registry::Registry;
-use gpuaas_kit::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::ImageStatus;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService as _;

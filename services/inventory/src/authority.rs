@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gpuaas_kit::config::{read, read_secret};
-use gpuaas_kit::identity::{host_dns, host_uri};
+use gpuaas_common::config::{read, read_secret};
+use gpuaas_common::identity::{host_dns, host_uri};
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
@@ -36,7 +36,7 @@ pub enum CertificateError {
     Signing(#[source] rcgen::Error),
 }
 
-impl From<CertificateError> for gpuaas_kit::Error {
+impl From<CertificateError> for gpuaas_common::Error {
     /// A signature that failed; what is wrong with a request is told with its field.
     fn from(error: CertificateError) -> Self {
         Self::internal(error)
@@ -212,7 +212,7 @@ fn since_epoch(at: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpuaas_kit::identity::Peer;
+    use gpuaas_common::identity::Peer;
     use rcgen::BasicConstraints;
 
     fn authority(days: u32) -> HostAuthority {

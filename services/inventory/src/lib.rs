@@ -23,9 +23,9 @@ mod workflow;
 use std::future::Future;
 
 use anyhow::Context as _;
-use gpuaas_kit::server::Server;
-use gpuaas_kit::watch::Streams;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::watch::Streams;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostServiceServer;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminServiceServer;
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminServiceServer;
@@ -49,7 +49,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         ids: ctx.ids,
         cell: ctx.settings.cell,
         authority: HostAuthority::load(ctx.settings.cell, &config)?,
-        trust_pem: gpuaas_kit::config::read("tls.ca_file", &ctx.settings.tls.ca_file)?,
+        trust_pem: gpuaas_common::config::read("tls.ca_file", &ctx.settings.tls.ca_file)?,
         config,
         push_due: Notify::new(),
         task_due: Notify::new(),

@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("inventory", gpuaas_inventory::run)
+    gpuaas_common::run_main("inventory", gpuaas_inventory::run)
 }

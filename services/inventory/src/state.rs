@@ -1,8 +1,8 @@
 //! What the parts of the service share.
 use std::sync::Arc;
 
-use gpuaas_kit::client::{GrpcChannel, Peers};
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::client::{GrpcChannel, Peers};
+use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     LedgerSlot, ListSlotsRequest, ListSlotsResponse,
@@ -57,7 +57,7 @@ impl State {
     }
 
     /// A client of the ledger's intake.
-    pub(crate) fn ledger(&self) -> gpuaas_kit::Result<PlacementServiceClient<GrpcChannel>> {
+    pub(crate) fn ledger(&self) -> gpuaas_common::Result<PlacementServiceClient<GrpcChannel>> {
         Ok(PlacementServiceClient::new(
             self.peers.channel("scheduler")?,
         ))
@@ -67,7 +67,7 @@ impl State {
     pub(crate) async fn ledger_slots(
         &self,
         node_id: Uuid,
-    ) -> gpuaas_kit::Result<ListSlotsResponse> {
+    ) -> gpuaas_common::Result<ListSlotsResponse> {
         let request = ListSlotsRequest {
             node_id: node_id.to_string(),
         };
@@ -79,7 +79,7 @@ impl State {
         &self,
         node_id: Uuid,
         slot_id: &str,
-    ) -> gpuaas_kit::Result<Option<LedgerSlot>> {
+    ) -> gpuaas_common::Result<Option<LedgerSlot>> {
         Ok(self
             .ledger_slots(node_id)
             .await?

@@ -123,7 +123,7 @@ pub async fn approve(
 
 fn stale(message: impl Into<String>) -> Error {
     let code = Code::FailedPrecondition;
-    gpuaas_kit::Error::new(code, ErrorReason::DiscoveryStale, message).into()
+    gpuaas_common::Error::new(code, ErrorReason::DiscoveryStale, message).into()
 }
 
 fn stale_slot(definition: &Definition) -> Error {

@@ -1,5 +1,5 @@
 //! What the ledger answers when it does not do as asked, and how that reads on the wire.
-use gpuaas_kit::error::reason_name;
+use gpuaas_common::error::reason_name;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 use uuid::Uuid;
@@ -107,9 +107,9 @@ pub enum Error {
     /// The evidence given does not cover what it must.
     #[error("evidence does not cover slot {0}")]
     EvidenceMissing(Uuid),
-    /// From the kit: idempotency, audit.
+    /// From `gpuaas_common`: idempotency, audit.
     #[error("{0}")]
-    Kit(#[from] gpuaas_kit::Error),
+    Common(#[from] gpuaas_common::Error),
     /// From the database, constraint violations included.
     #[error("ledger database")]
     Database(#[from] sqlx::Error),
@@ -154,7 +154,7 @@ impl Error {
     }
 }
 
-impl From<Error> for gpuaas_kit::Error {
+impl From<Error> for gpuaas_common::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::StaleLease => Self::new(Code::Aborted, ErrorReason::StateConflict, "another replica works on this now"),
@@ -238,7 +238,7 @@ impl From<Error> for gpuaas_kit::Error {
                 ErrorReason::WipeNotProven,
                 format!("The slot {slot} is not proven clean."),
             ),
-            Error::Kit(error) => error,
+            Error::Common(error) => error,
             Error::Database(error) => error.into(),
         }
     }
@@ -246,13 +246,13 @@ impl From<Error> for gpuaas_kit::Error {
 
 /// The refusal of one request as the refusal of its batch: fields get the request's place as prefix.
 #[must_use]
-pub fn of_batch(index: usize, error: &gpuaas_kit::Error) -> gpuaas_kit::Error {
+pub fn of_batch(index: usize, error: &gpuaas_common::Error) -> gpuaas_common::Error {
     let place = format!("allocations[{index}]");
     let message = format!(
         "{place}: {} None of the batch was reserved.",
         error.message()
     );
-    let mut whole = gpuaas_kit::Error::new(error.code(), error.reason(), message)
+    let mut whole = gpuaas_common::Error::new(error.code(), error.reason(), message)
         .meta("index", index.to_string());
     for (field, rule) in error.fields() {
         whole = whole.field(format!("{place}.{field}"), rule);

@@ -194,7 +194,7 @@ async fn set(
 }
 
 /// Why not, and what to do instead.
-fn refusal(action: Action, allocation: &Allocation) -> gpuaas_kit::Error {
+fn refusal(action: Action, allocation: &Allocation) -> gpuaas_common::Error {
     let verb = action.as_str();
     let (state, sentence) = match (allocation.state, allocation.power.as_deref()) {
         (state, _) if allocation.capacity_shape == Shape::Baremetal => {
@@ -221,7 +221,7 @@ fn refusal(action: Action, allocation: &Allocation) -> gpuaas_kit::Error {
             (state.to_string(), sentence)
         }
     };
-    gpuaas_kit::Error::new(
+    gpuaas_common::Error::new(
         Code::FailedPrecondition,
         ErrorReason::StateConflict,
         sentence,

@@ -28,7 +28,7 @@ mod hold;
 mod limit;
 mod tend;
 
-use gpuaas_kit::audit;
+use gpuaas_common::audit;
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;

@@ -19,8 +19,8 @@ pub(crate) mod whole;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use gpuaas_kit::audit;
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::audit;
+use gpuaas_common::id::IdGen;
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -163,7 +163,7 @@ pub struct Key<'a> {
 /// afterwards.
 ///
 /// # Errors
-/// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from the kit; nothing
+/// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from `gpuaas_common`; nothing
 /// was stored then.
 pub async fn reserve(
     ledger: &Ledger,
@@ -182,10 +182,9 @@ pub async fn reserve(
         requests: std::slice::from_ref(request),
     };
     let (made, replayed) = run(ledger, ids, policy, &call, Keep::All).await?;
-    let allocation_id = made
-        .first()
-        .copied()
-        .ok_or_else(|| Error::Kit(gpuaas_kit::Error::internal("a key that led to nothing")))?;
+    let allocation_id = made.first().copied().ok_or_else(|| {
+        Error::Common(gpuaas_common::Error::internal("a key that led to nothing"))
+    })?;
     Ok(Reserved {
         allocation_id,
         replayed,

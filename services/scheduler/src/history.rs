@@ -1,7 +1,7 @@
 //! The task that writes the history of the fleet's capacity.
 use std::time::Duration;
 
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use gpuaas_placement::{Result, history};
 use sqlx::PgPool;
 
@@ -21,7 +21,7 @@ pub async fn write(pool: PgPool, days: u32, shutdown: CancellationToken) {
         match shutdown.run_until_cancelled(minute(&pool, keep)).await {
             Some(Ok(())) | None => {}
             Some(Err(error)) => {
-                let error = gpuaas_kit::Error::from(error);
+                let error = gpuaas_common::Error::from(error);
                 tracing::warn!("leave this minute out of the capacity history: {error:?}");
             }
         }

@@ -13,8 +13,8 @@ mod waiting;
 
 use std::time::Duration;
 
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_placement::capacity::{self, Ledger};
 use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::reservations::UNUSED_SECONDS;
@@ -148,7 +148,7 @@ async fn warm(ledger: &Ledger) {
         ledger.capacity.now(&mut conn).await
     };
     if let Err(error) = read.await {
-        let error = gpuaas_kit::Error::from(error);
+        let error = gpuaas_common::Error::from(error);
         tracing::warn!("read the fleet at the first request: {error:?}");
     }
 }

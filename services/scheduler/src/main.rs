@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("scheduler", gpuaas_scheduler::run)
+    gpuaas_common::run_main("scheduler", gpuaas_scheduler::run)
 }

@@ -2,7 +2,7 @@
 //! polling what no wake-up told.
 use std::time::Duration;
 
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use gpuaas_placement::reserve::Pass;
 use gpuaas_placement::{Result, outbox, reservations, reserve, waiting, workflows};
 
@@ -28,12 +28,12 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
                 }
                 busy |= pass.busy;
                 if let Err(error) = measure(api, metrics, &pass).await {
-                    let error = gpuaas_kit::Error::from(error);
+                    let error = gpuaas_common::Error::from(error);
                     tracing::warn!("leave the lines unmeasured: {error:?}");
                 }
             }
             Err(error) => {
-                let error = gpuaas_kit::Error::from(error);
+                let error = gpuaas_common::Error::from(error);
                 tracing::warn!("look at who waits later: {error:?}");
             }
         }
@@ -66,7 +66,7 @@ async fn tend(api: &Api) -> bool {
             tended.busy
         }
         Err(error) => {
-            let error = gpuaas_kit::Error::from(error);
+            let error = gpuaas_common::Error::from(error);
             tracing::warn!("tend reservations later: {error:?}");
             false
         }

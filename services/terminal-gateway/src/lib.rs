@@ -17,8 +17,8 @@ mod workflow;
 
 use std::sync::Arc;
 
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminServiceServer;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionServiceServer;

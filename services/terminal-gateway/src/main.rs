@@ -2,5 +2,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gpuaas_kit::run_main("terminal-gateway", gpuaas_terminal_gateway::run)
+    gpuaas_common::run_main("terminal-gateway", gpuaas_terminal_gateway::run)
 }

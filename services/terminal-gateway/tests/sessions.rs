@@ -1,12 +1,14 @@
 //! The list of terminal sessions, through mutual TLS and the service's own database role.
 use std::path::Path;
 
+use gpuaas_common::client::{GrpcChannel, Peers};
+use gpuaas_common::config::{
+    DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
+};
+use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::{CancellationToken, Context, Error};
 use gpuaas_dev::ca::Authority;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::client::{GrpcChannel, Peers};
-use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
-use gpuaas_kit::identity::TokenMinter;
-use gpuaas_kit::{CancellationToken, Context, Error};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_client::TerminalAdminServiceClient;
 use gpuaas_proto::gpuaas::terminal::v1::{

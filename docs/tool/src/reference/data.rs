@@ -46,11 +46,11 @@ pub fn page(root: &Path) -> Result<String> {
         "billing",
         "edge",
         "terminal",
-        "kit",
+        "common",
     ] {
         let schema = schema(&root.join(FOLDER).join(name))?;
         let title = match name {
-            "kit" => "In every schema".to_owned(),
+            "common" => "In every schema".to_owned(),
             name => format!("Schema {name}"),
         };
         let _ = write!(

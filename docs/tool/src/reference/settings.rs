@@ -17,7 +17,7 @@ mode 0600, in a setting whose name ends in `_file`. *required* means that there 
 
 /// Title, settings file of the crate, name of the struct, section.
 const ROOTS: [(&str, &str, &str, &str); 9] = [
-    ("Every process", "services/kit/src", "Settings", ""),
+    ("Every process", "services/common/src", "Settings", ""),
     ("gateway", "gateway/src", "Config", "gateway"),
     ("inventory", "services/inventory/src", "Config", "inventory"),
     ("scheduler", "services/scheduler/src", "Config", "scheduler"),

@@ -2,9 +2,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::Server;
 use gpuaas_dev::process::Process;
-use gpuaas_kit::id::IdGen;
 use gpuaas_load_tests::measure::{median, memory_kib};
 use gpuaas_placement::availability;
 use gpuaas_placement::capacity::{CONNECTION, Capacity, Ledger as Books};
@@ -59,7 +59,7 @@ impl Ledger {
             )))
             .await?;
         let pool = async |role: &str| {
-            gpuaas_kit::db::sized(40)
+            gpuaas_common::db::sized(40)
                 .connect_with(server.options(role, database).options(CONNECTION))
                 .await
         };

@@ -1,9 +1,9 @@
 //! The scheduler as a process of its own, called by gRPC as the allocation service and the gateway call it.
 use anyhow::Context as _;
+use gpuaas_common::client::{GrpcChannel, Peers};
+use gpuaas_common::identity::TokenMinter;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::stack::{Kind, Stack};
-use gpuaas_kit::client::{GrpcChannel, Peers};
-use gpuaas_kit::identity::TokenMinter;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{Image, ReserveRequest};
 use gpuaas_proto::gpuaas::scheduler::v1::ListAvailabilityRequest;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpuaas_kit::{Error, id};
+use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{Allocation, AllocationState, GuestAccess, Shape};
 use gpuaas_placement::nodes::{self, Node};
 use gpuaas_placement::{Scope, allocations};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, audit, id, idempotency, trace};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::model::Slot;
 use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;

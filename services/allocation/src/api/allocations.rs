@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gpuaas_kit::identity::{Caller, ProjectScope};
-use gpuaas_kit::{Error, audit, id, idempotency, page, trace};
+use gpuaas_common::identity::{Caller, ProjectScope};
+use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::model::Allocation;
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
@@ -155,8 +155,8 @@ pub(crate) async fn owned(
 
 #[tonic::async_trait]
 impl AllocationService for AllocationApi {
-    type WatchAllocationsStream = gpuaas_kit::watch::Stream<pb::WatchAllocationsResponse>;
-    type WatchAllocationStream = gpuaas_kit::watch::Stream<pb::WatchAllocationResponse>;
+    type WatchAllocationsStream = gpuaas_common::watch::Stream<pb::WatchAllocationsResponse>;
+    type WatchAllocationStream = gpuaas_common::watch::Stream<pb::WatchAllocationResponse>;
 
     async fn watch_allocations(
         &self,

@@ -1,6 +1,6 @@
 //! Rows as messages of the contract.
 
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::waiting::{Standing, sentence};
 use gpuaas_placement::{model, node_tasks, timeline};
@@ -170,7 +170,7 @@ pub fn timeline_entry(entry: timeline::Entry) -> pb::TimelineEntry {
 fn failure_status(reason: String, message: &str) -> rpc::Status {
     let info = rpc::ErrorInfo {
         reason,
-        domain: gpuaas_kit::error::DOMAIN.to_owned(),
+        domain: gpuaas_common::error::DOMAIN.to_owned(),
         metadata: Default::default(),
     };
     let detail = prost_types::Any {

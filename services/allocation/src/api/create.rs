@@ -1,7 +1,7 @@
 //! Creating an allocation: parse, answer a replay, hold against catalog and SKU, reserve.
 
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, idempotency, trace};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, idempotency, trace};
 use gpuaas_placement::reserve;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::events;
 use gpuaas_proto::gpuaas::internal::events::v1 as pb;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventService;

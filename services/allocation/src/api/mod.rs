@@ -13,7 +13,7 @@ pub use admin::AdminApi;
 pub use allocations::AllocationApi;
 pub use events::EventApi;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::domain::FieldError;

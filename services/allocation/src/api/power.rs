@@ -1,7 +1,7 @@
 //! Stop, start and reboot as a user asks for them.
 
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, audit, idempotency, trace};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, audit, idempotency, trace};
 use gpuaas_placement::Scope;
 use gpuaas_placement::power::{self, Action};
 use serde_json::json;

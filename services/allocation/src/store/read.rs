@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::model::Allocation;
 use gpuaas_placement::waiting::{self, Standing};
 use jiff_sqlx::Timestamp;

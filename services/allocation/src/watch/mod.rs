@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use gpuaas_kit::watch::{Bell, Bells, Stop, Streams};
-use gpuaas_kit::{Error, watch};
+use gpuaas_common::watch::{Bell, Bells, Stop, Streams};
+use gpuaas_common::{Error, watch};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::ChangeKind;

@@ -1,7 +1,7 @@
 //! One allocation with its timeline: no entry is passed over, and the stream ends when nothing more can happen.
-use gpuaas_kit::identity::{Caller, ProjectScope};
-use gpuaas_kit::watch::{Bell, Sink, Stop, Stream, token};
-use gpuaas_kit::{Error, id};
+use gpuaas_common::identity::{Caller, ProjectScope};
+use gpuaas_common::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::{Scope, allocations, timeline};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use gpuaas_kit::Error;
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_common::Error;
+use gpuaas_common::identity::Caller;
+use gpuaas_common::watch::{Bell, Sink, Stop, Stream, token};
 use gpuaas_placement::{Scope, allocations, events};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event;

@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::{events, timeline};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gpuaas_kit::{client, trace};
+use gpuaas_common::{client, trace};
 use gpuaas_placement::timeline::State;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! How a step's effect can fail: for now, for good, or because the work is another's by now.
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1::{FailureClass, OperationFailure};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl StepError {
     /// A failure for good.
     pub fn fail(reason: ErrorReason, message: impl Into<String>, class: FailureClass) -> Self {
         Self::Fail(Failure {
-            reason: gpuaas_kit::error::reason_name(reason).to_owned(),
+            reason: gpuaas_common::error::reason_name(reason).to_owned(),
             message: message.into(),
             step: String::new(),
             failure_class: class_name(class).to_owned(),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::{Error, time};
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::{Error, time};
 use gpuaas_placement::nodes;
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;

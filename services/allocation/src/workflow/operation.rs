@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::node_tasks::{self, NewTask, TaskType};
 use gpuaas_placement::timeline::State;
 use gpuaas_proto::gpuaas::agent::v1::{

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use gpuaas_kit::time::proto_duration;
+use gpuaas_common::time::proto_duration;
 use gpuaas_placement::node_tasks::TaskType;
 use gpuaas_placement::power::{self, Action};
 use gpuaas_placement::timeline::{self, State};

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use gpuaas_kit::time::proto_duration;
+use gpuaas_common::time::proto_duration;
 use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
@@ -233,7 +233,7 @@ fn report_image(work: &Work) -> BoxFuture<'_, StepResult> {
         let response = catalog
             .report_node_image(request)
             .await
-            .map_err(gpuaas_kit::Error::from)?
+            .map_err(gpuaas_common::Error::from)?
             .into_inner();
         Ok(json!({"verified": response.verified}))
     })

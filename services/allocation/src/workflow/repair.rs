@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use gpuaas_kit::time::proto_duration;
+use gpuaas_common::time::proto_duration;
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::repair;
 use gpuaas_proto::gpuaas::agent::v1::{

@@ -127,7 +127,7 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
 pub fn ledger(error: gpuaas_placement::Error) -> StepError {
     match error {
         gpuaas_placement::Error::StaleLease => StepError::Lost,
-        other => gpuaas_kit::Error::from(other).into(),
+        other => gpuaas_common::Error::from(other).into(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::wake::Wake;
+use gpuaas_common::client::Peers;
+use gpuaas_common::wake::Wake;
 use gpuaas_placement::{Fence, timeline};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What administrators and other services are given.
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{CapacityShape, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

@@ -1,5 +1,5 @@
 //! Several allocations in one call, and where an allocation may be placed.
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1::PlacementConstraints;

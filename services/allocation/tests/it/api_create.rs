@@ -1,7 +1,7 @@
 //! Creating allocations: what is refused, what is kept, what a repeated call does.
 
-use gpuaas_kit::Error;
-use gpuaas_kit::error::reason_name;
+use gpuaas_common::Error;
+use gpuaas_common::error::reason_name;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

@@ -1,6 +1,6 @@
 //! What users see of allocations, and how they end them.
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;

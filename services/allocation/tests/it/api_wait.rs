@@ -1,7 +1,7 @@
 //! Launches that wait for capacity, over the API, with a scheduler that serves them.
 use std::time::Duration;
 
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -180,7 +180,7 @@ async fn a_bad_wait_names_its_field_and_keeps_nothing() {
     };
     let batch = platform.user(batch, Some("k-3"));
     let error = platform.users.clone().batch_create_allocations(batch).await;
-    let error = gpuaas_kit::Error::from(error.expect_err("said once"));
+    let error = gpuaas_common::Error::from(error.expect_err("said once"));
     assert_eq!(error.fields()[0].0, "allocations[0].wait");
     assert_eq!(platform.rows().await, before, "nothing was stored");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{
     Bindings, ClaimState, Health, Image, Price, Profile, Shape, SlotClass, SlotStatus,

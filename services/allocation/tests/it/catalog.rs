@@ -24,9 +24,12 @@ impl ImageCatalogService for Catalog {
             "node-base" => (images::ImageStatus::Active, "h200-sxm-node"),
             _ => {
                 let reason = gpuaas_proto::gpuaas::errors::v1::ErrorReason::ImageUnknown;
-                return Err(
-                    gpuaas_kit::Error::new(tonic::Code::NotFound, reason, "no such image").into(),
-                );
+                return Err(gpuaas_common::Error::new(
+                    tonic::Code::NotFound,
+                    reason,
+                    "no such image",
+                )
+                .into());
             }
         };
         Ok(Response::new(images::Image {

@@ -82,7 +82,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
         let failure = world.allocation(id).await.failure.expect("a reason").0;
         assert_eq!(
             failure.reason,
-            gpuaas_kit::error::reason_name(reason),
+            gpuaas_common::error::reason_name(reason),
             "{step}"
         );
         assert_eq!(failure.step, format!("provision.{step}"));

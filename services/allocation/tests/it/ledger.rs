@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::{catalog, nodes, reserve, slots};

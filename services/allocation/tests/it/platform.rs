@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::identity::TokenMinter;
-use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::{CancellationToken, Error};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_client::AllocationAdminServiceClient;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;

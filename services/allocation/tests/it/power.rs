@@ -1,6 +1,6 @@
 //! Stop, start and reboot through the API and on a scripted host.
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpuaas_allocation::config::Config;
 use gpuaas_allocation::metrics::Metrics;
 use gpuaas_allocation::workflow::{Deps, runner};
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use sqlx::PgPool;
 
 use crate::world::{World, loopback};

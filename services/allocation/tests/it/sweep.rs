@@ -1,7 +1,7 @@
 //! The running services forget what is kept no longer.
 use std::time::{Duration, Instant};
 
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 
 use crate::platform::port;
 use crate::world::{World, answers};

@@ -1,7 +1,7 @@
 //! Where a terminal leads, as the ledger has it, and to whom it is told.
 
 use gpuaas_allocation::api::AccessApi;
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessService;

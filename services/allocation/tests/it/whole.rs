@@ -1,7 +1,7 @@
 //! Whole nodes with the simulated executor: sold, billed, given back to approval, whatever is lost or killed meanwhile.
 
 use gpuaas_allocation::config::{Config, WholeNodes};
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_placement::model::{ClaimState, SlotStatus};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;

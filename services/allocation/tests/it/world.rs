@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use gpuaas_dev::ca::Authority;
-use gpuaas_dev::ports;
-use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::config::{
+use gpuaas_common::config::{
     DatabaseSettings, RedisSettings, ServerSettings, Settings, TelemetrySettings, TlsSettings,
     TokenSettings,
 };
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
+use gpuaas_dev::ca::Authority;
+use gpuaas_dev::ports;
+use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::model::Slot;
 use gpuaas_placement::{allocations, slots};
 use gpuaas_proto::gpuaas::agent::v1 as host;

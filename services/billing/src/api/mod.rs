@@ -2,9 +2,9 @@
 mod prices;
 mod usage;
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::wake::Wake;
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::id::IdGen;
+use gpuaas_common::wake::Wake;
 use sqlx::PgPool;
 
 use crate::workflow::publisher::Publisher;

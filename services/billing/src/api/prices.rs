@@ -1,8 +1,8 @@
 //! `PriceAdminService`: publishing prices.
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, audit, id, page};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, audit, id, page};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminService;
 use gpuaas_proto::gpuaas::billing::v1::{
     CreatePriceVersionRequest, ListPriceVersionsRequest, ListPriceVersionsResponse, PriceVersion,

@@ -1,7 +1,7 @@
 //! `UsageService`: what a project used and what it costs.
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, id, page};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, id, page};
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService;
 use gpuaas_proto::gpuaas::billing::v1::{
     ListUsageRequest, ListUsageResponse, UsageInterval, UsageTotal,

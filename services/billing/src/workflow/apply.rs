@@ -1,6 +1,6 @@
 //! Applies events to usage: effects and position in one transaction, so each event has its effect exactly once
 //! whatever is killed when.
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use sqlx::{Connection as _, PgConnection, PgPool};
 

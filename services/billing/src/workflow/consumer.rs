@@ -2,10 +2,10 @@
 //! it is never skipped.
 use std::time::Duration;
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::wake::Waiter;
-use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::id::IdGen;
+use gpuaas_common::wake::Waiter;
+use gpuaas_common::{CancellationToken, Error};
 use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
 use sqlx::PgPool;

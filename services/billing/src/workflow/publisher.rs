@@ -1,10 +1,10 @@
 //! Pushes prices to the ledger until it acknowledges them, a SKU's prices in their order.
 use std::time::Duration;
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::wake::Waiter;
-use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::wake::Waiter;
+use gpuaas_common::{CancellationToken, Error};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::PutSkuPriceRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use sqlx::PgPool;

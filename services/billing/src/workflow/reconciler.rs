@@ -2,8 +2,8 @@
 //! the periods that the ledger's events tell.
 use std::time::Duration;
 
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::{CancellationToken, Error};
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::{CancellationToken, Error};
 use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
 use sqlx::{Connection as _, PgPool};

@@ -11,13 +11,13 @@ use gpuaas_billing::metrics::Metrics;
 use gpuaas_billing::workflow::consumer::Consumer;
 use gpuaas_billing::workflow::publisher::Publisher;
 use gpuaas_billing::workflow::reconciler::Reconciler;
+use gpuaas_common::client::{GrpcChannel, Propagate};
+use gpuaas_common::id::IdGen;
+use gpuaas_common::identity::Caller;
+use gpuaas_common::telemetry;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::wake::Wake;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::client::{GrpcChannel, Propagate};
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::telemetry;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::wake::Wake;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::{
     EventService, EventServiceServer,
 };

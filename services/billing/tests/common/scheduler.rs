@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gpuaas_kit::Error;
-use gpuaas_kit::client::GrpcChannel;
+use gpuaas_common::Error;
+use gpuaas_common::client::GrpcChannel;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     GetSkuRequest, PutSkuPriceRequest, PutSkuPriceResponse,

@@ -1,8 +1,8 @@
 //! `ImageAdminService`: publishing images, enabling them, and what nodes hold (E-24, E-25, H-15).
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, audit, id};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, audit, id};
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
 use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, Image, ListImagesRequest, ListImagesResponse, ListNodeImageCacheRequest,

@@ -1,7 +1,7 @@
 //! `CreateImage`: parse, check against registry and SKUs, write once.
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, audit};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, audit};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, Image};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;

@@ -1,5 +1,5 @@
 //! `ImageCatalogService`: what other services ask the catalog.
-use gpuaas_kit::{Error, id};
+use gpuaas_common::{Error, id};
 use gpuaas_proto::gpuaas::images::v1::Image;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService;
 use gpuaas_proto::gpuaas::internal::images::v1::{

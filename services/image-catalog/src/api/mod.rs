@@ -5,10 +5,10 @@ mod internal;
 mod source;
 mod user;
 
-use gpuaas_kit::Error;
-use gpuaas_kit::client::GrpcChannel;
-use gpuaas_kit::page;
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::Error;
+use gpuaas_common::client::GrpcChannel;
+use gpuaas_common::page;
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::common::v1::ResourceMetadata;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{Image, ListImagesRequest, ListImagesResponse};

@@ -1,5 +1,5 @@
 //! Asks the registry for an image and says to the administrator what is wrong with it.
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 

@@ -1,5 +1,5 @@
 //! `ImageService`: the images a user can choose.
-use gpuaas_kit::identity::Caller;
+use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::images::v1::image_service_server::ImageService;
 use gpuaas_proto::gpuaas::images::v1::{ListImagesRequest, ListImagesResponse};
 use tonic::{Request, Response, Status};

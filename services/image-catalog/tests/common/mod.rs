@@ -5,13 +5,13 @@ pub mod scheduler;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpuaas_common::Error;
+use gpuaas_common::identity::Caller;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_dev::registry::TestRegistry;
 use gpuaas_image_catalog::api::Api;
 use gpuaas_image_catalog::domain::source::Source;
 use gpuaas_image_catalog::registry::{Pushed, Registry};
-use gpuaas_kit::Error;
-use gpuaas_kit::identity::Caller;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
 use gpuaas_proto::gpuaas::images::v1::{

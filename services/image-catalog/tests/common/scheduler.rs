@@ -1,8 +1,8 @@
 //! A scheduler that knows some SKUs, over real gRPC. Only the method that the catalog calls exists.
 use std::sync::Arc;
 
-use gpuaas_kit::Error;
-use gpuaas_kit::client::{GrpcChannel, Propagate};
+use gpuaas_common::Error;
+use gpuaas_common::client::{GrpcChannel, Propagate};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
 use gpuaas_proto::gpuaas::scheduler::v1::Sku;

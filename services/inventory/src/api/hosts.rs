@@ -1,8 +1,8 @@
 //! What hosts say: enrolment and heartbeats.
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::identity::Peer;
-use gpuaas_kit::time::{from_proto_time, proto_duration};
-use gpuaas_kit::{audit, digest, id};
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::identity::Peer;
+use gpuaas_common::time::{from_proto_time, proto_duration};
+use gpuaas_common::{audit, digest, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{

@@ -6,10 +6,10 @@ mod renewal;
 mod slots;
 pub(crate) mod wire;
 
-use gpuaas_kit::audit;
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
+use gpuaas_common::audit;
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message;
 use sqlx::PgConnection;

@@ -1,7 +1,7 @@
 //! Node administration: registering, enrolment tokens, the read model, topology discovery.
 use futures::{StreamExt as _, TryStreamExt as _};
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::{id, page, trace, watch};
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::{id, page, trace, watch};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminService;

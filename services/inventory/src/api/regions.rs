@@ -1,6 +1,6 @@
 //! Regions: listed to everyone, disabled ones too, changed by administrators.
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::page;
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::page;
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminService;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
 use gpuaas_proto::gpuaas::inventory::v1::{

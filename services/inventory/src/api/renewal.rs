@@ -1,8 +1,8 @@
 //! Another certificate for a host instance: before the last one expires, or after, by proof of its key.
-use gpuaas_kit::audit;
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::identity::Peer;
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::audit;
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::identity::Peer;
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{
     RenewByKeyRequest, RenewRequest, RenewResponse,
 };
@@ -50,8 +50,8 @@ impl Hosts {
     /// Renewal by the key alone: its certificate has expired.
     pub(super) async fn renew_with_key(&self, request: RenewByKeyRequest) -> Result<RenewResponse> {
         let instance = Instance {
-            node_id: gpuaas_kit::id::parse("node_id", &request.node_id)?,
-            id: gpuaas_kit::id::parse("instance_id", &request.instance_id)?,
+            node_id: gpuaas_common::id::parse("node_id", &request.node_id)?,
+            id: gpuaas_common::id::parse("instance_id", &request.instance_id)?,
         };
         let key = self.host_key(&request.csr_pem)?;
         let digest = key.digest();

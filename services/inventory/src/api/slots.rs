@@ -1,6 +1,6 @@
 //! Approving, disabling and enabling slots. The slots live in the ledger; here is the operator's decision.
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::id;
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::id;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;

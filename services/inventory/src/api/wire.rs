@@ -1,8 +1,8 @@
 //! Rows as messages of the contract.
 use std::collections::BTreeMap;
 
-use gpuaas_kit::error::{Error, Result};
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;

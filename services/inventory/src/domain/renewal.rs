@@ -1,5 +1,5 @@
 //! Whether a host may have another certificate for its instance by proof of its key alone. Pure.
-use gpuaas_kit::error::{Error, Result};
+use gpuaas_common::error::{Error, Result};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 

@@ -1,6 +1,6 @@
 //! One stream: everything after its position, then what changes.
-use gpuaas_kit::watch::{Sink, Stop, Stream, token};
-use gpuaas_kit::{Error, Result};
+use gpuaas_common::watch::{Sink, Stop, Stream, token};
+use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::common::v1::{ChangeKind, SlotStatus, WatchHeartbeat, WatchSynced};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;

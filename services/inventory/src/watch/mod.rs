@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gpuaas_kit::watch::Streams;
+use gpuaas_common::watch::Streams;
 use tokio::sync::{Notify, watch};
 
 use observe::Picture;

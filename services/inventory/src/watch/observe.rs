@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use gpuaas_kit::{CancellationToken, Result, id};
+use gpuaas_common::{CancellationToken, Result, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use prost::Message as _;

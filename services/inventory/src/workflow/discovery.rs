@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpuaas_kit::error::Error;
-use gpuaas_kit::{CancellationToken, Result, trace};
+use gpuaas_common::error::Error;
+use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

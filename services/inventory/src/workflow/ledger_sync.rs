@@ -2,7 +2,7 @@
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
-use gpuaas_kit::{CancellationToken, Error, Result};
+use gpuaas_common::{CancellationToken, Error, Result};
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{GpuGroup, PutNodeRequest, PutRegionRequest};

@@ -1,5 +1,5 @@
 //! Notices hosts that fell silent and evidence that has aged: both end a node's schedulability (INC-04).
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 
 use super::ledger_sync::want_node;
 use crate::state::State;

@@ -1,5 +1,5 @@
 //! Enrolment: single-use tokens, names in certificates, reimages.
-use gpuaas_kit::identity::Peer;
+use gpuaas_common::identity::Peer;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::EnrolRequest;
 use gpuaas_proto::gpuaas::inventory::v1 as api;

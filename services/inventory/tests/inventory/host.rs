@@ -1,10 +1,10 @@
 //! A host that enrols, reports and answers as the agent does.
 use std::sync::{Arc, Mutex};
 
+use gpuaas_common::client::Peers;
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Identity;
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::agent::v1::topology_server::{Topology, TopologyServer};
 use gpuaas_proto::gpuaas::agent::v1::{
     CandidateSlot, CheckReadinessRequest, DiscoverRequest, ReadinessReport, TopologyReport,

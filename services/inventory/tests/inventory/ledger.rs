@@ -1,10 +1,10 @@
 //! The real scheduler beside the inventory under test, and what its ledger holds.
 use std::path::PathBuf;
 
+use gpuaas_common::config::DatabaseSettings;
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::config::DatabaseSettings;
-use gpuaas_kit::{CancellationToken, Context};
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
 use tokio::task::JoinHandle;
 use uuid::Uuid;

@@ -1,5 +1,5 @@
 //! A host that slots can be approved on.
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 

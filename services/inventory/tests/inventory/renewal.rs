@@ -1,5 +1,5 @@
 //! Renewal of host certificates: before they expire, after they did, and by whom not.
-use gpuaas_kit::identity::Peer;
+use gpuaas_common::identity::Peer;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 

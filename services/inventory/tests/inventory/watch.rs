@@ -1,7 +1,7 @@
 //! Watching hosts and slots: what is, what changes, and what changed while nobody watched.
 use std::time::Duration;
 
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::common::v1::{ChangeKind, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
@@ -147,7 +147,7 @@ async fn only_administrators_watch_nodes_and_only_by_their_own_tokens() {
     let error = watch(&world, "?").await.expect_err("no token");
     assert_eq!(error.reason(), ErrorReason::ResumeTokenInvalid);
     assert_eq!(error.fields()[0].0, "resume_token");
-    let never = gpuaas_kit::watch::token::encode(&1_000_000_i64, &["nodes"]);
+    let never = gpuaas_common::watch::token::encode(&1_000_000_i64, &["nodes"]);
     let error = watch(&world, &never).await.expect_err("of another time");
     assert_eq!(
         (error.code(), error.reason()),

@@ -2,13 +2,15 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use gpuaas_common::client::{GrpcChannel, Peers};
+use gpuaas_common::config::{
+    DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
+};
+use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::{CancellationToken, Context, Error};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_inventory::Config;
-use gpuaas_kit::client::{GrpcChannel, Peers};
-use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
-use gpuaas_kit::identity::TokenMinter;
-use gpuaas_kit::{CancellationToken, Context, Error};
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_client::NodeAdminServiceClient;
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_client::RegionAdminServiceClient;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_client::RegionServiceClient;

@@ -1,8 +1,8 @@
 //! Making a reservation.
 use std::time::Instant;
 
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_common::id::IdGen;
+use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
@@ -73,7 +73,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// [`Error::Invalid`] for a field; [`Error::Refused`] for quota, limit, or capacity that is not free now;
-/// [`Error::Busy`]; a name that is taken or a reused key from the kit. Nothing was stored then.
+/// [`Error::Busy`]; a name that is taken or a reused key from `gpuaas_common`. Nothing was stored then.
 pub async fn create(
     ledger: &Ledger,
     ids: IdGen,
@@ -307,9 +307,9 @@ async fn insert(
                 asked.name
             );
             let taken =
-                gpuaas_kit::Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, told);
+                gpuaas_common::Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, told);
             let rule = "must be unique among the project's reservations that are not over";
-            Err(Error::Kit(taken.field("name", rule)))
+            Err(Error::Common(taken.field("name", rule)))
         }
         Err(error) => Err(error.into()),
     }

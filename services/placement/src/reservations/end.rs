@@ -1,7 +1,7 @@
 //! The end of a reservation. What runs on what it held goes on.
 use std::time::Instant;
 
-use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
@@ -39,7 +39,7 @@ pub struct Cancellation<'a> {
 /// Cancels a reservation, and lets go what it holds.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] when it is over; `PERMISSION_DENIED` from the kit for a project and a
+/// [`Error::NotFound`]; [`Error::Conflict`] when it is over; `PERMISSION_DENIED` from `gpuaas_common` for a project and a
 /// reservation that an operator made; [`Error::Busy`].
 pub async fn cancel(
     pool: &PgPool,
@@ -73,7 +73,7 @@ async fn in_transaction(
     }
     if asked.scope.project().is_some() && !before.made_by_project {
         let told = "An operator made this reservation; ask an operator to cancel it.";
-        return Err(Error::Kit(gpuaas_kit::Error::new(
+        return Err(Error::Common(gpuaas_common::Error::new(
             Code::PermissionDenied,
             ErrorReason::PermissionDenied,
             told,

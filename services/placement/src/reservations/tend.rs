@@ -109,7 +109,7 @@ pub(super) async fn attend(
             Err(error) => {
                 tended.busy |= error.lost_to_others();
                 if !error.lost_to_others() {
-                    let error = gpuaas_kit::Error::from(error);
+                    let error = gpuaas_common::Error::from(error);
                     tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
                 }
                 return Ok(());

@@ -1,7 +1,7 @@
 //! A call under its key, in transactions of its own.
 use std::time::Instant;
 
-use gpuaas_kit::idempotency::{self, Lookup};
+use gpuaas_common::idempotency::{self, Lookup};
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -91,7 +91,8 @@ pub fn ids_of(resource_id: &str) -> Result<Vec<Uuid>> {
     resource_id
         .split(',')
         .map(|id| {
-            Uuid::parse_str(id).map_err(|error| Error::Kit(gpuaas_kit::Error::internal(error)))
+            Uuid::parse_str(id)
+                .map_err(|error| Error::Common(gpuaas_common::Error::internal(error)))
         })
         .collect()
 }

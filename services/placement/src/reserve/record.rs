@@ -1,6 +1,6 @@
 //! Writing a reservation: the allocation, and the claims on its slots.
-use gpuaas_kit::audit;
-use gpuaas_kit::id::{IdGen, random_hex};
+use gpuaas_common::audit;
+use gpuaas_common::id::{IdGen, random_hex};
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
 use sqlx::PgConnection;

@@ -8,9 +8,9 @@ mod serve;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use gpuaas_kit::error::reason_name;
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::{audit, idempotency};
+use gpuaas_common::error::reason_name;
+use gpuaas_common::id::IdGen;
+use gpuaas_common::{audit, idempotency};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use idempotency::Lookup;
 use jiff::Timestamp;
@@ -65,10 +65,9 @@ pub async fn reserve_or_wait(
         requests: std::slice::from_ref(request),
     };
     let (made, replayed) = or_wait(ledger, ids, policy, &call, deadline).await?;
-    let allocation_id = made
-        .first()
-        .copied()
-        .ok_or_else(|| Error::Kit(gpuaas_kit::Error::internal("a key that led to nothing")))?;
+    let allocation_id = made.first().copied().ok_or_else(|| {
+        Error::Common(gpuaas_common::Error::internal("a key that led to nothing"))
+    })?;
     Ok(Reserved {
         allocation_id,
         replayed,

@@ -2,7 +2,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::id::IdGen;
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 

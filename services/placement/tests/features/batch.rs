@@ -64,7 +64,7 @@ async fn p4_a_batch_is_reserved_whole_and_answered_again() {
         ..key("b-1")
     };
     match reserve::reserve_all(&world.scheduler, world.ids, POLICY, other, &requests).await {
-        Err(Error::Kit(error)) => assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused),
+        Err(Error::Common(error)) => assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused),
         other => panic!("{other:?}"),
     }
 }
@@ -81,7 +81,7 @@ async fn one_that_does_not_fit_refuses_all_of_them_by_its_place() {
         matches!(error, Error::InBatch { index: 2, .. }),
         "{error:?}"
     );
-    let error = gpuaas_kit::Error::from(error);
+    let error = gpuaas_common::Error::from(error);
     assert_eq!(error.reason(), ErrorReason::SlotsInUse);
     assert_eq!(error.metadata()["index"], "2");
     assert!(error.message().starts_with("allocations[2]: "), "{error}");
@@ -96,7 +96,7 @@ async fn one_that_does_not_fit_refuses_all_of_them_by_its_place() {
     let error = reserve(&world, "b-3", &[requests[0].clone(), twin])
         .await
         .expect_err("name");
-    let error = gpuaas_kit::Error::from(error);
+    let error = gpuaas_common::Error::from(error);
     assert_eq!(error.fields()[0].0, "allocations[1].name");
     assert_eq!(world.fingerprint().await, before);
 }

@@ -125,7 +125,7 @@ async fn a_quota_that_others_hold_is_told_as_busy_and_not_as_a_database_error() 
         .await
         .expect_err("busy");
     assert!(matches!(error, Error::Busy { .. }), "{error:?}");
-    let error = gpuaas_kit::Error::from(error);
+    let error = gpuaas_common::Error::from(error);
     assert_eq!(error.reason(), ErrorReason::Overloaded);
     assert!(error.is_transient());
     other.commit().await.expect("commit");
@@ -171,7 +171,7 @@ async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
     let took = begun.elapsed();
     let errors = launched.into_iter().map(|one| one.expect_err("no node"));
     let errors = errors.chain(looked.into_iter().map(|one| one.expect_err("no answer")));
-    for error in errors.map(gpuaas_kit::Error::from) {
+    for error in errors.map(gpuaas_common::Error::from) {
         assert_eq!(error.reason(), ErrorReason::Overloaded, "{error:?}");
         assert!(error.is_transient(), "{error:?}");
     }

@@ -66,7 +66,7 @@ async fn same_node_as_places_beside_or_not_at_all() {
         Err(Error::Refused { causes, .. }) => {
             let reasons: HashSet<&str> = causes
                 .iter()
-                .map(|cause| gpuaas_kit::error::reason_name(cause.reason))
+                .map(|cause| gpuaas_common::error::reason_name(cause.reason))
                 .collect();
             assert_eq!(reasons, HashSet::from(["AFFINITY", "SLOTS_IN_USE"]));
             let ruled_out = causes

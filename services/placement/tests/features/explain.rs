@@ -127,7 +127,8 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     assert_eq!(row.fits, 0);
     assert_eq!(row.reasons[0].message, expected);
 
-    let error = gpuaas_kit::Error::from(world.reserve(&four(&world)).await.expect_err("fragments"));
+    let error =
+        gpuaas_common::Error::from(world.reserve(&four(&world)).await.expect_err("fragments"));
     assert_eq!(error.reason(), ErrorReason::Fragmented);
     assert_eq!(error.message(), expected);
     assert_eq!(error.metadata()["FRAGMENTED.gpus"], "6");

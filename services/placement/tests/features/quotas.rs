@@ -80,7 +80,7 @@ async fn a_project_holds_no_more_allocations_of_all_skus_than_its_limit() {
     for sku in [LAB, H200] {
         let request = of_sku(&world, sku);
         let error = world.reserve(&request).await.expect_err("two are held");
-        let error = gpuaas_kit::Error::from(error);
+        let error = gpuaas_common::Error::from(error);
         assert_eq!(error.reason(), ErrorReason::Quota);
         assert_eq!(
             error.message(),
@@ -150,7 +150,7 @@ async fn a_project_without_a_limit_on_allocations_has_the_sites() {
     let put = quota::put(&mut conn, world.project, LAB, 2).await;
     put.expect("quota");
     let error = reserve().await.expect_err("both limits");
-    let error = gpuaas_kit::Error::from(error);
+    let error = gpuaas_common::Error::from(error);
     assert_eq!(error.metadata()["quota"], "gpus");
     assert_eq!(error.metadata()["limit"], "2");
     assert_eq!(error.fields()[0].0, "gpu_count");
@@ -214,7 +214,7 @@ async fn each_allocation_of_a_batch_counts_and_one_too_many_changes_nothing() {
     let before = world.fingerprint().await;
     let refused = reserve(&requests).await;
     assert!(is_quota(&refused), "{refused:?}");
-    let error = gpuaas_kit::Error::from(refused.expect_err("three"));
+    let error = gpuaas_common::Error::from(refused.expect_err("three"));
     assert_eq!(error.fields()[0].0, "allocations[2].project_id");
     assert_eq!(error.metadata()["quota"], "allocations");
     assert_eq!(world.fingerprint().await, before);

@@ -1,5 +1,5 @@
 //! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
-use gpuaas_kit::idempotency;
+use gpuaas_common::idempotency;
 use gpuaas_placement::{events, stamper, sweep};
 
 use crate::world::World;

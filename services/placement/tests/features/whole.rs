@@ -157,7 +157,7 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
         let next = Uuid::now_v7;
         let done = slots::approve(&mut tx, node, look, definitions, "disks raw", next).await;
         tx.commit().await.expect("commit");
-        done.map_err(gpuaas_kit::Error::from)
+        done.map_err(gpuaas_common::Error::from)
     };
     // a disk that the ledger does not know was the tenant's, too
     let mut ninth = h200_slot(8);

@@ -1,5 +1,5 @@
 //! What a reservation is refused for, and that a refusal and a validation write nothing.
-use gpuaas_kit::error::reason_name;
+use gpuaas_common::error::reason_name;
 use gpuaas_placement::model::{Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{self, Request};
@@ -274,7 +274,7 @@ async fn b_58_causes_are_told_apart() {
     world.reserved(1).await;
     let error = world.reserve(&world.request(1)).await.expect_err("refused");
     assert_eq!(reason(&error), ErrorReason::NoCapacity);
-    let told = gpuaas_kit::Error::from(error);
+    let told = gpuaas_common::Error::from(error);
     assert_eq!(
         told.metadata()
             .get("CLEANUP_BLOCKED.gpus")
@@ -298,7 +298,7 @@ async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
         .await;
     world.reserved(1).await;
     let error = world.reserve(&world.request(2)).await.expect_err("full");
-    let told = gpuaas_kit::Error::from(error);
+    let told = gpuaas_common::Error::from(error);
     let of = |key: &str| told.metadata().get(key).map(String::as_str);
     assert_eq!(of("NODE_VM_LIMIT.gpus"), Some("3"));
     assert_eq!(of("SLOTS_IN_USE.gpus"), Some("1"));

@@ -323,7 +323,7 @@ async fn approval_is_repeatable_but_not_replaceable() {
     )
     .await;
     assert!(
-        matches!(stale, Err(Error::Kit(error)) if error.reason() == ErrorReason::DiscoveryStale)
+        matches!(stale, Err(Error::Common(error)) if error.reason() == ErrorReason::DiscoveryStale)
     );
     drop(tx);
     assert!(matches!(

@@ -36,7 +36,7 @@ async fn b_41_reservation_commits_everything_together() {
         allocation.vm_name(),
         format!("gpuaas-slice-{}", id.simple())
     );
-    assert_eq!(gpuaas_kit::id::cell_of(&id), Some(1));
+    assert_eq!(gpuaas_common::id::cell_of(&id), Some(1));
 
     let mut conn = world.allocation.acquire().await.expect("connection");
     let held = claims::of_allocation(&mut conn, id).await.expect("claims");

@@ -99,7 +99,7 @@ async fn the_wrong_state_is_refused_with_a_sentence() {
     let id = world.active(1).await;
     let refused = async |id, action| {
         let error = begin(&world, id, action).await.expect_err("refused");
-        let error = gpuaas_kit::Error::from(error);
+        let error = gpuaas_common::Error::from(error);
         assert_eq!(error.reason(), ErrorReason::StateConflict);
         error.message().to_owned()
     };

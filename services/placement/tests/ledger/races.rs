@@ -86,7 +86,7 @@ async fn p4_one_key_thrice_at_once_is_one_allocation() {
         ..request.clone()
     };
     match world.reserve(&other_body).await {
-        Err(Error::Kit(error)) => assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused),
+        Err(Error::Common(error)) => assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused),
         other => panic!("{other:?}"),
     }
     let other_principal = reserve::Request {
@@ -225,7 +225,7 @@ async fn a_node_that_stays_busy_is_not_called_full() {
         .await
         .expect_err("busy");
     assert!(busy(&error), "{error:?}");
-    let error = gpuaas_kit::Error::from(error);
+    let error = gpuaas_common::Error::from(error);
     assert_eq!(error.reason(), ErrorReason::Overloaded);
     assert!(error.is_transient());
 }

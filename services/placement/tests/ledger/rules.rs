@@ -274,7 +274,7 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     )
     .await;
     tx.rollback().await.expect("rollback");
-    let refused = gpuaas_kit::Error::from(outcome.expect_err("no function of its own"));
+    let refused = gpuaas_common::Error::from(outcome.expect_err("no function of its own"));
     assert_eq!(refused.reason(), ErrorReason::CandidateIncomplete);
     // nor is a slot on sale that is turned into one behind the approval's back
     let turned = format!(

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::id::IdGen;
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{

@@ -1,7 +1,7 @@
 //! `SkuAdminService`: what is sold, and how much a project may hold. Each change has its audit row (P10).
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::catalog;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{

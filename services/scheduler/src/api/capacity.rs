@@ -1,9 +1,9 @@
 //! `CapacityAdminService`: the history of the fleet's capacity; its planning reports are in [`super::reports`].
 use std::time::Duration;
 
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::{from_proto_time, proto_time};
-use gpuaas_kit::{Error, Result};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::{from_proto_time, proto_time};
+use gpuaas_common::{Error, Result};
 use gpuaas_placement::history::{self, MAX_BUCKETS, Query};
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{

@@ -1,8 +1,8 @@
 //! What others tell the ledger: nodes, regions and slots by inventory, prices by billing. Saying it again
 //! changes nothing.
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::time::from_proto_time;
-use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::time::from_proto_time;
+use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::{catalog, claims, nodes, outbox, slots};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,

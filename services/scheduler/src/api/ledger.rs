@@ -1,7 +1,7 @@
 //! `LedgerAdminService`: the operator's proof that the ledger is sound.
-use gpuaas_kit::Result;
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::Result;
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
 use gpuaas_placement::audit;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{

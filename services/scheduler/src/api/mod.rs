@@ -13,8 +13,8 @@ mod reports;
 mod reservations;
 mod wire;
 
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::wake::Wake;
+use gpuaas_common::id::IdGen;
+use gpuaas_common::wake::Wake;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::Policy;
 

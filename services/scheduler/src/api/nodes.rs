@@ -1,7 +1,7 @@
 //! `NodePlacementService`: cordon, drain, and what placement makes of each node. Each change has its audit row (P10).
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, Result, audit, id, page};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::{outbox, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;

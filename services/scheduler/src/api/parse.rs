@@ -1,8 +1,8 @@
 //! Requests into values of the ledger; each error names the field and the rule.
 use std::collections::HashSet;
 
-use gpuaas_kit::time::from_proto_time;
-use gpuaas_kit::{Error, Result, digest, id};
+use gpuaas_common::time::from_proto_time;
+use gpuaas_common::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;

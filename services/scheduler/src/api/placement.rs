@@ -1,5 +1,5 @@
 //! `PlacementService`: reservations, and the intake of nodes, slots, regions and prices.
-use gpuaas_kit::{Error, Result, id};
+use gpuaas_common::{Error, Result, id};
 use gpuaas_placement::{catalog, claims, outbox, reserve, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{

@@ -1,6 +1,6 @@
 //! `SkuService` and `AvailabilityService`: what users may see of what is sold.
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Result, page};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Result, page};
 use gpuaas_placement::{availability, catalog, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuService;

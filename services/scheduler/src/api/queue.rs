@@ -1,8 +1,8 @@
 //! `QueueAdminService`: who waits for capacity, and in which class. Each change has its audit row (P10).
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, Result, audit, id, page};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Priority;
 use gpuaas_placement::{catalog, outbox, waiting};
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;

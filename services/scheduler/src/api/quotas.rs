@@ -1,8 +1,8 @@
 //! `QuotaService`, and what `SkuAdminService` does about quotas: how much a project may hold. Each change has its audit
 //! row (P10).
-use gpuaas_kit::idempotency::{self, Lookup, Scope};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::{Error, Result, audit, id};
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::{outbox, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;

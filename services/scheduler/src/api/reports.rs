@@ -1,8 +1,8 @@
 //! The planning reports of `CapacityAdminService`: read, answered, and nothing executed (B-49).
 use std::collections::BTreeSet;
 
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, Result, id};
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, Result, id};
 use gpuaas_placement::reports::{
     self, Asked, Held, MAX_MOVES, NOTICE, Outcome, Place, Planned, PlannedMove, PlannedStep,
     Recoverable, RegionReport,

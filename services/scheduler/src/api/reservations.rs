@@ -1,9 +1,9 @@
 //! `CapacityReservationService` and `CapacityReservationAdminService`: capacity that is kept for one project. Each change
 //! has its audit row (P10).
-use gpuaas_kit::idempotency::{self, Lookup, Scope as Key};
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::{from_proto_time, proto_time};
-use gpuaas_kit::{Error, Result, audit, id, page};
+use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::{from_proto_time, proto_time};
+use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::{ReservationState, Scope};
 use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Query};
 use gpuaas_placement::{catalog, outbox};
@@ -226,7 +226,9 @@ impl Api {
             error @ (gpuaas_placement::Error::Invalid { .. }
             | gpuaas_placement::Error::Refused { .. }) => in_config(&error.into()),
             // the name is taken
-            gpuaas_placement::Error::Kit(error) if error.reason() == ErrorReason::AlreadyExists => {
+            gpuaas_placement::Error::Common(error)
+                if error.reason() == ErrorReason::AlreadyExists =>
+            {
                 in_config(&error)
             }
             other => other.into(),

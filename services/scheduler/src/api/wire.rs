@@ -1,6 +1,6 @@
 //! Rows of the ledger as messages.
-use gpuaas_kit::error::reason_name;
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::error::reason_name;
+use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;

@@ -1,5 +1,5 @@
 //! The history of capacity as an administrator asks for it.
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::scheduler::v1::ListCapacityHistoryRequest;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminService as _;
 

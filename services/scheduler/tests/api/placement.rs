@@ -40,7 +40,7 @@ async fn p4_a_reservation_is_made_once_per_key() {
         .collect();
     assert_eq!((held.len(), held[0].status()), (1, SlotStatus::Reserved));
     assert_eq!(
-        gpuaas_kit::id::cell_of(&first.allocation_id.parse().expect("id")),
+        gpuaas_common::id::cell_of(&first.allocation_id.parse().expect("id")),
         Some(7)
     );
 }

@@ -1,5 +1,5 @@
 //! Requests in line, over the API of the operator.
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::time::proto_time;
 use gpuaas_placement::reserve::serve_waiting;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;

@@ -1,5 +1,5 @@
 //! Limits of projects over the API: an operator sets and reads them, a member reads its own.
-use gpuaas_kit::identity::Caller;
+use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;

@@ -1,6 +1,6 @@
 //! Capacity reservations, over the APIs of operators and of members.
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
 use gpuaas_placement::reservations::tend;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ReserveRequest;

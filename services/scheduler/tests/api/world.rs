@@ -1,11 +1,11 @@
 //! A scheduler of its own for one test.
 use std::time::Duration;
 
+use gpuaas_common::Error;
+use gpuaas_common::id::IdGen;
+use gpuaas_common::identity::Caller;
+use gpuaas_common::wake::Wake;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_kit::Error;
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::wake::Wake;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::google::r#type::Money;

@@ -1,7 +1,7 @@
 //! `TerminalAdminService`: the list of sessions.
-use gpuaas_kit::error::Result;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{id, page};
+use gpuaas_common::error::Result;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{id, page};
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminService;
 use gpuaas_proto::gpuaas::terminal::v1::{
     ListTerminalSessionsRequest, ListTerminalSessionsResponse, TerminalSession,

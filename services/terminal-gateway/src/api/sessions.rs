@@ -1,7 +1,7 @@
 //! `TerminalSessionService`: tickets, and what a user may see of sessions.
-use gpuaas_kit::identity::Caller;
-use gpuaas_kit::time::proto_time;
-use gpuaas_kit::{Error, Result, audit, id, idempotency, page};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
+use gpuaas_common::{Error, Result, audit, id, idempotency, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionService;

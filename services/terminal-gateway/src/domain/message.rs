@@ -1,5 +1,5 @@
 //! Messages of the protocol: what clients may say, and how answers are written.
-use gpuaas_kit::id;
+use gpuaas_common::id;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;

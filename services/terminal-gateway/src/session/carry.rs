@@ -2,7 +2,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpuaas_kit::id;
+use gpuaas_common::id;
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message;
 use tokio::sync::mpsc::{self, OwnedPermit};

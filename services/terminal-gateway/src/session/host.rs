@@ -1,8 +1,8 @@
 //! The call to the host that carries one shell.
 use std::time::Duration;
 
-use gpuaas_kit::Error;
-use gpuaas_kit::client::Peers;
+use gpuaas_common::Error;
+use gpuaas_common::client::Peers;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::open_request::Message as Outgoing;
 use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Incoming;

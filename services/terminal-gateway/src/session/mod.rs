@@ -8,8 +8,8 @@ pub(crate) mod recorder;
 pub(crate) mod registry;
 pub(crate) mod target;
 
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::client::Peers;
+use gpuaas_common::id::IdGen;
 use opentelemetry::metrics::{Counter, UpDownCounter};
 use sqlx::PgPool;
 use std::sync::Arc;

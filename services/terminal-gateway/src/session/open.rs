@@ -2,7 +2,7 @@
 //! rows (P10).
 use std::time::Duration;
 
-use gpuaas_kit::{Error, audit};
+use gpuaas_common::{Error, audit};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use opentelemetry::KeyValue;

@@ -1,8 +1,8 @@
 //! Where a session leads: asked of the allocation service, never of a client (F-10).
 use std::time::Duration;
 
-use gpuaas_kit::client::Peers;
-use gpuaas_kit::{Error, Result, id};
+use gpuaas_common::client::Peers;
+use gpuaas_common::{Error, Result, id};
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_client::AccessServiceClient;
 use gpuaas_proto::gpuaas::internal::allocation::v1::{
     ResolveTerminalTargetRequest, ResolveTerminalTargetResponse,

@@ -2,8 +2,8 @@
 //! before finds no session, because a session is registered before its target is resolved.
 use std::time::Duration;
 
-use gpuaas_kit::wake::Waiter;
-use gpuaas_kit::{CancellationToken, Error, Result};
+use gpuaas_common::wake::Waiter;
+use gpuaas_common::{CancellationToken, Error, Result};
 use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
 

@@ -2,7 +2,7 @@
 //! recordings.
 use std::time::Duration;
 
-use gpuaas_kit::{CancellationToken, Result};
+use gpuaas_common::{CancellationToken, Result};
 
 use crate::session::Deps;
 use crate::session::open::record_close;

@@ -9,16 +9,18 @@ use gpuaas_agent::error::HostResult;
 use gpuaas_agent::guest::RelayKey;
 use gpuaas_agent::ids::AllocationId;
 use gpuaas_agent::terminal::{Guests, TerminalApi};
+use gpuaas_common::config::{
+    DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
+};
+use gpuaas_common::id::IdGen;
+use gpuaas_common::server::Server;
+use gpuaas_common::{CancellationToken, Context, Error};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, seed};
 use gpuaas_gateway::terminal::TerminalSettings;
-use gpuaas_kit::config::{DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings};
-use gpuaas_kit::id::IdGen;
-use gpuaas_kit::server::Server;
-use gpuaas_kit::{CancellationToken, Context, Error};
 use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpuaas_kit::CancellationToken;
+use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::sync::watch;
@@ -307,7 +307,7 @@ impl Agent {
             op.steps[at].state = pb::StepState::Failed.into();
             op.state = pb::OperationState::Failed.into();
             op.failure = Some(pb::OperationFailure {
-                reason: gpuaas_kit::error::reason_name(reason).to_owned(),
+                reason: gpuaas_common::error::reason_name(reason).to_owned(),
                 message: format!("scripted failure at {step}"),
                 step: step.to_owned(),
                 failure_class: class.into(),

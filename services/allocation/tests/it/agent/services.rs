@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::PoisonError;
 
 use futures::Stream;
-use gpuaas_kit::Error;
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Code, Request, Response, Status};

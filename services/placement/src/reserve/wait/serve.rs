@@ -6,8 +6,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-use gpuaas_kit::error::reason_name;
-use gpuaas_kit::id::IdGen;
+use gpuaas_common::error::reason_name;
+use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::types::Json;
 use sqlx::{Acquire as _, PgConnection, PgPool};

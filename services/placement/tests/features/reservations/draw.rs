@@ -357,7 +357,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         sku: H200.into(),
         ..asked(&world, 3)
     };
-    let error = gpuaas_kit::Error::from(create(&world, &odd).await.expect_err("not sold"));
+    let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not sold"));
     assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
     assert_eq!(error.fields()[0].1, "must be a multiple of 2, at most 1024");
     // the node reports no pairs, so only all eight can be had
@@ -365,7 +365,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         sku: H200.into(),
         ..asked(&world, 6)
     };
-    let error = gpuaas_kit::Error::from(create(&world, &six).await.expect_err("no pairs"));
+    let error = gpuaas_common::Error::from(create(&world, &six).await.expect_err("no pairs"));
     assert_eq!(error.reason(), ErrorReason::Fragmented);
     assert!(
         error

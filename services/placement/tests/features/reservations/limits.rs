@@ -58,13 +58,13 @@ async fn p4_a_key_makes_one_reservation() {
         request_hash: vec![8; 32],
         ..once.clone()
     };
-    let error = gpuaas_kit::Error::from(create(&world, &other).await.expect_err("reused"));
+    let error = gpuaas_common::Error::from(create(&world, &other).await.expect_err("reused"));
     assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused);
     let taken = Asked {
         name: once.name.clone(),
         ..asked(&world, 1)
     };
-    let error = gpuaas_kit::Error::from(create(&world, &taken).await.expect_err("taken"));
+    let error = gpuaas_common::Error::from(create(&world, &taken).await.expect_err("taken"));
     assert_eq!(
         (error.reason(), error.fields()[0].0.as_str()),
         (ErrorReason::AlreadyExists, "name")
@@ -145,7 +145,7 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
     ];
     let before = world.fingerprint().await;
     for (field, case) in cases {
-        let error = gpuaas_kit::Error::from(create(&world, &case).await.expect_err(field));
+        let error = gpuaas_common::Error::from(create(&world, &case).await.expect_err(field));
         assert_eq!(error.fields()[0].0, field, "{error:?}");
     }
     // what the quota keeps from being launched is not reserved
@@ -155,7 +155,7 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
         .expect("quota");
     drop(conn);
     let error =
-        gpuaas_kit::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
+        gpuaas_common::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
     assert_eq!(error.reason(), ErrorReason::Quota);
     assert_eq!(
         world
@@ -179,7 +179,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
         principal: "user:alice".into(),
         ..asked(&world, gpus)
     };
-    let error = gpuaas_kit::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
+    let error = gpuaas_common::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
     assert_eq!(error.reason(), ErrorReason::Quota);
     put_limit(&world, 2).await;
     let several: Vec<Asked> = (0..4).map(|_| own(1)).collect();
@@ -196,7 +196,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     // an operator's does not count, and is not the project's to cancel
     let operators = reserved(&world, 1).await;
     let project = Scope::Project(world.project);
-    let error = gpuaas_kit::Error::from(
+    let error = gpuaas_common::Error::from(
         cancel(&world, "k-1", project, operators.id)
             .await
             .expect_err("an operator's"),
@@ -265,7 +265,7 @@ async fn a_site_bounds_how_long_a_project_keeps_what_it_does_not_use() {
         made.map(|(row, _)| row.release_unused_after)
     };
     let before = world.fingerprint().await;
-    let error = gpuaas_kit::Error::from(make(true, Some(3601)).await.expect_err("too long"));
+    let error = gpuaas_common::Error::from(make(true, Some(3601)).await.expect_err("too long"));
     assert_eq!(
         error.fields(),
         [(

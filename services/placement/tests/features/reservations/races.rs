@@ -116,7 +116,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
     let nodes = [lab, specs[0].id];
     let (first, second) = Box::pin(both_at_once(&world, &nodes, &own(LAB), &own(H200))).await;
     first.expect("within the limit");
-    let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
+    let refused = gpuaas_common::Error::from(second.expect_err("together they exceed it"));
     assert_eq!(refused.reason(), ErrorReason::Quota);
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
 }
@@ -133,7 +133,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_quota_together() {
     let (one, other) = (asked(&world, 1), asked(&world, 1));
     let (first, second) = Box::pin(both_at_once(&world, &[node], &one, &other)).await;
     first.expect("within the quota");
-    let refused = gpuaas_kit::Error::from(second.expect_err("together they exceed it"));
+    let refused = gpuaas_common::Error::from(second.expect_err("together they exceed it"));
     assert_eq!(refused.reason(), ErrorReason::Quota);
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
 }

@@ -80,7 +80,8 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     let (world, _) = World::with_lab_slots(3).await;
     let others = world.reserve(&of_others(&world, 1)).await.expect("open");
     let before = world.fingerprint().await;
-    let error = gpuaas_kit::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
+    let error =
+        gpuaas_common::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
     assert_eq!(
         error.message(),
         "2 of 3 GPU can be reserved now. 1 GPU on 1 node is in use; try again later, or wait in line."

@@ -370,8 +370,8 @@ pub fn refusal(error: &Error) -> Option<No> {
         Error::Invalid { .. } => No::Invalid,
         Error::InBatch { source, .. } => return refusal(source),
         Error::NameTaken(_) => No::Name,
-        Error::Kit(error) if error.reason() == ErrorReason::IdempotencyKeyReused => No::Key,
-        Error::Kit(error) if error.reason() == ErrorReason::StateConflict => No::Conflict,
+        Error::Common(error) if error.reason() == ErrorReason::IdempotencyKeyReused => No::Key,
+        Error::Common(error) if error.reason() == ErrorReason::StateConflict => No::Conflict,
         _ => return None,
     })
 }

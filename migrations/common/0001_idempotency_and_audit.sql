@@ -1,4 +1,4 @@
--- Tables of the service kit, present in every schema: written in the same transaction as the effect.
+-- Common tables, present in every schema: written in the same transaction as the effect.
 
 -- A caller's key with what it led to. A second call with the key returns the resource, another body is refused.
 CREATE TABLE idempotency (
