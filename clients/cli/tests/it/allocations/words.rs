@@ -1,0 +1,170 @@
+//! What is said of an allocation that is off, has ended, or was never billed.
+use serde_json::{Value, json};
+
+use super::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
+use crate::support::{ID, World, allocation, changed, entries, stream, synced};
+
+fn with_power(power: &str) -> Value {
+    let mut active = allocation("active");
+    active["status"]["power"] = json!(power);
+    active
+}
+
+/// A step that is left over in the answer.
+fn with_stale_step(mut allocation: Value) -> Value {
+    allocation["status"]["progress"] =
+        json!({ "step": "activate", "percent": 0, "message": "Handing the VM over." });
+    allocation
+}
+
+#[test]
+fn a_stopped_vm_is_said_to_be_stopped_and_ssh_does_not_try() {
+    let world = World::new();
+    world.fake_program("ssh");
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [with_power("stopped")], "next_page_token": "" }),
+    );
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
+    for power in ["stopped", "stopping"] {
+        world.get(&one(), with_power(power));
+        let ran = world.run(&["ssh", ID]);
+        assert_eq!(
+            (ran.code, ran.out.as_str(), ran.err),
+            (
+                2,
+                "",
+                format!(
+                    "error: allocation {ID} is {power}; start it to log in: gpuaas start {ID}\n"
+                )
+            )
+        );
+        let shown = world.run(&["show", ID]).ok().out;
+        assert!(
+            shown.contains(&format!("State      active, {power}"))
+                && shown.contains("Address ")
+                && !shown.contains("ssh"),
+            "{shown}"
+        );
+    }
+    let listed = world.run(&["list"]).ok().out;
+    assert!(listed.contains("active, stopped"), "{listed}");
+    for power in ["running", "starting", "rebooting"] {
+        world.get(&one(), with_power(power));
+        world.run(&["ssh", ID]).ok();
+        assert!(world.run(&["show", ID]).ok().out.contains("Log in "));
+    }
+}
+
+#[test]
+fn ssh_to_what_is_not_active_is_refused() {
+    let world = World::new();
+    world.get(&one(), allocation("provisioning"));
+    let ran = world.run(&["ssh", ID]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err
+            .contains("is provisioning: there is nothing to log in to"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn an_option_for_ssh_wins_over_our_own() {
+    let world = World::new();
+    world.fake_program("ssh");
+    world.get(&one(), allocation("active"));
+    let said = world.run(&["ssh", ID, "-o", "ConnectTimeout=3"]).ok().out;
+    // the first value counts
+    assert!(said.starts_with("-o\nConnectTimeout=3\n-p\n"), "{said}");
+    assert!(said.contains("-o\nConnectTimeout=15\n"), "{said}");
+}
+
+#[test]
+fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
+    let world = World::new();
+    let key = key_pair(&world);
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    let mut wordless = allocation("provisioning");
+    wordless["status"]["progress"] = json!({ "steps_done": 5, "steps_total": 6 });
+    world.get(
+        &watched(),
+        stream([
+            vec![
+                changed(wordless, "t1"),
+                changed(with_stale_step(allocation("provisioning")), "t2"),
+            ],
+            entries(&timeline(), "t3"),
+            vec![
+                synced("t4"),
+                changed(with_stale_step(allocation("active")), "t5"),
+            ],
+        ]),
+    );
+    let asked = launch_arguments(&key, &["--wait"]);
+    let ran = world.run(&asked).ok();
+    assert!(
+        ran.out.contains("State      active, running") && !ran.out.contains("activate"),
+        "{}",
+        ran.out
+    );
+    let lines: Vec<&str> = ran.err.lines().skip(1).collect();
+    assert_eq!(
+        lines,
+        [
+            "13:00:00  ok      reserve                         0.2s  1 slot on a lab host",
+            "13:00:01  ok      provision.clone                 3.5s  64 MiB",
+        ],
+        "only what has ended, in order"
+    );
+    // a step of an active one that is on its way is told
+    world.get(&one(), with_stale_step(with_power("stopping")));
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
+    let shown = world.run(&["show", ID]).ok().out;
+    assert!(shown.contains("Now        activate 0%"), "{shown}");
+}
+
+#[test]
+fn what_only_waited_cost_nothing() {
+    let world = World::new();
+    world.on(
+        "POST",
+        &format!("{}:release", one()),
+        [(200, allocation("released"))],
+    );
+    let ran = world.run(&["release", ID]).ok();
+    assert_eq!(ran.out, format!("{ID} is released. It cost nothing.\n"));
+}
+
+#[test]
+fn a_name_of_what_has_ended_leads_to_the_newest_that_had_it() {
+    let world = World::new();
+    let ended = |number: u32, hour: u32, state: &str| {
+        let mut one = allocation(state);
+        one["id"] = json!(format!("01930000-000{number}-7000-8000-000000000001"));
+        one["metadata"]["create_time"] = json!(format!("2026-01-31T{hour}:00:00Z"));
+        one
+    };
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [ended(2, 11, "released"), ended(3, 13, "failed"), ended(1, 12, "released")] }),
+    );
+    let ran = world.run(&["show", "first"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(
+        ran.err.contains("has ended")
+            && ran
+                .err
+                .contains("01930000-0003-7000-8000-000000000001, which is failed"),
+        "{}",
+        ran.err
+    );
+    let ran = world.run(&["show", "nobody"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("see: gpuaas list --all"),
+        "{ran:?}"
+    );
+}

@@ -1,0 +1,374 @@
+//! What a person sees of placement: several at once, a place in line, nodes in and out of it.
+use crate::support::{World, error, explanation};
+use serde_json::{Value, json};
+
+const NODE: &str = "01930000-0009-7000-8000-000000000009";
+const FIRST: &str = "01930000-0001-7000-8000-000000000001";
+
+fn post(world: &World, path: &str, answer: Value) {
+    world.on("POST", path, [(200, answer)]);
+}
+
+fn placement(state: &str, claims: u32) -> Value {
+    json!({ "node_id": NODE, "hostname": "h1", "region_code": "lab", "mode": "slice", "admin_state": state,
+            "admin_reason": "rack move", "schedulable": true, "live_claims": claims, "live_allocations": claims,
+            "drained": state == "draining" && claims == 0 })
+}
+
+#[test]
+fn nodes_are_cordoned_drained_and_shown() {
+    let world = World::new();
+    let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });
+    world.get("/api/v1/admin/nodes", node);
+    world.get(
+        "/api/v1/admin/node-placements",
+        json!({ "nodes": [placement("draining", 2)] }),
+    );
+    let ran = world.run(&["nodes"]).ok();
+    assert!(
+        ran.out.contains("draining, 2 claim(s) left: rack move"),
+        "{}",
+        ran.out
+    );
+    let told: Value =
+        serde_json::from_str(&world.run(&["nodes", "--output", "json"]).ok().out).expect("JSON");
+    assert_eq!(told["nodes"][0]["placement"]["live_claims"], 2);
+
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:cordon"),
+        placement("cordoned", 1),
+    );
+    let ran = world
+        .run(&["admin", "node", "cordon", "h1", "--reason", "rack move"])
+        .ok();
+    assert!(
+        ran.out
+            .starts_with("Node h1 is cordoned (rack move): it takes nothing new;"),
+        "{}",
+        ran.out
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "reason": "rack move" }));
+    assert!(sent.key.is_some());
+
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:drain"),
+        placement("draining", 2),
+    );
+    world.on(
+        "GET",
+        &format!("/api/v1/admin/nodes/{NODE}/placement"),
+        [2, 1, 1, 0].map(|claims| (200, placement("draining", claims))),
+    );
+    let slots = |holders: &[&str]| {
+        let slots = holders.iter().map(|id| json!({ "allocation_id": id }));
+        json!({ "slots": slots.collect::<Vec<_>>() })
+    };
+    world.on(
+        "GET",
+        &format!("/api/v1/admin/nodes/{NODE}/resource-slots"),
+        [
+            (200, slots(&[FIRST, NODE, NODE, ""])),
+            (200, slots(&["", NODE, NODE, ""])),
+        ],
+    );
+    for (id, name) in [(FIRST, "a"), (NODE, "onres")] {
+        world.get(
+            &format!("/api/v1/admin/allocations/{id}"),
+            json!({ "allocation": { "id": id, "config": { "name": name } } }),
+        );
+    }
+    let ran = world
+        .run(&[
+            "admin",
+            "node",
+            "drain",
+            "h1",
+            "--reason",
+            "rack move",
+            "--wait",
+        ])
+        .ok();
+    assert!(
+        ran.out
+            .contains("is drained (rack move): nothing is left on it."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        ran.err,
+        "2 allocations left: a, onres\n1 allocation left: onres\n"
+    );
+    let ran = world.run(&["admin", "node", "placement", "h1"]).ok();
+    assert!(ran.out.contains("is drained"));
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:uncordon"),
+        placement("enabled", 1),
+    );
+    let ran = world.run(&["admin", "node", "uncordon", "h1"]).ok();
+    assert!(
+        ran.out
+            .contains("takes allocations; it holds 1 claim(s) of 1 allocation(s)."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.run(&["admin", "node", "drain", "h1"]).code,
+        2,
+        "a reason is needed"
+    );
+}
+
+#[test]
+fn a_drain_that_does_not_end_in_time_says_what_is_left() {
+    let world = World::new();
+    post(
+        &world,
+        &format!("/api/v1/admin/nodes/{NODE}:drain"),
+        placement("draining", 3),
+    );
+    // whole nodes have no slots to tell whose they are
+    let slots = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
+    world.get(&slots, json!({}));
+    let ran = world.run(&[
+        "admin",
+        "node",
+        "drain",
+        NODE,
+        "--reason",
+        "r",
+        "--wait",
+        "--timeout",
+        "0",
+    ]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("3 allocations left\n") && ran.err.contains("still holds 3 claim(s)"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn several_are_launched_in_one_call_and_kept_apart() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let launch = |more: &[&str]| {
+        let mut arguments = vec![
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "i",
+            "--ssh-key",
+            key,
+            "--region",
+            "lab",
+            "--name",
+            "web",
+        ];
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": [
+            { "id": FIRST, "config": { "name": "web-1" }, "status": { "state": "reserved" } },
+            { "id": NODE, "config": { "name": "web-2" }, "status": { "state": "reserved" } }
+        ] }),
+    );
+    let ran = launch(&[
+        "--count",
+        "2",
+        "--anti-affinity",
+        FIRST,
+        "--anti-affinity-label",
+        "app=web",
+    ])
+    .ok();
+    assert!(
+        ran.err.contains("Launched web-1") && ran.err.contains("Launched web-2"),
+        "{}",
+        ran.err
+    );
+    let sent = world.changes().pop().expect("a change");
+    let names: Vec<&Value> = sent.body["allocations"]
+        .as_array()
+        .expect("batch")
+        .iter()
+        .map(|a| &a["name"])
+        .collect();
+    assert_eq!(names, ["web-1", "web-2"]);
+    assert_eq!(
+        sent.body["allocations"][1]["placement"],
+        json!({ "anti_affinity": [FIRST], "anti_affinity_label": "app=web" })
+    );
+    assert!(sent.body["allocations"][0].get("validate_only").is_none());
+
+    post(
+        &world,
+        "/api/v1/allocations",
+        json!({ "config": { "name": "web" }, "placement": explanation() }),
+    );
+    let ran = launch(&["--validate-only", "--affinity", FIRST]).ok();
+    assert!(ran.out.contains("would fit on 1 of 9 nodes"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body["placement"], json!({ "affinity": FIRST }));
+    launch(&["--validate-only", "--require-prewarmed"]).ok();
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body["placement"], json!({ "require_prewarmed": true }));
+    assert_eq!(launch(&["--count", "17"]).code, 2);
+    let ruled_out = error(409, "AFFINITY", "Ruled out.", &[]);
+    world.on("POST", "/api/v1/allocations", [(409, ruled_out)]);
+    let ran = launch(&[]);
+    assert!(
+        ran.code == 4 && ran.err.contains("gpuaas explain with the same"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_launch_waits_in_line_and_says_where_it_stands() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let waiting = json!({ "id": FIRST, "config": { "name": "web", "sku": "lab-slice", "gpu_count": 1 },
+        "status": { "state": "requested", "queue": { "position": 3, "reason": "SLOTS_IN_USE",
+            "message": "All GPUs that would fit are in use.",
+            "since": "2026-01-31T12:00:00Z", "deadline": "2026-01-31T14:00:00Z" } } });
+    post(&world, "/api/v1/allocations", waiting.clone());
+    let launch = |more: &[&str]| {
+        let mut arguments = vec![
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "lab-mini",
+            "--ssh-key",
+            key,
+            "--region",
+            "lab",
+            "--name",
+            "web",
+            "--wait-for-capacity",
+            "2026-01-31T14:00:00Z",
+        ];
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    let ran = launch(&[]).ok();
+    assert!(
+        ran.err
+            .contains("waits, place 3 in line: All GPUs that would fit are in use."),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.contains("until 2026-01-31"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body["wait"],
+        json!({ "deadline": "2026-01-31T14:00:00Z" })
+    );
+    world.get(
+        "/api/v1/allocations",
+        json!({ "allocations": [waiting.clone()] }),
+    );
+    let ran = world.run(&["list"]).ok();
+    assert!(
+        ran.out.contains("requested, place 3 in line"),
+        "{}",
+        ran.out
+    );
+
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": [waiting] }),
+    );
+    launch(&["--count", "2"]).ok();
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body["wait"],
+        json!({ "deadline": "2026-01-31T14:00:00Z" })
+    );
+    assert!(sent.body["allocations"][0].get("wait").is_none());
+
+    let rule = "must be in the future, at most seven days from now";
+    let message = format!("wait.deadline: {rule}");
+    let too_long = error(400, "FIELD_INVALID", &message, &[("wait.deadline", rule)]);
+    world.on("POST", "/api/v1/allocations", [(400, too_long)]);
+    let ran = launch(&[]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("  flag:    --wait-for-capacity\n"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn an_operator_sees_the_line_and_sets_classes() {
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/queue",
+        json!({ "requests": [{ "slot_class": "lab", "position": 1, "project_id": NODE, "priority": "high",
+            "allocation_ids": [FIRST], "gpus": 2, "reason": "SLOTS_IN_USE", "backfill_node_ids": [NODE] }] }),
+    );
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }] }),
+    );
+    let ran = world
+        .run(&["admin", "queue", "list", "--region", "lab"])
+        .ok();
+    assert!(
+        ran.out.contains("high") && ran.out.contains("SLOTS_IN_USE  h1\n"),
+        "{}",
+        ran.out
+    );
+    // all pages of a long line
+    let page = |position: u32, next: &str| {
+        let request = json!({ "slot_class": "lab", "position": position, "priority": "low" });
+        (
+            200,
+            json!({ "requests": [request], "total": 2, "next_page_token": next }),
+        )
+    };
+    world.on("GET", "/api/v1/admin/queue", [page(1, "t"), page(2, "")]);
+    let ran = world
+        .run(&[
+            "admin", "queue", "list", "--region", "lab", "--output", "json",
+        ])
+        .ok();
+    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(told["requests"].as_array().map(Vec::len), Some(2));
+    let path = format!("/api/v1/admin/projects/{NODE}/priority");
+    world.on(
+        "PUT",
+        &path,
+        [(200, json!({ "project_id": NODE, "priority": "low" }))],
+    );
+    world.get(&path, json!({ "project_id": NODE, "priority": "high" }));
+    let ran = world.run(&["admin", "queue", "priority", NODE]).ok();
+    assert!(ran.out.contains("wait with priority high"), "{}", ran.out);
+    let ran = world
+        .run(&["admin", "queue", "prioritise", NODE, "low"])
+        .ok();
+    assert!(ran.out.contains("wait with priority low"), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "priority": "low" }));
+    assert_eq!(
+        world
+            .run(&["admin", "queue", "prioritise", NODE, "vip"])
+            .code,
+        2
+    );
+}

@@ -1,0 +1,141 @@
+//! What an operator sees of plans: they are shown with why not, and say that nothing is done.
+use crate::support::World;
+use serde_json::{Value, json};
+
+const NODE: &str = "01930000-0009-7000-8000-000000000009";
+const OTHER: &str = "01930000-0009-7000-8000-00000000000a";
+
+fn planned(name: &str, gpus: u32, state: &str) -> Value {
+    json!({ "id": "01930000-0001-7000-8000-000000000001", "project_id": "p-1", "name": name, "sku": "lab-slice",
+            "gpu_count": gpus, "capacity_shape": "gpu_slice", "state": state, "create_time": "2026-01-01T00:00:00Z",
+            "node_id": NODE, "hostname": "h1" })
+}
+
+fn a_move() -> Value {
+    json!({ "allocation": planned("web", 2, "active"),
+            "place": { "node_id": OTHER, "hostname": "h2", "slot_indexes": [4, 5] } })
+}
+
+#[test]
+fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
+    let world = World::new();
+    let nodes = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }, { "id": OTHER, "config": { "hostname": "h2" } }] });
+    world.get("/api/v1/admin/nodes", nodes);
+    let plan = json!({
+        "region_code": "lab", "allocations_fit": 1, "gpus_fit": 2, "allocations_unplaceable": 1,
+        "gpus_unplaceable": 4, "allocations_ending": 1, "blocked_slots": 1, "notice": "Nothing was executed.",
+        "allocations": [
+            { "allocation": planned("db", 4, "active"), "constraints_known": true,
+              "reasons": [{ "reason": "SLOTS_IN_USE", "gpus": 8, "nodes": 1, "message": "8 GPUs on 1 node are in use." }] },
+            { "allocation": planned("web", 2, "active"), "place": { "node_id": OTHER, "hostname": "h9", "slot_indexes": [4, 5] } },
+            { "allocation": planned("old", 1, "releasing") },
+        ]
+    });
+    world.get("/api/v1/admin/capacity:evacuationPlan", plan.clone());
+    let ran = world
+        .run(&["admin", "node", "evacuation-plan", "h1", "h2"])
+        .ok();
+    for part in [
+        "1 allocation(s) with 2 GPU(s) would fit elsewhere, 1 with 4 GPU(s) would have to wait.",
+        "1 allocation(s) are being released already.",
+        "1 slot(s) wait for a repair.",
+        "nowhere: 8 GPUs on 1 node are in use.",
+        "h9, slots 4, 5",
+        "ends by itself",
+        "did not keep placement constraints; theirs are not known",
+        "Nothing was executed.",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let asked = world.seen().pop().expect("asked").target;
+    assert!(
+        asked.contains(&format!("node_ids={NODE}&node_ids={OTHER}")),
+        "{asked}"
+    );
+    let ran = world
+        .run(&["admin", "node", "evacuation-plan", NODE, "--output", "json"])
+        .ok();
+    assert_eq!(
+        serde_json::from_str::<Value>(&ran.out).expect("JSON"),
+        plan,
+        "programs get the API's answer"
+    );
+    assert_eq!(world.run(&["admin", "node", "evacuation-plan"]).code, 2);
+    assert!(world.changes().is_empty(), "a plan changes nothing");
+}
+
+#[test]
+fn a_defragmentation_names_its_steps_or_says_that_nothing_helps() {
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/capacity:defragmentation",
+        json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 8, "fits_before": 2, "fits_after": 3,
+                "gpus_moved": 2, "cut": true, "notice": "Nothing was executed.",
+                "steps": [{ "node_id": NODE, "hostname": "h1", "moves": [a_move()], "gained": 1 }] }),
+    );
+    let run = |more: &[&str]| {
+        let mut arguments = vec![
+            "admin",
+            "defragmentation",
+            "--sku",
+            "lab-slice",
+            "--gpus",
+            "8",
+            "--region",
+            "lab",
+        ];
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    let ran = run(&["--max-moves", "3"]).ok();
+    for part in [
+        "2 launch(es) of 8 GPU(s) of lab-slice in lab fit now. Moving 1 allocation(s) with 2 GPU(s) would make it 3.",
+        "1. Off node h1: 1 more.",
+        "h2, slots 4, 5",
+        "given up at its bound",
+        "Nothing was executed.",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let asked = world.seen().pop().expect("asked").target;
+    assert!(asked.contains("gpu_count=8") && asked.contains("max_moves=3"));
+    world.get(
+        "/api/v1/admin/capacity:defragmentation",
+        json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 8, "fits_before": 2, "fits_after": 2 }),
+    );
+    let ran = run(&[]).ok();
+    assert!(
+        ran.out
+            .contains("moving at most 8 allocation(s) would not make it more."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(run(&["--max-moves", "65"]).code, 2);
+}
+
+#[test]
+fn b_47_preservation_shows_shares_and_what_would_make_nodes_whole() {
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/capacity:preservation",
+        json!({ "notice": "Nothing was executed.", "nodes": [
+            { "region_code": "lab", "slot_class": "h200_sxm", "nodes": 8, "baremetal_free": 2, "baremetal_allocated": 1, "clean": 1,
+              "sliced": 4, "recoverable": 1, "moves": 1, "gpus_moved": 2,
+              "easiest": [{ "node_id": NODE, "hostname": "h1", "moves": [a_move()] }] },
+        ] }),
+    );
+    let ran = world
+        .run(&["admin", "preservation", "--region", "lab"])
+        .ok();
+    for part in [
+        "2 (25 %)",
+        "4 (50 %)",
+        "h200_sxm of lab: 1 move(s) with 2 GPU(s) would make 1 sliced node(s) whole again.",
+        "Off node h1:",
+        "h2, slots 4, 5",
+        "Nothing was executed.",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    assert!(world.seen()[0].target.contains("region_code=lab"));
+}

@@ -1,0 +1,54 @@
+//! `quota` and `admin quota` against a scripted API.
+use serde_json::json;
+
+use crate::support::World;
+
+#[test]
+fn members_and_administrators_see_how_much_a_project_may_hold() {
+    let world = World::new();
+    let told = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2, "default_max_gpus": 64,
+        "quotas": [{ "project_id": "p1", "sku": "lab-slice", "max_gpus": 8, "used_gpus": 3 },
+                   { "project_id": "p1", "sku": "old-slice", "used_gpus": 1 }] });
+    world.get("/api/v1/quotas?project_id=p1", told.clone());
+    world.get("/api/v1/admin/projects/p1/quotas", told.clone());
+    for command in [
+        &["quota", "--project", "p1"][..],
+        &["admin", "quota", "get", "p1"],
+    ] {
+        let ran = world.run(command).ok();
+        let cells: Vec<Vec<&str>> = ran
+            .out
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        for row in [
+            &["allocations", "5", "2", "3"][..],
+            &["GPUs", "of", "lab-slice", "8", "3", "5"],
+            // more than it may: the limit was lowered
+            &["GPUs", "of", "old-slice", "0", "1", "0"],
+        ] {
+            assert!(cells.iter().any(|cells| cells == row), "{row:?}: {ran:?}");
+        }
+        assert!(ran.out.contains("64 GPUs of any other SKU"), "{ran:?}");
+        let json = [command, &["--output", "json"]].concat();
+        assert_eq!(world.run(&json).ok().json(), told);
+    }
+}
+
+#[test]
+fn an_administrator_limits_how_many_allocations_a_project_may_hold() {
+    let world = World::new();
+    let path = "/api/v1/admin/projects/p1/allocation-limit";
+    let answer = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2 });
+    world.on("PUT", path, [(200, answer)]);
+    let ran = world
+        .run(&["admin", "quota", "allocations", "p1", "--max", "5"])
+        .ok();
+    assert_eq!(
+        ran.out.trim(),
+        "Project p1 may hold 5 allocations; it holds 2."
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.target, path);
+    assert_eq!(sent.body, json!({ "max_allocations": 5 }));
+}

@@ -1,0 +1,257 @@
+//! `reservations` and `admin reservations` against a scripted API.
+use serde_json::{Value, json};
+
+use crate::support::{World, error};
+
+const ID: &str = "0192f0c1-2d3e-7001-8000-000000000001";
+const PROJECT: &str = "0192f0c1-2d3e-7001-8000-0000000000aa";
+
+fn reservation(state: &str) -> Value {
+    json!({ "id": ID,
+        "config": { "project_id": PROJECT, "name": "training", "region_code": "lab", "sku": "lab-slice", "gpu_count": 4,
+            "start_time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T20:00:00Z",
+            "release_unused_after_seconds": 1800 },
+        "status": { "state": state, "reserved_gpus": 3, "used_gpus": 1, "unused_gpus": 1, "unavailable_gpus": 1,
+            "unused_since": "2026-01-31T13:00:00Z", "released_gpus": 1,
+            "reason": "1 GPU were unused for 1800 seconds and were given back.",
+            "launches": [{ "gpu_count": 1, "fits": 1 }, { "gpu_count": 2, "fits": 0 }] },
+        "metadata": { "created_by": "user:root" } })
+}
+
+#[test]
+fn a_member_sees_what_is_reserved_and_how_it_stands() {
+    let world = World::new();
+    let path = "/api/v1/capacity-reservations";
+    world.get(path, json!({ "reservations": [] }));
+    let ran = world.run(&["reservations", "list"]).ok();
+    assert!(
+        ran.out
+            .contains("Nothing is reserved now. Reserve capacity: gpuaas reservations create"),
+        "{}",
+        ran.out
+    );
+    world.get(path, json!({ "reservations": [reservation("gathering")] }));
+    let ran = world.run(&["reservations", "list"]).ok();
+    for told in ["training", "gathering", "HELD", "2026-01-31"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    let ran = world.run(&["reservations", "show", "training"]).ok();
+    for told in [
+        "3 GPU of lab-slice in lab",
+        "3 GPU: 1 used, 1 unused, 1 unavailable",
+        "Fits now   1 launch of 1 GPU, or 0 of 2 GPUs",
+        "gives back what is unused for 30m 00s",
+        "given back.",
+        "user:root",
+    ] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    let ran = world.run(&["reservations", "show", "nothing"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+}
+
+#[test]
+fn an_operator_reserves_cancels_and_sets_limits() {
+    let world = World::new();
+    let path = "/api/v1/admin/capacity-reservations";
+    world.on("POST", path, [(200, reservation("active"))]);
+    let create = [
+        "admin",
+        "reservations",
+        "create",
+        "--name",
+        "training",
+        "--sku",
+        "lab-slice",
+        "--gpus",
+        "4",
+        "--project",
+        PROJECT,
+        "--region",
+        "lab",
+        "--start",
+        "2026-01-31T12:00:00Z",
+        "--end",
+        "2026-01-31T20:00:00Z",
+        "--release-unused-after",
+        "30m",
+        "--gather",
+    ];
+    let ran = world.run(&create).ok();
+    assert!(ran.out.contains(ID), "{}", ran.out);
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body,
+        json!({ "gather": true, "config": { "name": "training", "sku": "lab-slice", "gpu_count": 4,
+            "region_code": "lab", "project_id": PROJECT, "start_time": "2026-01-31T12:00:00Z",
+            "end_time": "2026-01-31T20:00:00Z", "release_unused_after_seconds": 1800 } })
+    );
+    world.on(
+        "POST",
+        &format!("{path}/{ID}:cancel"),
+        [(200, reservation("canceled"))],
+    );
+    let ran = world
+        .run(&["admin", "reservations", "cancel", ID, "--reason", "over"])
+        .ok();
+    assert!(
+        ran.out.starts_with("Canceled. What runs goes on.") && ran.out.contains("canceled"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.changes().pop().expect("a change").body,
+        json!({ "reason": "over" })
+    );
+    let limit = format!("/api/v1/admin/projects/{PROJECT}/reservation-limit");
+    world.on(
+        "PUT",
+        &limit,
+        [(200, json!({ "project_id": PROJECT, "max_gpus": 8 }))],
+    );
+    world.get(
+        &limit,
+        json!({ "project_id": PROJECT, "max_gpus": 4, "reserved_gpus": 3 }),
+    );
+    let ran = world.run(&["admin", "reservations", "limit", PROJECT]).ok();
+    assert!(
+        ran.out
+            .contains("may reserve 4 GPU by itself; it has reserved 3"),
+        "{}",
+        ran.out
+    );
+    let ran = world
+        .run(&["admin", "reservations", "limit", PROJECT, "8"])
+        .ok();
+    assert!(
+        ran.out.contains("may reserve 8 GPU by itself"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        world.changes().pop().expect("a change").body,
+        json!({ "max_gpus": 8 })
+    );
+    let ran = world.run(&[
+        "admin",
+        "reservations",
+        "create",
+        "--name",
+        "a",
+        "--sku",
+        "b",
+        "--gpus",
+        "1",
+        "--end",
+        "soon",
+    ]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn a_refusal_names_the_limit_that_it_is_about() {
+    let world = World::new();
+    let limit = "The project may reserve 4 GPU by itself and has reserved 3; ask an operator to reserve more for it.";
+    let quota = "The project may hold 4 GPUs of lab-slice and holds 3.";
+    let create = [
+        "reservations",
+        "create",
+        "--name",
+        "a",
+        "--sku",
+        "lab-slice",
+        "--gpus",
+        "2",
+        "--region",
+        "lab",
+        "--end",
+        "3d",
+    ];
+    for (message, advice) in [
+        (limit, "gpuaas admin reservations limit PROJECT COUNT"),
+        (quota, "Release something"),
+    ] {
+        world.on(
+            "POST",
+            "/api/v1/capacity-reservations",
+            [(429, error(429, "QUOTA", message, &[]))],
+        );
+        let ran = world.run(&create);
+        assert!(ran.code == 4 && ran.err.contains(advice), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_name_is_looked_for_in_the_project_that_is_said() {
+    let world = World::new();
+    let path = "/api/v1/capacity-reservations";
+    let several = "must be given: you belong to several projects";
+    let unsaid = error(
+        400,
+        "FIELD_INVALID",
+        &format!("project_id: {several}"),
+        &[("project_id", several)],
+    );
+    world.on("GET", path, [(400, unsaid)]);
+    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    world.get(&listed, json!({ "reservations": [reservation("active")] }));
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    world.on(
+        "POST",
+        &format!("{path}/{ID}:cancel"),
+        [(200, reservation("canceled"))],
+    );
+    for verb in ["show", "cancel"] {
+        let ran = world.run(&["reservations", verb, "training"]);
+        assert!(ran.code == 2 && ran.err.contains(several), "{ran:?}");
+        let said = ["reservations", verb, "training", "--project", PROJECT];
+        world.run(&said).ok();
+    }
+    assert_eq!(world.changes().len(), 1);
+}
+
+#[test]
+fn an_operator_says_which_of_several_projects_and_lists_a_region() {
+    let world = World::new();
+    let path = "/api/v1/admin/capacity-reservations";
+    let mut other = reservation("active");
+    other["id"] = json!("0192f0c1-2d3e-7001-8000-000000000002");
+    world.get(
+        path,
+        json!({ "reservations": [reservation("active"), other] }),
+    );
+    let ran = world.run(&["admin", "reservations", "show", "training"]);
+    assert!(
+        ran.code == 2 && ran.err.contains("say which with --project ID"),
+        "{ran:?}"
+    );
+    let ran = world.run(&["admin", "reservations", "show", "nothing"]);
+    assert!(
+        ran.code == 3
+            && ran
+                .err
+                .contains("see: gpuaas admin reservations list --all"),
+        "{ran:?}"
+    );
+    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    world.get(&listed, json!({ "reservations": [reservation("active")] }));
+    world.get(&format!("{path}/{ID}"), reservation("active"));
+    let show = [
+        "admin",
+        "reservations",
+        "show",
+        "training",
+        "--project",
+        PROJECT,
+    ];
+    world.run(&show).ok();
+    let of_region = json!({ "reservations": [reservation("gathering")] });
+    world.get(&format!("{path}?region_code=lab&page_size=200"), of_region);
+    let ran = world
+        .run(&["admin", "reservations", "list", "--region", "lab"])
+        .ok();
+    assert!(ran.out.contains("gathering"), "{}", ran.out);
+    let refused = world.run(&["reservations", "list", "--region", "lab"]);
+    assert_eq!(refused.code, 2, "a member's list has no such filter");
+}

@@ -1,0 +1,289 @@
+//! `gpuaas terminal` against a scripted platform that cuts the connection, loses output and says no.
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use crate::support::{ID, Ran, World};
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+const TICKET: &str = "7e57";
+
+/// What the platform does on one connection.
+#[derive(Clone)]
+enum Step {
+    /// Hears messages until this much input has come, and confirms it.
+    Hear(u64),
+    /// Hears this much input and does not confirm it.
+    Miss(u64),
+    Ready(Value),
+    Say(Value),
+    Output(u64, &'static str),
+    Close(u16, &'static str),
+    Cut,
+}
+
+#[derive(Default)]
+struct Platform {
+    connections: Mutex<VecDeque<Vec<Step>>>,
+    /// First messages and headers of the upgrades.
+    first: Mutex<Vec<Value>>,
+    addresses: Mutex<Vec<String>>,
+    tokens: Mutex<Vec<String>>,
+    input: Mutex<Vec<u8>>,
+    acked: Mutex<Vec<u64>>,
+}
+
+async fn upgrade(
+    State(platform): State<Arc<Platform>>,
+    uri: Uri,
+    headers: HeaderMap,
+    socket: WebSocketUpgrade,
+) -> Response {
+    platform
+        .addresses
+        .lock()
+        .expect("lock")
+        .push(uri.to_string());
+    let token = headers["authorization"].to_str().expect("text").to_owned();
+    platform.tokens.lock().expect("lock").push(token);
+    socket
+        .protocols(["gpuaas.terminal.v1"])
+        .on_upgrade(move |socket| serve(platform, socket))
+}
+
+async fn serve(platform: Arc<Platform>, mut socket: WebSocket) {
+    let Some(Ok(Message::Text(first))) = socket.recv().await else {
+        panic!("a text first")
+    };
+    platform
+        .first
+        .lock()
+        .expect("lock")
+        .push(serde_json::from_str(&first).expect("json"));
+    let steps = platform
+        .connections
+        .lock()
+        .expect("lock")
+        .pop_front()
+        .expect("a script");
+    for step in steps {
+        match step {
+            Step::Ready(extra) => {
+                let mut ready = json!({"type": "session_ready", "session_id": "s", "resume_token": "r1", "resume_seconds": 30,
+                    "output_offset": 0, "input_offset": 0, "output_window": 262_144, "input_window": 65_536});
+                for (key, value) in extra.as_object().expect("object") {
+                    ready[key] = value.clone();
+                }
+                let _ = socket.send(Message::Text(ready.to_string().into())).await;
+            }
+            Step::Say(value) => drop(socket.send(Message::Text(value.to_string().into())).await),
+            Step::Output(offset, text) => {
+                let data = [&offset.to_be_bytes()[..], text.as_bytes()].concat();
+                let _ = socket.send(Message::Binary(data.into())).await;
+            }
+            Step::Hear(end) | Step::Miss(end) => {
+                let mut heard = 0;
+                while heard < end {
+                    match socket.recv().await {
+                        Some(Ok(Message::Binary(data))) => {
+                            let (offset, data) = data.split_first_chunk::<8>().expect("offset");
+                            heard = u64::from_be_bytes(*offset) + data.len() as u64;
+                            platform.input.lock().expect("lock").extend_from_slice(data);
+                        }
+                        Some(Ok(Message::Text(text))) => {
+                            let text: Value = serde_json::from_str(&text).expect("json");
+                            if text["type"] == "ack" {
+                                platform
+                                    .acked
+                                    .lock()
+                                    .expect("lock")
+                                    .push(text["received"].as_u64().expect("offset"));
+                            }
+                        }
+                        _ => return,
+                    }
+                }
+                if matches!(step, Step::Hear(_)) {
+                    let ack = json!({"type": "input_ack", "offset": heard});
+                    let _ = socket.send(Message::Text(ack.to_string().into())).await;
+                }
+            }
+            Step::Close(code, reason) => {
+                let frame = CloseFrame {
+                    code,
+                    reason: reason.into(),
+                };
+                let _ = socket.send(Message::Close(Some(frame))).await;
+                while let Some(Ok(_)) = socket.recv().await {}
+                return;
+            }
+            Step::Cut => return,
+        }
+    }
+}
+
+struct Stage {
+    world: World,
+    platform: Arc<Platform>,
+    url: String,
+    _runtime: Runtime,
+}
+
+impl Stage {
+    fn new(connections: Vec<Vec<Step>>) -> Self {
+        let platform = Arc::new(Platform {
+            connections: Mutex::new(connections.into()),
+            ..Platform::default()
+        });
+        let ticket = json!({"session_id": "s", "ticket": TICKET, "websocket_path": "/api/v1/terminal", "subprotocol": "gpuaas.terminal.v1", "recorded": false});
+        let router = Router::new()
+            .route(
+                &format!("/api/v1/allocations/{ID}/terminal-sessions"),
+                post(move || async { Json(ticket) }),
+            )
+            .route("/api/v1/terminal", get(upgrade))
+            .with_state(platform.clone());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("runtime");
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .expect("listen");
+        let url = format!("http://{}", listener.local_addr().expect("address"));
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Self {
+            world: World::new(),
+            platform,
+            url,
+            _runtime: runtime,
+        }
+    }
+
+    fn run(&self, typed: &str) -> Ran {
+        let mut command = self.world.command(&["--api", &self.url, "terminal", ID]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        child
+            .stdin
+            .take()
+            .expect("pipe")
+            .write_all(typed.as_bytes())
+            .expect("listens");
+        Ran::from(child.wait_with_output().expect("ends"))
+    }
+}
+
+fn exit(status: u8) -> Vec<Step> {
+    vec![
+        Step::Say(json!({"type": "exit", "status": status})),
+        Step::Say(json!({"type": "closed", "reason": "exited", "message": "."})),
+        Step::Close(1000, "exited"),
+    ]
+}
+
+#[test]
+fn a_shell_says_what_it_says_and_ends_as_it_ends() {
+    let mut steps = vec![
+        Step::Ready(json!({})),
+        Step::Hear(7),
+        Step::Output(0, "hi "),
+        Step::Output(3, "there\r\n"),
+    ];
+    steps.extend(exit(7));
+    let stage = Stage::new(vec![steps]);
+    let ran = stage.run("exit 7");
+    assert_eq!((ran.code, ran.out.as_str()), (7, "hi there\r\n"), "{ran:?}");
+    let first = stage.platform.first.lock().expect("lock")[0].clone();
+    assert_eq!(
+        (&first["type"], &first["ticket"], &first["allocation_id"]),
+        (&json!("attach"), &json!(TICKET), &json!(ID))
+    );
+    assert_eq!(
+        (&first["cols"], &first["rows"], &first["term"]),
+        (&json!(80), &json!(24), &json!("xterm-256color"))
+    );
+    assert_eq!(
+        *stage.platform.addresses.lock().expect("lock"),
+        ["/api/v1/terminal"],
+        "nothing secret in the address"
+    );
+    assert_eq!(
+        *stage.platform.tokens.lock().expect("lock"),
+        ["Bearer user-token"]
+    );
+    // the end of the input is the shell's end of input
+    assert!(
+        stage
+            .platform
+            .input
+            .lock()
+            .expect("lock")
+            .starts_with(b"exit 7")
+    );
+}
+
+#[test]
+fn a_cut_connection_is_taken_up_where_it_was() {
+    let again =
+        json!({"resumed": true, "resume_token": "r2", "output_offset": 10, "input_offset": 2});
+    let mut back = vec![
+        Step::Ready(again),
+        Step::Say(json!({"type": "gap", "from": 3, "to": 10})),
+        Step::Output(10, "new"),
+        Step::Hear(4),
+    ];
+    back.extend(exit(0));
+    let stage = Stage::new(vec![
+        vec![
+            Step::Ready(json!({})),
+            Step::Output(0, "old"),
+            Step::Miss(4),
+            Step::Cut,
+        ],
+        back,
+    ]);
+    let ran = stage.run("abc");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.out, "old\r\n[some output was lost]\r\nnew");
+    let first = stage.platform.first.lock().expect("lock").clone();
+    assert_eq!(
+        (
+            &first[1]["type"],
+            &first[1]["resume_token"],
+            &first[1]["received"]
+        ),
+        (&json!("resume"), &json!("r1"), &json!(3))
+    );
+    // "abc" and the end of the input, then only what the platform did not have
+    assert_eq!(*stage.platform.input.lock().expect("lock"), b"abc\x04c\x04");
+}
+
+#[test]
+fn refusals_are_told_in_the_platforms_words() {
+    for (reason, close, code) in [
+        ("allocation_ended", 4410, 1),
+        ("host_unreachable", 4502, 5),
+        ("too_many_sessions", 4409, 1),
+    ] {
+        let closed = json!({"type": "closed", "reason": reason, "message": "What to do about it."});
+        let stage = Stage::new(vec![vec![Step::Say(closed), Step::Close(close, reason)]]);
+        let ran = stage.run("");
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(ran.err.contains("What to do about it."), "{ran:?}");
+        assert!(!ran.err.contains(TICKET));
+    }
+}

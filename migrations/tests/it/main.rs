@@ -1,0 +1,4 @@
+//! The migrations on a real PostgreSQL: from nothing, and on the data of the release before.
+mod additive;
+mod empty;
+mod from_empty;

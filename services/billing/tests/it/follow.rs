@@ -1,0 +1,160 @@
+//! The loop that follows the log: it needs neither wake-ups nor a database that never restarts (P8).
+use std::time::Duration;
+
+use crate::common::{World, eventually};
+use gpuaas_common::CancellationToken;
+use gpuaas_common::wake::Wake;
+use gpuaas_dev::redis::TestRedis;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// Longer than any test: whoever waits for it was not woken.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// The running loop.
+struct Loop {
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Loop {
+    fn start(world: &World, wake: &Wake, poll_interval: Duration) -> Self {
+        let (consumer, waiter) = (world.consumer.clone(), wake.subscribe("events"));
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        let task = tokio::spawn(async move { consumer.run(waiter, poll_interval, stop).await });
+        Self { shutdown, task }
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.expect("ends");
+    }
+}
+
+#[tokio::test]
+async fn without_redis_it_polls_says_that_it_stands_still_and_goes_on() {
+    let world = World::new().await;
+    let events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    world.ledger.set(events[..3].to_vec());
+    let running = Loop::start(
+        &world,
+        &Wake::new(None).expect("no redis"),
+        Duration::from_millis(20),
+    );
+    eventually("position 3", async || world.position().await == 3).await;
+
+    // position 5 without 4
+    world.ledger.push(events[4].clone());
+    let stopped = "gpuaas_billing_stopped_count{";
+    eventually("the metric", async || {
+        world
+            .metric(stopped)
+            .is_some_and(|line| line.contains("reason=\"gap\"") && line.ends_with(" 1"))
+    })
+    .await;
+    assert_eq!(world.position().await, 3);
+
+    world.ledger.set(events);
+    eventually("position 5", async || world.position().await == 5).await;
+    eventually("the metric", async || {
+        world
+            .metric(stopped)
+            .is_some_and(|line| line.ends_with(" 0"))
+    })
+    .await;
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_wake_up_is_enough() {
+    let world = World::new().await;
+    let redis = tokio::task::spawn_blocking(TestRedis::start)
+        .await
+        .expect("redis");
+    let wake = Wake::new(Some(&redis.url())).expect("url");
+    let running = Loop::start(&world, &wake, NEVER);
+    world
+        .ledger
+        .set(world.life(1, Uuid::now_v7(), Uuid::now_v7()));
+    // repeated, since nobody can see when the subscription has begun
+    eventually("position 5", async || {
+        wake.notify("events").await;
+        world.position().await == 5
+    })
+    .await;
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_redis_that_dies_and_comes_back_empty_loses_nothing() {
+    let world = World::new().await;
+    let redis = tokio::task::spawn_blocking(TestRedis::start)
+        .await
+        .expect("redis");
+    let wake = Wake::new(Some(&redis.url())).expect("url");
+    let running = Loop::start(&world, &wake, Duration::from_millis(50));
+    let redis = tokio::task::spawn_blocking(move || {
+        redis.server().stop();
+        redis
+    })
+    .await
+    .expect("stopped");
+    let mut events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    world.ledger.set(events.clone());
+    eventually("position 5", async || world.position().await == 5).await;
+
+    let redis = tokio::task::spawn_blocking(move || {
+        redis.server().start().expect("starts again");
+        redis.server().flush().expect("empties");
+        redis
+    })
+    .await
+    .expect("started");
+    events.extend(world.life(6, Uuid::now_v7(), Uuid::now_v7()));
+    world.ledger.set(events);
+    eventually("position 10", async || world.position().await == 10).await;
+    running.end().await;
+    drop(redis);
+}
+
+#[tokio::test]
+async fn a_database_that_cuts_every_connection_again_and_again_loses_nothing() {
+    let world = World::new().await;
+    let running = Loop::start(
+        &world,
+        &Wake::new(None).expect("no redis"),
+        Duration::from_millis(5),
+    );
+    let mut superuser = world
+        .db
+        .server()
+        .superuser("postgres")
+        .await
+        .expect("superuser");
+    let project = Uuid::now_v7();
+    let mut cuts = 0;
+    for n in 0..60 {
+        for event in world.life(n * 5 + 1, Uuid::now_v7(), project) {
+            world.ledger.push(event);
+        }
+        let cut: i64 = sqlx::query_scalar(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+             WHERE datname = $1 AND usename = 'gpuaas_billing'",
+        )
+        .bind(world.db.name())
+        .fetch_one(&mut superuser)
+        .await
+        .expect("cut");
+        cuts += cut;
+    }
+    eventually("position 300", async || {
+        let read = gpuaas_billing::store::position::read(&world.pool).await;
+        read.is_ok_and(|position| position == 300)
+    })
+    .await;
+    running.end().await;
+    assert!(cuts > 0);
+    assert_eq!(world.intervals().await.len(), 60);
+    assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+}

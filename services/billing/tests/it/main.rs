@@ -1,0 +1,7 @@
+//! Billing against a real PostgreSQL, and a scheduler that the test plays.
+mod common;
+mod consumer;
+mod follow;
+mod prices;
+mod schema;
+mod usage;

@@ -1,0 +1,11 @@
+//! Terminals through the real chain: WebSocket, gateway, terminal gateway, agent, SSH, all in this process, with
+//! mutual TLS, a real database and a guest that speaks real SSH, well or badly.
+mod attacks;
+mod client;
+mod guest;
+mod guests_that_misbehave;
+mod limits;
+mod listing;
+mod recordings;
+mod sessions;
+mod world;
