@@ -49,8 +49,8 @@ CREATE TABLE backfill_reservations (
     PRIMARY KEY (region_code, slot_class, node_id)
 );
 
-GRANT SELECT ON project_priorities, waits, turns, backfill_reservations TO gpuaas_scheduler, gpuaas_allocation;
-GRANT INSERT, UPDATE ON project_priorities, turns TO gpuaas_scheduler;
+GRANT SELECT ON project_priorities, queued_allocations, fair_share, backfill_reservations TO gpuaas_scheduler, gpuaas_allocation;
+GRANT INSERT, UPDATE ON project_priorities, fair_share TO gpuaas_scheduler;
 GRANT INSERT, UPDATE (reason) ON queued_allocations TO gpuaas_scheduler;
 GRANT INSERT, DELETE ON backfill_reservations TO gpuaas_scheduler;
 GRANT USAGE ON SEQUENCE fair_share_sequence TO gpuaas_scheduler;
