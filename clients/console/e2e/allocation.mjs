@@ -17,7 +17,7 @@ page.on("request", (request) => {
 for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => streams.delete(request));
 
 export async function launch() {
-  await test("h_27_h_28_a_region_is_chosen_and_a_closed_one_says_why", async () => {
+  await test("h_27_h_28_a_region_is_chosen_and_a_disabled_one_shows_why", async () => {
     await page.getByRole("link", { name: "Launch", exact: true }).first().click();
     const regions = page.getByRole("radiogroup", { name: "Region" });
     assert.ok(await regions.getByRole("radio").first().isChecked());
@@ -27,12 +27,12 @@ export async function launch() {
   });
 
   await test("h_25_h_26_one_form_branches_by_shape_and_keeps_every_choice_in_it", async () => {
-    await page.getByRole("radio", { name: "Whole node" }).check({ force: true });
-    await page.getByText("Whole nodes are not on sale here.").waitFor();
+    await page.getByRole("radio", { name: "Bare metal" }).check({ force: true });
+    await page.getByText("No bare-metal SKU is available.").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
-    await shot("launch-whole-node");
+    await shot("launch-baremetal");
     await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });
-    for (const part of ["Region", "Product", "Image", "Access", "Storage and network"]) await page.getByRole("heading", { name: part, exact: true }).waitFor();
+    for (const part of ["Region", "SKU", "Image", "Access", "Storage and network"]) await page.getByRole("heading", { name: part, exact: true }).waitFor();
   });
 
   await test("launch with live availability and prices", async () => {
@@ -45,7 +45,7 @@ export async function launch() {
     await page.getByLabel("SSH public keys").fill(KEY);
     await page.getByText(/\d available/).first().waitFor();
     await page.getByRole("status").getByText(/\d available/).waitFor();
-    await page.getByText("Fits on 1 of 1 node here").waitFor();
+    await page.getByText("Fits on 1 of 1 node").waitFor();
     await page.setViewportSize({ width: 1280, height: 1710 });
     await page.evaluate(() => window.scrollTo(0, 0));
     await shot("launch");
@@ -53,12 +53,12 @@ export async function launch() {
     await page.setViewportSize(WIDE);
   });
 
-  await test("con_10_before_its_first_launch_no_node_has_the_image_and_insisting_on_it_is_refused", async () => {
+  await test("con_10_before_its_first_launch_no_node_has_the_image_and_requiring_it_is_refused", async () => {
     const start = page.getByRole("button", { name: "Launch", exact: true });
     await prewarmed.check();
-    await page.getByRole("alert").getByText(/free on 1 node without the image in the cache/).waitFor();
-    await page.getByText("Let it run on nodes without the image in their cache, too").waitFor();
-    assert.equal(await page.getByText(/Fits on \d+ of/).count(), 0, "beside a refusal of the place nothing says that it would fit");
+    await page.getByRole("alert").getByText(/free on 1 node that has not cached the image/).waitFor();
+    await page.getByText("Allow nodes without the cached image").waitFor();
+    assert.equal(await page.getByText(/Fits on \d+ of/).count(), 0, "beside an unschedulable launch nothing claims that it would fit");
     await shot("launch-not-cached");
     await prewarmed.uncheck();
     await page.waitForFunction(() => !document.querySelector(".summary .problem"));
@@ -106,7 +106,7 @@ export async function launch() {
 export async function power() {
   await test("stop and start", async () => {
     await page.getByRole("button", { name: "Stop" }).click();
-    await page.getByText("It is billed on").waitFor();
+    await page.getByText("Billing continues").waitFor();
     await page.getByRole("alertdialog").getByRole("button", { name: "Stop" }).click();
     await state("Stopped").waitFor({ timeout: LAUNCH_MS });
     assert.equal(await page.getByRole("progressbar").count(), 0, "what has arrived shows no progress");
@@ -136,7 +136,7 @@ export async function release() {
     await page.getByRole("link", { name: "Usage" }).click();
     await page.locator(".chart canvas").waitFor();
     await page.getByRole("table", { name: "Billed intervals" }).getByText(name).waitFor();
-    await page.getByRole("table", { name: "Limits" }).getByText("Allocations").waitFor();
+    await page.getByRole("table", { name: "Quotas" }).getByText("Allocations").waitFor();
     await shot("usage");
     await accessible(page, "usage");
     assert.equal(streams.size, 0, "a view without a watch holds no stream");
@@ -148,7 +148,7 @@ export async function release() {
     await shot("not-found");
     await accessible(page, "what is not there");
     await page.goto(`${BASE}/nowhere`);
-    await page.getByText("There is nothing at this address").waitFor();
+    await page.getByText("This page does not exist").waitFor();
   });
 }
 

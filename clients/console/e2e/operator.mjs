@@ -13,7 +13,7 @@ export async function approve() {
     await signIn("user:admin");
     await openHost();
     await page.getByRole("tab", { name: "Topology" }).click();
-    const nothing = page.getByText("Nothing was discovered yet");
+    const nothing = page.getByText("No discovery yet");
     const candidates = page.getByRole("table", { name: "Candidates" });
     await nothing.or(candidates).waitFor();
     if (await nothing.isVisible()) await page.getByRole("button", { name: "Discover" }).click();
@@ -22,7 +22,7 @@ export async function approve() {
     if (await approve.isVisible()) {
       await shot("node-candidates");
       await approve.click();
-      await page.getByText("the disks that will be wiped are bound as shown").waitFor();
+      await page.getByText("The disks will be wiped").waitFor();
       await page.getByRole("alertdialog").getByRole("button", { name: "Approve" }).click();
       await candidates.getByText("Approved").first().waitFor();
     } else console.log("      they were approved before");
@@ -54,7 +54,7 @@ export async function hosts() {
   await test("h_30_candidates_and_approved_slots_are_shown_and_discovered_anew", async () => {
     await page.getByRole("tab", { name: "Topology" }).click();
     await page.getByRole("button", { name: "Discover" }).click();
-    await page.getByText(/^Looked at just now/).waitFor({ timeout: 60_000 });
+    await page.getByText(/^Discovered just now/).waitFor({ timeout: 60_000 });
     await page.getByRole("table", { name: "Candidates" }).waitFor();
     await shot("node-topology");
     await accessible(page, "a node's topology");
@@ -64,7 +64,7 @@ export async function hosts() {
     await page.getByRole("tab", { name: "Slots" }).click();
     const slot = page.getByRole("article", { name: "Slot 1" });
     await slot.getByRole("button", { name: "Disable" }).click();
-    await page.getByLabel("Reason, for the audit trail").fill("console test");
+    await page.getByLabel("Reason").fill("console test");
     await page.getByRole("alertdialog").getByRole("button", { name: "Disable" }).click();
     await slot.getByRole("button", { name: "Enable" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Enable" }).click();
@@ -74,7 +74,7 @@ export async function hosts() {
 
 /** While something runs on the host. */
 export async function drain() {
-  await test("a host is drained, says what it waits for, and comes back", async () => {
+  await test("a node is drained, shows what it waits for, and comes back", async () => {
     await signOut();
     await signIn("user:admin");
     await openHost();
@@ -82,7 +82,7 @@ export async function drain() {
     const dialog = page.getByRole("alertdialog");
     await dialog.getByText("Nothing is stopped").waitFor();
     assert.ok(await dialog.getByRole("button", { name: "Drain" }).isDisabled(), "a reason is asked for");
-    await dialog.getByLabel("Reason, for the other operators").fill("new power supply");
+    await dialog.getByLabel("Reason").fill("new power supply");
     await shot("drain-dialog");
     await dialog.getByRole("button", { name: "Drain" }).click();
     await page.getByText("1 allocation, 1 claim left").waitFor();
@@ -95,11 +95,11 @@ export async function drain() {
     await shot("nodes-draining");
   });
 
-  await test("the launch form says what keeps nodes out", async () => {
+  await test("the launch form shows why nodes do not qualify", async () => {
     await page.getByRole("link", { name: "Launch", exact: true }).first().click();
     await page.getByRole("radio", { name: /Lab slice/ }).check({ force: true });
-    await page.getByText("Fits on 0 of 1 node here").waitFor();
-    await page.locator(".explanation").getByText("an operator keeps new allocations off").waitFor();
+    await page.getByText("Fits on 0 of 1 node").waitFor();
+    await page.locator(".explanation").getByText("cordoned or draining").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
     await page.setViewportSize({ width: 1280, height: 1160 });
     await page.evaluate(() => window.scrollTo(0, 0));

@@ -26,7 +26,7 @@ try {
   await test("a bad token is refused with a reason", async () => {
     await page.getByLabel("Token", { exact: true }).fill("nonsense");
     await page.getByRole("button", { name: "Sign in with a token" }).click();
-    await page.getByText("This is not a token").waitFor();
+    await page.getByText("This is not a valid token").waitFor();
   });
 
   await approve();

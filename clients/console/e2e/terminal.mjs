@@ -19,7 +19,7 @@ export async function terminal() {
 
   await test("f_05_a_terminal_is_ready_and_shows_output", async () => {
     await page.getByRole("button", { name: "Terminal" }).click();
-    await page.getByText("Connected").waitFor();
+    await page.getByText("Connected", { exact: true }).waitFor();
     await type("echo out-$((20+3)); uname -s");
     await rows.getByText("out-23").waitFor();
     recorded = await page.getByText("Recorded").isVisible();
@@ -39,9 +39,9 @@ export async function terminal() {
     await type("clear; n=1; while [ $n -le 40 ]; do echo count-$n; n=$((n+1)); sleep 0.1; done; echo all-$((n-1))");
     await rows.getByText("count-3", { exact: false }).first().waitFor();
     await page.evaluate(() => window.sockets.at(-1).close());
-    await page.getByText("Connection lost").waitFor();
+    await page.getByText("Disconnected").waitFor();
     await shot("terminal-lost");
-    await page.getByText("Connected").waitFor();
+    await page.getByText("Connected", { exact: true }).waitFor();
     await rows.getByText("all-40").waitFor();
     assert.equal(await page.locator(".screen").getAttribute("data-dropped"), "0");
     await type("clear; uname -a; free -m; uptime");
@@ -50,7 +50,7 @@ export async function terminal() {
     await accessible(page, "an allocation with a terminal");
   });
 
-  await test("the shell ends when it is told", async () => {
+  await test("the shell ends on exit", async () => {
     await type("exit");
     await page.getByText("Ended", { exact: true }).waitFor();
     await page.locator("#terminal-close").click();

@@ -50,6 +50,6 @@ export async function signIn(principal) {
 }
 export const signOut = () => page.getByRole("button", { name: "Sign out" }).click();
 export const state = (word) => page.getByRole("heading", { level: 1 }).getByText(word, { exact: true });
-/** The choice of the launch form to insist on a cached image. */
-export const prewarmed = page.getByRole("checkbox", { name: "Only on nodes that have the image in their cache" });
+/** The launch form's choice of nodes with the image cached. */
+export const prewarmed = page.getByRole("checkbox", { name: "Only on nodes with the image cached" });
 export const live = () => page.locator(".live-mark[data-status=live]").waitFor();

@@ -28,7 +28,7 @@ function newQueries(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
-        // what the server refuses stays refused; what did not arrive is asked again
+        // refusals are final, transient errors are retried
         retry: (count, error) => count < RETRIES && error instanceof Problem && error.transient,
         staleTime: 500,
       },
@@ -55,7 +55,7 @@ class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
 function NotFound() {
   return (
     <Page title="Not found">
-      <Empty title="There is nothing at this address" action={<Link href="/allocations">To the allocations</Link>} />
+      <Empty title="This page does not exist" action={<Link href="/allocations">Go to allocations</Link>} />
     </Page>
   );
 }

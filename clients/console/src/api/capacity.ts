@@ -1,4 +1,4 @@
-/** What the views read of reserved capacity and of operators' reports, and what they change. */
+/** Queries and mutations of reservations, the queue and the capacity reports. */
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
@@ -9,7 +9,7 @@ const SLOW_MS = 5000;
 const MINUTE_MS = 60_000;
 const PAGE = 100;
 
-/** Whose hand it is: a member's of the project that is looked at, or an operator's, who sees all projects. */
+/** Who acts: a member of the current project, or an operator, who sees all projects. */
 export type Side = "project" | "operator";
 
 const PATHS = { project: "/api/v1/capacity-reservations", operator: "/api/v1/admin/capacity-reservations" } as const;
@@ -27,7 +27,7 @@ export function useReservations(side: Side, include_ended: boolean) {
   });
 }
 
-/** One, with the launches that fit on what is unused. */
+/** One, with the launches that fit on its unused GPUs. */
 export function useReservation(side: Side, reservation_id: string) {
   return useQuery({
     queryKey: ["reservation", side, reservation_id],
@@ -36,7 +36,7 @@ export function useReservation(side: Side, reservation_id: string) {
   });
 }
 
-/** Shows what a change has answered, and lets the lists be asked anew. */
+/** Shows the answer of a mutation at once and refreshes the lists. */
 function useLearn(side: Side): (reservation: Reservation) => void {
   const queries = useQueryClient();
   return (reservation) => {
@@ -78,15 +78,15 @@ export function useCapacityHistory(length: number) {
   });
 }
 
-export interface RoomWanted {
+export interface DefragmentationQuery {
   region_code: string;
   sku: string;
   gpu_count: number;
   max_moves: number;
 }
 
-/** Which few allocations would have to be elsewhere for more launches to fit; asked when somebody asks. */
-export function useDefragmentation(wanted: RoomWanted | undefined) {
+/** The fewest moves that would let more launches fit; runs on request. */
+export function useDefragmentation(wanted: DefragmentationQuery | undefined) {
   return useQuery({
     queryKey: ["defragmentation", wanted],
     enabled: wanted !== undefined,
@@ -95,7 +95,7 @@ export function useDefragmentation(wanted: RoomWanted | undefined) {
   });
 }
 
-/** How many nodes could be sold whole, and which could be again. */
+/** Nodes available for bare metal, and the moves that would free more. */
 export function usePreservation() {
   return useQuery({
     queryKey: ["preservation"],
@@ -104,10 +104,10 @@ export function usePreservation() {
   });
 }
 
-/** Who waits for capacity in a region, each line in its order, page by page. */
-export function useLine(region_code: string) {
+/** The queued requests of a region in queue order, page by page. */
+export function useQueue(region_code: string) {
   return useInfiniteQuery({
-    queryKey: ["line", region_code],
+    queryKey: ["queue", region_code],
     enabled: region_code !== "",
     queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/queue", { params: { query: { region_code, page_size: PAGE, page_token: pageParam } } })),
     initialPageParam: "",
@@ -116,7 +116,7 @@ export function useLine(region_code: string) {
   });
 }
 
-/** Puts a project's requests into a class, those that wait already included. */
+/** Sets the priority of a project's requests, queued ones included. */
 export function putProjectPriority(project_id: string, priority: Priority) {
   return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id } }, body: { priority } }));
 }

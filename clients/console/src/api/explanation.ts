@@ -1,8 +1,8 @@
-/** What an explanation is asked of. */
+/** Query of a placement explanation. */
 import type { PlacementConstraints } from "./types";
 
-/** A launch of which an explanation is asked; one without image and constraints may run anywhere. */
-export interface Asked {
+/** The launch to explain. */
+export interface ExplanationQuery {
   region_code: string;
   sku: string;
   gpu_count: number;
@@ -11,7 +11,7 @@ export interface Asked {
 }
 
 /** The same as the parts of a query. */
-export function queryOf({ placement = {}, ...asked }: Asked) {
+export function queryOf({ placement = {}, ...asked }: ExplanationQuery) {
   return {
     ...asked,
     "placement.affinity": placement.affinity,

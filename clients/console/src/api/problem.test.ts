@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isOfPlace, problemFrom } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, problemFrom } from "./problem";
 
 const fragmented = "12 GPUs free on 2 nodes, none has 4 in one legal group.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -17,34 +17,34 @@ describe("what went wrong", () => {
     expect(problem.rule("start_time")).toBeUndefined();
   });
 
-  it("one of a batch is told by its name", () => {
-    const told = refusal("allocations[1]: 2 GPUs on 1 node are in use.").withNames(["web-1", "web-2"]);
-    expect(told.message).toBe("web-2: 2 GPUs on 1 node are in use.");
-    expect([told.status, told.reason, told.metadata["index"]]).toEqual([409, "FRAGMENTED", "2"]);
+  it("an allocation of a batch is named", () => {
+    const named = refusal("allocations[1]: 2 GPUs are in use on 1 node.").withNames(["web-1", "web-2"]);
+    expect(named.message).toBe("web-2: 2 GPUs are in use on 1 node.");
+    expect([named.status, named.reason, named.metadata["index"]]).toEqual([409, "FRAGMENTED", "2"]);
   });
 
-  it("h_33_a_refusal_tells_each_cause_once", () => {
+  it("h_33_a_refusal_lists_each_reason_once", () => {
     expect(causesOf(refusal("Allocation 3 of 4 does not fit."))).toEqual([fragmented]);
     expect(causesOf(refusal(`0 of 4 GPU can be reserved now. ${fragmented}`))).toEqual([]);
-    expect(adviceFor(refusal("no"))).toBe("Ask for fewer GPUs, choose another region, or wait for others to release theirs.");
-    // a form names the ways that are open to it
+    expect(adviceFor(refusal("no"))).toBe("Request fewer GPUs, choose another region, or wait until capacity becomes free.");
+    // a form names the ways that apply to it
     expect([["wait"], ["wait", "go"], []].map((ways) => adviceFor(refusal("no"), ways))).toEqual(["Wait.", "Wait or go.", undefined]);
   });
 
-  it("con_10_h_33_a_refusal_for_want_of_a_cached_image_tells_how_many_lack_it_and_what_to_do", () => {
-    const lack = "2 GPUs free on 1 node without the image in the cache.";
+  it("con_10_h_33_a_refusal_for_a_missing_cached_image_names_how_many_nodes_lack_it_and_what_to_do", () => {
+    const lack = "2 GPUs are free on 1 node that has not cached the image.";
     const problem = refused("The request does not fit.", "IMAGE_NOT_CACHED", { "IMAGE_NOT_CACHED.gpus": "2", "IMAGE_NOT_CACHED.nodes": "1", "IMAGE_NOT_CACHED.message": lack });
     expect(causesOf(problem)).toEqual([lack]);
-    expect(adviceFor(problem)).toContain("nodes without the image in their cache, too");
-    // there is room: asking for less of it would not help
+    expect(adviceFor(problem)).toContain("Allow nodes without the cached image");
+    // there is capacity: requesting less would not help
     expect(isOfCapacity(problem)).toBe(false);
-    expect([problem, refusal("no"), refused("no", "AFFINITY", {})].map(isOfPlace)).toEqual([true, true, true]);
-    expect(isOfPlace(refused("no", "QUOTA", {}))).toBe(false);
+    expect([problem, refusal("no"), refused("no", "AFFINITY", {})].map(isUnschedulable)).toEqual([true, true, true]);
+    expect(isUnschedulable(refused("no", "QUOTA", {}))).toBe(false);
   });
 
-  it("what one may not do, what is not there and what nobody explains come with what to do", () => {
+  it("missing permission, missing resources and unexplained errors come with advice", () => {
     expect(adviceFor(refused("no", "PERMISSION_DENIED", {}))).toContain("ask an administrator");
-    for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("choose it from its list");
+    for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
     expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
     expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();
   });

@@ -1,5 +1,5 @@
-/** What went wrong with a call, in the API's own words. */
-import { either } from "../lib/words";
+/** Errors of the API. */
+import { either } from "../lib/text";
 
 export interface FieldViolation {
   field: string;
@@ -14,7 +14,7 @@ interface Detail {
   request_id?: string;
 }
 
-/** A field as its form names it: one of a batch is told as `allocations[2].name`, one of a reservation as `config.name`. */
+/** A field as its form names it: a batch names it `allocations[2].name`, a reservation `config.name`. */
 export function ownField(field: string): string {
   return field.replace(/^(allocations\[\d+\]|config)\./, "");
 }
@@ -25,10 +25,10 @@ export function isOf(field: string, named: string): boolean {
   return own === field || own.startsWith(`${field}[`) || own.startsWith(`${field}.`);
 }
 
-/** What keeps a request from its capacity, cause by cause, as a refusal tells it. */
+/** The unschedulable reasons of a refusal. */
 export function causesOf({ message, metadata }: Pick<Problem, "message" | "metadata">): string[] {
-  const told = Object.entries(metadata).filter(([key]) => key.endsWith(".message"));
-  return told.map(([, text]) => text).filter((text) => !message.includes(text));
+  const reasons = Object.entries(metadata).filter(([key]) => key.endsWith(".message"));
+  return reasons.map(([, text]) => text).filter((text) => !message.includes(text));
 }
 
 export class Problem extends Error {
@@ -78,7 +78,7 @@ export function problemFrom(status: number, body: unknown, requestId: string | n
   if (!error?.message) {
     return new Problem({
       status,
-      message: `The server answered with status ${status} and no explanation.`,
+      message: `The server returned status ${status} without details.`,
       requestId: requestId ?? "",
     });
   }
@@ -98,26 +98,26 @@ export function problemFrom(status: number, body: unknown, requestId: string | n
 export function unreachable(): Problem {
   return new Problem({
     status: 0,
-    message: "The server does not answer. Check your connection; the console goes on by itself when it is back.",
+    message: "The server does not answer. Check your connection. The console reconnects automatically.",
   });
 }
 
 const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "NODE_VM_LIMIT", "FRAGMENTED", "CAPACITY_RESERVED", "WAITING_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
 
-/** There is not enough that is free and fit for sale; more may be later. */
+/** Not enough capacity is free and schedulable now. */
 export function isOfCapacity(problem: unknown): boolean {
   return problem instanceof Problem && CAPACITY.includes(problem.reason);
 }
 
-/** Nothing is free, or nothing where it may run: the refusal tells where it does not fit. */
-export function isOfPlace(problem: unknown): boolean {
+/** No node qualifies: capacity is missing, or the constraints exclude it. */
+export function isUnschedulable(problem: unknown): boolean {
   return isOfCapacity(problem) || (problem instanceof Problem && ["AFFINITY", "IMAGE_NOT_CACHED"].includes(problem.reason));
 }
 
-/** Ways out of a want of capacity; a form that knows which of them are open gives its own. */
-const WAYS = ["ask for fewer GPUs", "choose another region", "wait for others to release theirs"];
+/** Advice for missing capacity; a form that knows what applies passes its own. */
+const WAYS = ["request fewer GPUs", "choose another region", "wait until capacity becomes free"];
 
-/** What to do about it, where the message itself does not say; `ways` out of a want of capacity. */
+/** Advice where the message has none; `ways` is the advice for missing capacity. */
 export function adviceFor(problem: Problem, ways: string[] = WAYS): string | undefined {
   if (isOfCapacity(problem)) return either(ways);
   switch (problem.reason) {
@@ -126,27 +126,27 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS): string | und
     case "CREDENTIAL_EXPIRED":
       return "Sign in again.";
     case "AFFINITY":
-      return "Choose another place or another allocation to be near to, or let it run anywhere.";
+      return "Change the affinity or anti-affinity, or choose Anywhere.";
     case "IMAGE_NOT_CACHED":
-      return "Let it run on nodes without the image in their cache, too: it is pulled there first, and stays.";
+      return "Allow nodes without the cached image. The image is pulled first and then stays cached.";
     case "PERMISSION_DENIED":
-      return "Sign in as somebody who may do this, or ask an administrator.";
+      return "Sign in with an account that has permission, or ask an administrator.";
     case "ALLOCATION_NOT_FOUND":
     case "NODE_NOT_FOUND":
     case "NOT_FOUND":
-      return "It is gone, another project’s, or its address is mistyped: choose it from its list.";
+      return "It does not exist or belongs to another project. Choose it from the list.";
     case "DEPENDENCY_UNAVAILABLE":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":
       return "Try again in a moment.";
     case "STATE_CONFLICT":
-      return "Its state has changed meanwhile; look at it again.";
+      return "Its state has changed. Reload and try again.";
     case "DISCOVERY_STALE":
       return "Discover again and review the new candidates.";
     case "INTERNAL":
-      return "Try again; if it stays, pass on the request id.";
+      return "Try again. If the error persists, report the request id.";
     default:
-      // no answer of the API itself, for instance one of a proxy
-      return problem.reason === "" && problem.status >= 500 ? "Try again in a moment; if it stays, ask who runs the platform." : undefined;
+      // not from the API itself, for instance from a proxy
+      return problem.reason === "" && problem.status >= 500 ? "Try again in a moment. If the error persists, contact the operator." : undefined;
   }
 }

@@ -1,11 +1,11 @@
-/** What the views read and no watch tells: asked for once, or again and again. */
+/** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import { type Asked, queryOf } from "./explanation";
+import { type ExplanationQuery, queryOf } from "./explanation";
 import { Problem } from "./problem";
 
-/** Milliseconds between looks: while something happens, and otherwise. */
+/** Polling intervals in milliseconds. */
 const LIVE_MS = 1000;
 const CALM_MS = 2000;
 const SLOW_MS = 5000;
@@ -152,17 +152,17 @@ export function useEvacuationPlan(node_id: string) {
 }
 
 /** On how many hosts a request would fit, and what keeps the others out; while `wanted`. */
-export function useExplanation(asked: Asked, wanted = true) {
+export function useExplanation(asked: ExplanationQuery, wanted = true) {
   return useQuery(explanationOf(useProject(), asked, wanted));
 }
 
 /** The same of several at once, in their order; nothing for those that are not known yet. */
-export function useExplanations(asked: Asked[]) {
+export function useExplanations(asked: ExplanationQuery[]) {
   const project_id = useProject();
   return useQueries({ queries: asked.map((one) => explanationOf(project_id, one, true)) }).map(({ data }) => data);
 }
 
-function explanationOf(project_id: string, asked: Asked, wanted: boolean) {
+function explanationOf(project_id: string, asked: ExplanationQuery, wanted: boolean) {
   const query = { project_id, ...queryOf(asked) };
   return queryOptions({
     queryKey: ["explanation", query],

@@ -1597,7 +1597,7 @@ export interface components {
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
             id?: string;
-            /** @description "slice.vm_provision", "slice.vm_release", "slice.vm_discard", "slice.vm_stop", "slice.vm_start", "slice.vm_reboot", "slice.slot_repair". */
+            /** @description "slice.vm_provision", "slice.vm_release", "slice.vm_clean_up", "slice.vm_stop", "slice.vm_start", "slice.vm_reboot", "slice.slot_repair". */
             type?: string;
             state?: string;
             output?: string;
@@ -2495,6 +2495,27 @@ export interface components {
             /** @description GPUs that count against it. */
             reserved_gpus?: number;
         };
+        /** @description QueuedRequest is one request that waits for capacity: an allocation, or a batch of them. */
+        "scheduler.QueuedRequest": {
+            /** @description "h200_sxm" or "lab": the line it stands in. */
+            slot_class?: string;
+            /** @description 1: next. */
+            position?: number;
+            project_id?: string;
+            /** @description The class it is in now, raised by its age. */
+            priority?: components["schemas"]["scheduler.Priority"];
+            allocation_ids?: string[];
+            /** @description Of all its allocations. */
+            gpus?: number;
+            /** Format: date-time */
+            since?: string;
+            /** Format: date-time */
+            deadline?: string;
+            /** @description Why it was not served when it was last looked at: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
+            reason?: string;
+            /** @description Nodes that are kept for it. */
+            backfill_node_ids?: string[];
+        };
         /** @description RecoverableNode is a sliced node that would be whole again after some moves. */
         "scheduler.RecoverableNode": {
             node_id?: string;
@@ -2537,27 +2558,6 @@ export interface components {
             nodes?: number;
             /** @description A sentence for the user. */
             message?: string;
-        };
-        /** @description QueuedRequest is one request that waits for capacity: an allocation, or a batch of them. */
-        "scheduler.QueuedRequest": {
-            /** @description "h200_sxm" or "lab": the line it stands in. */
-            slot_class?: string;
-            /** @description 1: next. */
-            position?: number;
-            project_id?: string;
-            /** @description The class it is in now, raised by its age. */
-            priority?: components["schemas"]["scheduler.Priority"];
-            allocation_ids?: string[];
-            /** @description Of all its allocations. */
-            gpus?: number;
-            /** Format: date-time */
-            since?: string;
-            /** Format: date-time */
-            deadline?: string;
-            /** @description Why it was not served when it was last looked at: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
-            reason?: string;
-            /** @description Nodes that are kept for it. */
-            backfill_node_ids?: string[];
         };
         "terminal.CreateTerminalSessionResponse": {
             session_id?: string;

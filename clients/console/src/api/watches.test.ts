@@ -19,7 +19,7 @@ it("allocations are added, changed, and stay when they end", () => {
   expect(before).toEqual({});
 });
 
-it("entries of the timeline are told once each, the newest state of them, in their order", () => {
+it("entries of the timeline appear once each, in their newest state and in order", () => {
   const entry = (sequence: number, state: "running" | "done") => ({ sequence: String(sequence), state });
   const first = foldAllocation({ allocation: undefined, entries: [] }, [{ change: { allocation: allocation("a", 1) } }, { entry: entry(2, "running") }, { entry: entry(1, "done") }]);
   const second = foldAllocation(first, [{ entry: entry(10, "running") }, { entry: entry(2, "done") }, { entry: entry(2, "done") }]);

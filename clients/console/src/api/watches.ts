@@ -99,7 +99,7 @@ export function useFleetWatch(): Watched<Fleet> {
   return useWatch(FLEET);
 }
 
-/** Shows what a call has answered before the watch says it. */
+/** Shows the answer of a call before the watch delivers it. */
 export function learn(queries: QueryClient, allocation: Allocation): void {
   const id = allocation.id ?? "";
   queries.setQueryData<Kept<OneAllocation>>(watchKey(allocationUrl(id)), (kept) => kept && { ...kept, view: { ...kept.view, allocation: later(kept.view.allocation, allocation) } });

@@ -1,5 +1,5 @@
 /** Times in the reader's own zone and language. */
-import { plural } from "./words";
+import { plural } from "./text";
 
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const short = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -84,8 +84,8 @@ export function span(milliseconds: number): string {
     [Math.floor(minutes / 60) % 24, "hour"],
     [minutes % 60, "minute"],
   ];
-  const told = parts.filter(([count]) => count > 0).map(([count, unit]) => plural(count, unit));
-  return told.slice(0, 2).join(" ") || "0 minutes";
+  const shown = parts.filter(([count]) => count > 0).map(([count, unit]) => plural(count, unit));
+  return shown.slice(0, 2).join(" ") || "0 minutes";
 }
 
 export function between(start: string, end: string | undefined, now: number): string {

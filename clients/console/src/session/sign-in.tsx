@@ -13,7 +13,7 @@ function Identities() {
   const listed = useQuery({ queryKey: ["identities"], queryFn: listIdentities, retry: false });
   const [busy, setBusy] = useState("");
   const [error, setError] = useState<unknown>();
-  if (listed.isPending) return <Skeleton lines={2} label="Looking for identities" />;
+  if (listed.isPending) return <Skeleton lines={2} label="Loading identities" />;
   // without the embedded issuer the address does not exist
   if (listed.error instanceof Problem && [403, 404].includes(listed.error.status)) return null;
   if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
@@ -25,7 +25,7 @@ function Identities() {
   };
   return (
     <>
-      <p className="muted">This is a development stack: choose who you are.</p>
+      <p className="muted">Development stack: choose an identity.</p>
       <div className="identities">
         {listed.data.identities.map((identity) => (
           <button key={identity.principal} type="button" className="identity" disabled={busy !== ""} onClick={() => begin(identity)}>
@@ -54,7 +54,7 @@ function TokenForm() {
     event.preventDefault();
     const text = token.trim().replace(/^Bearer\s+/i, "");
     const read = readToken(text);
-    if (!read) return setProblem("This is not a token: three parts with dots between them are expected.");
+    if (!read) return setProblem("This is not a valid token. A token has three parts separated by dots.");
     if (read.expires <= Date.now()) return setProblem("This token has expired.");
     beginSession({ token: text, principal: read.subject, admin: undefined, projects: [], project: "", expires: read.expires, renewable: false });
   };
@@ -80,7 +80,7 @@ export function SignIn() {
         <h1>Sign in</h1>
         {endedBecause() === "expired" && (
           <p className="notice" role="status">
-            Your session has ended. Sign in again to go on where you were.
+            Your session has expired. Sign in again to continue.
           </p>
         )}
         <Identities />

@@ -1,4 +1,4 @@
-/** A terminal in the page: a shell in the allocation, kept over lost connections. */
+/** A terminal in the page: a shell in the VM that survives lost connections. */
 import { useState } from "react";
 import { Badge, Button, type Tone } from "../ui/basics";
 import { ProblemNote } from "../ui/problem";
@@ -9,17 +9,17 @@ import { useScreen } from "./screen";
 const PHASES: Record<Phase, [Tone, string]> = {
   connecting: ["busy", "Connecting"],
   ready: ["good", "Connected"],
-  lost: ["warn", "Connection lost, trying again"],
+  lost: ["warn", "Disconnected, reconnecting"],
   ended: ["idle", "Ended"],
 };
 
 const ENDINGS: Record<string, string> = {
   exited: "The shell has ended.",
   closed_by_client: "You closed the terminal.",
-  idle: "Closed because nothing was typed for a long time.",
-  time_limit: "The longest time of a session has passed.",
-  taken_over: "The session goes on in another window.",
-  allocation_ended: "The allocation does not run any more.",
+  idle: "Closed after a long time without input.",
+  time_limit: "The session reached its time limit.",
+  taken_over: "The session continues in another window.",
+  allocation_ended: "The allocation is no longer running.",
 };
 
 function socket(path: string, subprotocol: string): Socket {
@@ -47,7 +47,7 @@ function Session({ id, again, close }: { id: string; again: () => void; close: (
         output: (data, shown) => terminal.write(data, shown),
         gap: (from, to) => {
           setDropped((bytes) => bytes + to - from);
-          terminal.write(`\r\n\x1b[33m[${to - from} bytes of output are lost]\x1b[0m\r\n`);
+          terminal.write(`\r\n\x1b[33m[${to - from} bytes of output lost]\x1b[0m\r\n`);
         },
         phase: (phase, ready, ending) => setState((before) => ({ ...before, phase, ready, ending })),
       },
@@ -81,10 +81,10 @@ function Session({ id, again, close }: { id: string; again: () => void; close: (
       <header>
         <h2>
           Terminal <Badge tone={tone}><span role="status">{word}</span></Badge>
-          {state.ready?.recorded && <Badge tone="bad" title="The project keeps what this terminal shows.">Recorded</Badge>}
+          {state.ready?.recorded && <Badge tone="bad" title="The project records this terminal.">Recorded</Badge>}
         </h2>
         <div className="page-actions">
-          <small className="muted optional">Ctrl+Shift+Home leaves the terminal</small>
+          <small className="muted optional">Press Ctrl+Shift+Home to leave the terminal</small>
           {state.phase === "ended" && (
             <Button small kind="primary" onClick={again}>
               New session

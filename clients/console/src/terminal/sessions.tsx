@@ -1,9 +1,9 @@
-/** The terminals of an allocation, and what they showed. */
+/** The terminal sessions of an allocation, and their recordings. */
 import { useQuery } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
 import { useEffect, useRef, useState } from "react";
 import { between } from "../lib/time";
-import { sentence } from "../lib/words";
+import { sentence } from "../lib/text";
 import { Button, Card, Skeleton, Time } from "../ui/basics";
 import { Segments } from "../ui/form";
 import { Play, Square } from "../ui/icons";

@@ -37,7 +37,7 @@ export function Badge({ tone, children, title }: { tone: Tone; children: ReactNo
   );
 }
 
-/** Marks what is emulated, so that nobody takes it for a GPU. */
+/** Marks what is emulated, so that it is not taken for a GPU. */
 export function LabMark() {
   return (
     <span className="lab-mark" title="Emulated for development: there is no GPU behind it.">
@@ -46,7 +46,7 @@ export function LabMark() {
   );
 }
 
-/** A time as people say it, with the exact one behind it. */
+/** A relative time, with the exact one as tooltip. */
 export function Time({ value }: { value: string | undefined }) {
   useNow(15_000);
   if (!value) return <span className="muted">–</span>;
@@ -57,7 +57,7 @@ export function Time({ value }: { value: string | undefined }) {
   );
 }
 
-/** A time that was planned: the calendar's words first, since one compares them. */
+/** A planned time as a date, since people compare them. */
 export function Planned({ value, short = false }: { value: string | undefined; short?: boolean }) {
   if (!value) return <span className="muted">–</span>;
   return (
@@ -97,7 +97,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
       () => setState("copied"),
       () => setState("failed"),
     );
-  const word = { idle: "Copy", copied: "Copied", failed: "Select it by hand" }[state];
+  const word = { idle: "Copy", copied: "Copied", failed: "Copy failed" }[state];
   return (
     <Button kind="quiet" small onClick={copy} aria-label={state === "idle" ? label : `${word}. ${label}`}>
       {state === "copied" ? <Check size={15} /> : <Copy size={15} />}
@@ -142,7 +142,7 @@ export function Empty({ title, children, action, icon }: { title: string; childr
   );
 }
 
-/** What stands where lines will be. */
+/** Placeholder while data loads. */
 export function Skeleton({ lines = 3, label }: { lines?: number; label: string }) {
   return (
     <div className="skeleton" role="status" aria-label={label}>

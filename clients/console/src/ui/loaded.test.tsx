@@ -11,7 +11,7 @@ const show = (one: ReturnType<typeof asked<number>>, other: ReturnType<typeof as
     </Loaded>,
   );
 
-it("what needs several answers is shown when all are there, and lines until then", () => {
+it("what needs several answers is shown when all have arrived, and a skeleton until then", () => {
   expect(show(asked(0), asked("of them"))).toBe("0 of them");
   for (const shown of [show(asked(), asked("of them")), show(asked(0), asked())]) {
     expect(shown).toContain('aria-label="Loading both"');
@@ -19,7 +19,7 @@ it("what needs several answers is shown when all are there, and lines until then
   }
 });
 
-it("a failure is told, in place of the lines, and beside what was answered before", () => {
+it("a failure is shown in place of the skeleton, and beside earlier answers", () => {
   const first = show(asked<number>(undefined, unreachable()), asked("of them"));
   expect(first).toContain("The server does not answer");
   expect(first).not.toContain("Loading both");

@@ -1,19 +1,18 @@
-/** Answers of the server, while they come and when they do not. */
+/** Server data: loading, failed, or present. */
 import type { ReactNode } from "react";
 import { Skeleton } from "./basics";
 import { ProblemNote } from "./problem";
 
-interface Asked<T> {
+interface Result<T> {
   data: T | undefined;
   error: unknown;
   refetch: () => unknown;
 }
 
 /**
- * What stands where all of several answers are needed: lines until they are there, or why they are not; then what is made of
- * them, which stays when a later question fails.
+ * Shows a skeleton until all results are there, or why they are not; then the children, which stay when a later refresh fails.
  */
-export function Loaded<T extends unknown[]>({ of, lines, label, children }: { of: [...{ [K in keyof T]: Asked<T[K]> }]; lines: number; label: string; children: (...data: T) => ReactNode }) {
+export function Loaded<T extends unknown[]>({ of, lines, label, children }: { of: [...{ [K in keyof T]: Result<T[K]> }]; lines: number; label: string; children: (...data: T) => ReactNode }) {
   const failed = of.filter(({ error }) => error);
   const data = of.map((one) => one.data);
   return (

@@ -8,7 +8,7 @@ const parts: Part[] = [
   { label: "missing", value: 1, tone: "idle", hollow: true },
 ];
 
-it("a bar is told in words, and parts that are none are not drawn", () => {
+it("a bar has a text, and empty parts are not drawn", () => {
   expect(partsText(parts)).toBe("3 in use, 1 missing");
   expect(partsText([])).toBe("none");
   const shown = renderToStaticMarkup(<Meter parts={parts} label="GPUs" legend />);

@@ -1,17 +1,17 @@
-/** A whole in its parts: as a bar, and in words for those who do not see colours. */
+/** A total in its parts: as a bar, and as text for those who do not see colours. */
 import type { Tone } from "./basics";
 
 export interface Part {
   label: string;
   value: number;
   tone: Tone;
-  /** It is not there, as what is still missing. */
+  /** Drawn hollow, such as missing GPUs. */
   hollow?: boolean;
 }
 
 export function partsText(parts: Part[]): string {
-  const told = parts.filter(({ value }) => value > 0).map(({ label, value }) => `${value} ${label}`);
-  return told.length > 0 ? told.join(", ") : "none";
+  const shown = parts.filter(({ value }) => value > 0).map(({ label, value }) => `${value} ${label}`);
+  return shown.length > 0 ? shown.join(", ") : "none";
 }
 
 export function Meter({ parts, label, legend = false }: { parts: Part[]; label: string; legend?: boolean }) {

@@ -3,8 +3,8 @@ import type { ReactElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it, vi } from "vitest";
 import { Router } from "wouter";
-import { Line } from "../views/capacity/line";
-import { MakeRoom } from "../views/capacity/make-room";
+import { Queue } from "../views/capacity/queue";
+import { DefragmentationTab } from "../views/capacity/defragmentation";
 import Launch from "../views/launch/launch";
 import Reserve from "../views/reservations/create";
 
@@ -24,20 +24,20 @@ function shown(view: ReactElement, regions: object[] = []): string {
 }
 
 it.each<[string, ReactElement]>([
-  ["who waits", <Line />],
-  ["make room", <MakeRoom />],
+  ["the queue", <Queue />],
+  ["defragmentation", <DefragmentationTab />],
   ["the launch form", <Launch />],
   ["the form of a reservation", <Reserve side="operator" />],
-])("without a region %s says what to do, and does not load for ever", (_, view) => {
+])("without a region %s shows what to do, and does not load forever", (_, view) => {
   const text = shown(view);
-  expect(text).toContain("There is no region yet");
+  expect(text).toContain("No region yet");
   expect(text).toContain("gpuaas admin region put");
   expect(text).not.toContain("skeleton");
   expect(text).not.toContain("<form");
 });
 
-it("without a product there is nothing to reserve, and that is said in place of a form that cannot be sent", () => {
+it("without a SKU there is nothing to reserve, and a message replaces the form", () => {
   const text = shown(<Reserve side="operator" />, [{ code: "a", enabled: true }]);
-  for (const words of ["Nothing is on sale yet", "gpuaas admin sku put"]) expect(text).toContain(words);
+  for (const line of ["No SKU is available", "gpuaas admin sku put"]) expect(text).toContain(line);
   expect(text).not.toContain("<form");
 });

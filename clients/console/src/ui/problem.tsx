@@ -1,4 +1,4 @@
-/** A failure, told in full: what, which field, what to do, and the id to quote. */
+/** An error in full: message, fields, advice, and the request id. */
 import { adviceFor, causesOf, isOf, Problem } from "../api/problem";
 import { Button, CopyButton } from "./basics";
 import { CircleAlert } from "./icons";
@@ -8,7 +8,7 @@ function asProblem(error: unknown): Problem {
   return new Problem({ status: 0, message: `The console failed: ${error instanceof Error ? error.message : String(error)}` });
 }
 
-export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Out of a want of capacity. */ ways?: string[] }) {
+export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Advice for missing capacity. */ ways?: string[] }) {
   const problem = asProblem(error);
   const advice = adviceFor(problem, ways);
   // a form shows the rule beside the field

@@ -1,7 +1,7 @@
-/** A project as people know it. */
+/** A project by its slug. */
 import { useSession } from "../session/session";
 
-/** Its name where the one who is signed in belongs to it; else what one compares of its id. */
+/** The slug for members, otherwise the start of the id. */
 export function ProjectName({ id = "" }: { id: string | undefined }) {
   const known = useSession()?.projects.find((project) => project.id === id);
   return known ? (

@@ -1,4 +1,4 @@
-/** The frame around every view: where one can go, who one is. */
+/** The frame around every view: navigation and the signed-in user. */
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { chooseProject, endSession, useSession } from "../session/session";
@@ -18,7 +18,7 @@ function NavLink({ to, icon, children }: { to: string; icon: ReactNode; children
 
 const THEMES: [Theme, string, ReactNode][] = [
   ["light", "Light", <Sun size={15} key="l" />],
-  ["system", "As the system", <Monitor size={15} key="s" />],
+  ["system", "System", <Monitor size={15} key="s" />],
   ["dark", "Dark", <Moon size={15} key="d" />],
 ];
 
@@ -58,7 +58,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [, navigate] = useLocation();
   if (!session) return null;
   const signOut = () => {
-    // whoever comes next begins at the beginning; after an expiry one goes on where one was
+    // after signing out the next user starts at the home page; after an expiry the address stays
     navigate("/");
     endSession("signed_out");
   };
@@ -66,10 +66,10 @@ export function Shell({ children }: { children: ReactNode }) {
   return (
     <div className="shell">
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <aside className="sidebar" aria-label="Console">
-        <Link href="/allocations" className="home" aria-label="GPUaaS, to the allocations">
+        <Link href="/allocations" className="home" aria-label="GPUaaS, allocations">
           <Logo />
         </Link>
         <nav aria-label="Main">
@@ -137,7 +137,7 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-/** Above a title: where one came from. */
+/** A link back, above the title. */
 export function Back({ to, children }: { to: string; children: ReactNode }) {
   return (
     <Link href={to}>

@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 
-/** A column by its title, or by its title and class: "number" stands at the right, "optional" goes where room is short. */
+/** A column by its title, or by its title and class: "number" stands at the right, "optional" is hidden on narrow screens. */
 export type Column = string | [title: ReactNode, className?: string];
 
 interface TableProps {
@@ -34,7 +34,7 @@ export function Table({ label, columns, rowsAct = false, children }: TableProps)
   );
 }
 
-/** A table on a card of its own, with what is to be said of all of it at its foot. */
+/** A table on a card of its own, with a footer. */
 export function TableCard({ foot, ...table }: TableProps & { foot?: ReactNode }) {
   return (
     <div className="table-card">
@@ -44,7 +44,7 @@ export function TableCard({ foot, ...table }: TableProps & { foot?: ReactNode })
   );
 }
 
-/** A row of what has a page of its own. The link is in the name; a click anywhere else in the row is a shortcut to it. */
+/** A row that links to a page of its own. The link is in the name; a click anywhere else in the row is a shortcut to it. */
 export function LinkRow({ to, name, mark, children }: { to: string; name: ReactNode; mark?: ReactNode; children: ReactNode }) {
   const [, navigate] = useLocation();
   return (

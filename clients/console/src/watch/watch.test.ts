@@ -150,7 +150,7 @@ describe("the watch", () => {
     watch.close();
   });
 
-  it("an error in the stream is told with what came before it, and retried when it may pass", async () => {
+  it("an error in the stream is reported after the messages before it, and retried when it may pass", async () => {
     const { watch, seen, last, asked } = begin();
     await settle();
     await last().says({ n: 1, resume_token: "t1" }, { error: { code: 503, message: "restarting" } });

@@ -7,7 +7,7 @@ import { Lines } from "./lines";
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
-/** The server says something at least every 15 seconds by default; after three times that the stream is dead. */
+/** The server sends at least one message every 15 seconds by default; after three times that the stream is dead. */
 const SILENCE_MS = 45_000;
 
 /** The parts of a message that are the same in every watch. */
@@ -55,8 +55,8 @@ export class Watch<M extends Message> {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private over = false;
   /** This stream has had a message. */
-  private said = false;
-  private told: WatchStatus | undefined;
+  private received = false;
+  private reported: WatchStatus | undefined;
 
   /** With a token it goes on where an earlier watch of the same was. */
   constructor(
@@ -110,7 +110,7 @@ export class Watch<M extends Message> {
 
   private async stream(stop: AbortController): Promise<void> {
     if (!this.token) this.handlers.anew();
-    this.said = false;
+    this.received = false;
     let silence = setTimeout(() => stop.abort(), SILENCE_MS);
     try {
       const response = await this.means.open(this.token, stop.signal);
@@ -143,10 +143,10 @@ export class Watch<M extends Message> {
       if (!message || message.error) {
         const code = message?.error?.code;
         const problem = message && problemFrom(typeof code === "number" ? code : 503, message, response.headers.get("X-Request-Id"));
-        failure = new Broken(problem, !this.said);
+        failure = new Broken(problem, !this.received);
         break;
       }
-      this.said = true;
+      this.received = true;
       token = message.resume_token || token;
       ended ||= !!message.end;
       if (!message.heartbeat) batch.push(message);
@@ -183,8 +183,8 @@ export class Watch<M extends Message> {
   }
 
   private tell(status: WatchStatus, problem?: Problem): void {
-    if (status === this.told && !problem) return;
-    this.told = status;
+    if (status === this.reported && !problem) return;
+    this.reported = status;
     this.handlers.status(status, problem);
   }
 }

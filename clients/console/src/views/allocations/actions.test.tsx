@@ -14,7 +14,7 @@ const offered = (allocation: Allocation) => {
   return ["Stop", "Reboot", "Release"].filter((verb) => shown.includes(verb));
 };
 
-it("a whole node is offered what can be done to it", () => {
+it("bare metal offers only the actions that it supports", () => {
   expect(offered(running("gpu_slice"))).toEqual(["Stop", "Reboot", "Release"]);
   expect(offered(running("baremetal"))).toEqual(["Release"]);
 });

@@ -1,4 +1,4 @@
-/** What the owner can do to an allocation: power and release. */
+/** Actions on an allocation: power and release. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
 import type { Allocation } from "../../api/types";
@@ -7,7 +7,7 @@ import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Play, RotateCw, Square, Trash2 } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
-import { isWhole } from "./state";
+import { isBaremetal } from "./state";
 
 type PowerVerb = "stop" | "start" | "reboot";
 
@@ -31,31 +31,31 @@ export function Actions({ allocation }: { allocation: Allocation }) {
   };
   if (state === "requested") {
     return (
-      <Confirm danger trigger={<Button kind="danger">Stop waiting</Button>} title={`Stop waiting for ${name}?`} action="Stop waiting" run={release}>
-        It leaves the line. Nothing was billed; a new launch joins at the end.
+      <Confirm danger trigger={<Button kind="danger">Cancel request</Button>} title={`Cancel ${name}?`} action="Cancel request" run={release}>
+        The request leaves the queue. Nothing was billed. A new launch joins at the end of the queue.
       </Confirm>
     );
   }
   if (!["reserved", "provisioning", "active"].includes(state ?? "")) return null;
   const busy = turn.isPending;
-  const whole = isWhole(allocation);
+  const baremetal = isBaremetal(allocation);
   return (
     <>
-      {!whole && state === "active" && power === "stopped" && (
+      {!baremetal && state === "active" && power === "stopped" && (
         <Button busy={busy} onClick={() => turn.mutate("start")}>
           <Play size={15} aria-hidden="true" /> Start
         </Button>
       )}
-      {!whole && state === "active" && power === "running" && (
+      {!baremetal && state === "active" && power === "running" && (
         <Confirm trigger={<Button busy={busy}><RotateCw size={15} aria-hidden="true" /> Reboot</Button>} title={`Reboot ${name}?`} action="Reboot" run={() => turn.mutateAsync("reboot")}>
-          Everyone who is logged in is cut off for the time of a restart. Disk and address stay.
+          All sessions are disconnected during the restart. The VM keeps its disk and address.
         </Confirm>
       )}
-      {!whole && state === "active" && power === "running" && (
+      {!baremetal && state === "active" && power === "running" && (
         <Confirm trigger={<Button busy={busy}><Square size={14} aria-hidden="true" /> Stop</Button>} title={`Stop ${name}?`} action="Stop" run={() => turn.mutateAsync("stop")}>
-          <p>The machine is shut down; disk and address stay, and you can start it again.</p>
+          <p>The VM is shut down. It keeps its disk and address, and you can start it again.</p>
           <p>
-            <strong>It is billed on:</strong> its GPUs stay yours. Release it to end the cost.
+            <strong>Billing continues</strong> because its GPUs stay allocated. Release it to stop billing.
           </p>
         </Confirm>
       )}
@@ -70,10 +70,10 @@ export function Actions({ allocation }: { allocation: Allocation }) {
         action="Release"
         run={release}
       >
-        {whole ? (
-          <p>Billing stops at once. The node is erased, and sold to nobody until its disks are approved anew.</p>
+        {baremetal ? (
+          <p>Billing stops at once. The node is erased and stays unschedulable until an operator approves its disks again.</p>
         ) : (
-          <p>Billing stops at once. The machine is shut down and its disk is wiped and proven empty.</p>
+          <p>Billing stops at once. The VM is shut down, and its disk is wiped and verified empty.</p>
         )}
         <p>
           <strong>All data on it is lost.</strong> This cannot be undone.

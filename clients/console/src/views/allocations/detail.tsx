@@ -1,4 +1,4 @@
-/** One allocation: what it is, how to get in, what it costs, what happened. */
+/** One allocation: its details, login, cost and timeline. */
 import { Suspense, lazy, useState } from "react";
 import { Link } from "wouter";
 import { useUsage } from "../../api/queries";
@@ -7,7 +7,7 @@ import { useAllocationWatch } from "../../api/watches";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
-import { sentence } from "../../lib/words";
+import { sentence } from "../../lib/text";
 import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -15,8 +15,8 @@ import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
-import { placedWords } from "./placed";
-import { StateBadge, isEnded, isWhole, overallPercent } from "./state";
+import { constraintsText } from "./constraints";
+import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
@@ -37,28 +37,28 @@ function Running({ allocation }: { allocation: Allocation }) {
       <Progress value={percent} label={state === "releasing" ? "Release" : "Launch"} />
       {deadline && (
         <small className="muted">
-          It gives up <Time value={deadline} /> at the latest.
+          Times out <Time value={deadline} />.
         </small>
       )}
     </div>
   );
 }
 
-/** Its place among those that wait for capacity. */
-function Waiting({ allocation }: { allocation: Allocation }) {
+/** Its position in the queue. */
+function Queued({ allocation }: { allocation: Allocation }) {
   const queue = allocation.status?.queue;
   if (!queue) return null;
   return (
     <div className="under-way" role="status">
       <div className="under-way-line">
-        <strong>{queue.position === 1 ? "Next in line" : `Place ${queue.position} in line`}</strong>
+        <strong>{queue.position === 1 ? "Queued, next to be placed" : `Queued, position ${queue.position}`}</strong>
         <span className="muted">
-          waits since <Time value={queue.since} />
+          Waiting since <Time value={queue.since} />
         </span>
       </div>
       <p>{queue.message}</p>
       <small className="muted">
-        It costs nothing yet, and gives up <Time value={queue.deadline} />.
+        Not billed while queued. Expires <Time value={queue.deadline} />.
       </small>
     </div>
   );
@@ -88,17 +88,17 @@ function Failure({ allocation }: { allocation: Allocation }) {
 function Connect({ allocation, openTerminal }: { allocation: Allocation; openTerminal: (() => void) | undefined }) {
   const access = allocation.status?.access;
   if (isEnded(allocation) || allocation.status?.state === "releasing") return null;
-  if (!access && isWhole(allocation) && allocation.status?.state === "active") {
+  if (!access && isBaremetal(allocation) && allocation.status?.state === "active") {
     return (
       <Card title="Log in">
-        <p className="muted">Nobody can log in to this node. The timeline says what was brought up on it.</p>
+        <p className="muted">Login to bare-metal nodes is not available. The timeline shows how the node was provisioned.</p>
       </Card>
     );
   }
   if (!access?.ssh_ready || !access.ssh_host) {
     return (
       <Card title="Log in">
-        <p className="muted">The command appears here as soon as a login has been seen to work.</p>
+        <p className="muted">The SSH command appears here once a login has succeeded.</p>
       </Card>
     );
   }
@@ -118,7 +118,7 @@ function Connect({ allocation, openTerminal }: { allocation: Allocation; openTer
       {hosts && (
         <details>
           <summary>Pin the host key before the first login</summary>
-          <p className="muted">Append this to your file known_hosts. It was read from the machine when it was provisioned.</p>
+          <p className="muted">Append this line to your known_hosts file. The key was read from the VM during provisioning.</p>
           <Code text={hosts} label="known_hosts line" />
         </details>
       )}
@@ -138,7 +138,7 @@ function Cost({ id, open }: { id: string; open: boolean }) {
   const price = amountOf(latest?.price_per_gpu_hour);
   return (
     <Card title={open ? "Cost so far" : "Cost"}>
-      {amounts.length === 0 && <p className="muted">Nothing is billed before the machine is handed over.</p>}
+      {amounts.length === 0 && <p className="muted">Billing starts when you can log in.</p>}
       {amounts.map((amount) => (
         <p className="big" key={amount.currency}>
           <MoneyText amount={amount} /> <small>{amount.currency}</small>
@@ -146,7 +146,7 @@ function Cost({ id, open }: { id: string; open: boolean }) {
       ))}
       {latest && (
         <p className="muted">
-          {duration(milliseconds)} × {latest.gpu_count} GPU × {exact(price)} per GPU and hour
+          {duration(milliseconds)} × {latest.gpu_count} GPU × {exact(price)} per GPU-hour
         </p>
       )}
     </Card>
@@ -158,9 +158,9 @@ function labelsRow(labels: Record<string, string> = {}): [string, React.ReactNod
   return pairs.length > 0 ? [["Labels", <code>{pairs.join(", ")}</code>]] : [];
 }
 
-function placedRow(asked: PlacementConstraints | undefined): [string, React.ReactNode][] {
-  const words = placedWords(asked);
-  return words ? [["Placed", words]] : [];
+function placementRow(constraints: PlacementConstraints | undefined): [string, React.ReactNode][] {
+  const text = constraintsText(constraints);
+  return text ? [["Placement", text]] : [];
 }
 
 function Details({ allocation }: { allocation: Allocation }) {
@@ -169,17 +169,17 @@ function Details({ allocation }: { allocation: Allocation }) {
     <Card title="Details">
       <Facts
         rows={[
-          ["Product", <>{config?.sku} × {config?.gpu_count}</>],
+          ["SKU", <>{config?.sku} × {config?.gpu_count}</>],
           ["Image", config?.image],
           ["Region", config?.region_code],
-          ...placedRow(config?.placement),
+          ...placementRow(config?.placement),
           ["Private address", status?.access?.private_ip || "–"],
           ["Created", <Time value={metadata?.create_time} />],
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
-          ["Keys", `${config?.ssh_public_keys?.length ?? 0}`],
-          ["Id", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
+          ["SSH keys", `${config?.ssh_public_keys?.length ?? 0}`],
+          ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
         ]}
       />
     </Card>
@@ -216,11 +216,11 @@ export default function AllocationView({ id }: { id: string }) {
       }
     >
       <WatchProblem watched={watched} />
-      <Waiting allocation={allocation} />
+      <Queued allocation={allocation} />
       <Running allocation={allocation} />
       <Failure allocation={allocation} />
       {allocation.status?.power === "stopped" && open && (
-        <p className="notice">It is stopped and billed on: its GPUs stay yours. Release it to end the cost.</p>
+        <p className="notice">Stopped. Billing continues because its GPUs stay allocated. Release the allocation to stop billing.</p>
       )}
       {terminal && (
         <Suspense fallback={<Skeleton lines={8} label="Loading the terminal" />}>

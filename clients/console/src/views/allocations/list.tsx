@@ -1,4 +1,4 @@
-/** The project's allocations, as they are this second. */
+/** The project's allocations, live. */
 import { useRef, useState } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
@@ -6,7 +6,7 @@ import type { Allocation } from "../../api/types";
 import { useAllocationsWatch } from "../../api/watches";
 import type { Amount } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Plus } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -16,7 +16,7 @@ import { LiveMark, WatchProblem } from "../../watch/live";
 import { insteadOfRows, rowsOf } from "./rows";
 import { StateBadge, overallPercent } from "./state";
 
-const COLUMNS: Column[] = ["Name", "State", "Product", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
+const COLUMNS: Column[] = ["Name", "State", "SKU", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
 
 function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | undefined }) {
   const { config, status, metadata } = allocation;
@@ -33,7 +33,7 @@ function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | unde
         )}
         {status?.queue && (
           <small className="muted">
-            Place {status.queue.position} in line. {status.queue.message}
+            Position {status.queue.position} in the queue. {status.queue.message}
           </small>
         )}
         {status?.failure && <small className="muted">{status.failure.message}</small>}
@@ -57,11 +57,11 @@ export function AllocationList() {
   const history = useAllAllocations(ended);
   const usage = useUsage();
   const costs = costByAllocation(usage.data?.intervals ?? []);
-  // what ends while one looks stays until one looks away
+  // what ends while the list is shown stays in it
   const seen = useRef(new Set<string>());
   const listed = ended ? (history.data?.pages.flatMap((page) => page.allocations ?? []) ?? []) : [];
   const rows = rowsOf(watched.view ?? {}, listed, ended, seen.current);
-  const parts = [{ told: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ told: !!history.data, failed: !!history.error }] : [])];
+  const parts = [{ loaded: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ loaded: !!history.data, failed: !!history.error }] : [])];
   const instead = rows.length === 0 ? insteadOfRows(parts) : undefined;
   return (
     <Page
@@ -85,14 +85,14 @@ export function AllocationList() {
       {instead === "empty" && (
         <Empty
           icon={<Cpu size={28} />}
-          title={ended ? "This project has never had an allocation" : "Nothing is allocated now"}
+          title={ended ? "No allocations yet" : "No active allocations"}
           action={
             <Link href="/launch" className="button primary">
-              Launch the first
+              Launch an allocation
             </Link>
           }
         >
-          An allocation is a virtual machine that owns whole GPUs. You pay for it from the moment you can log in until you
+          An allocation is a virtual machine with dedicated GPUs. It is billed from the moment you can log in until you
           release it.
         </Empty>
       )}

@@ -3,14 +3,14 @@ import { type ById, later } from "../../api/watches";
 import type { Allocation } from "../../api/types";
 import { isEnded } from "./state";
 
-interface Told {
-  told: boolean;
+interface Source {
+  loaded: boolean;
   failed: boolean;
 }
 
-/** What stands where rows would be. Of all there ever was nothing is said before all of it was told. */
-export function insteadOfRows(parts: Told[]): "empty" | "loading" | undefined {
-  if (parts.every(({ told }) => told)) return "empty";
+/** What to show in place of rows: "empty" only once every source is loaded. */
+export function insteadOfRows(parts: Source[]): "empty" | "loading" | undefined {
+  if (parts.every(({ loaded }) => loaded)) return "empty";
   return parts.some(({ failed }) => failed) ? undefined : "loading";
 }
 

@@ -13,7 +13,8 @@ it("progress counts the running step's own share, and is shown only on the way",
   expect(percent({ state: "provisioning", progress: { steps_total: 0 } })).toBeUndefined();
 });
 
-it("an active allocation is called by its power when that is not running", () => {
+it("a queued request is called queued, and an active allocation by its power when that is not running", () => {
+  expect(stateWord({ status: { state: "requested", queue: { position: 1 } } })).toBe("queued");
   expect(stateWord({ status: { state: "active", power: "running" } })).toBe("active");
   expect(stateWord({ status: { state: "active", power: "rebooting" } })).toBe("rebooting");
   expect(stateWord({ status: { state: "releasing", power: "stopped" } })).toBe("releasing");

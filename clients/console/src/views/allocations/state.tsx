@@ -1,10 +1,11 @@
-/** How the state of an allocation looks. */
+/** The state of an allocation as a badge. */
 import type { Allocation } from "../../api/types";
-import { sentence } from "../../lib/words";
+import { sentence } from "../../lib/text";
 import { Badge, type Tone } from "../../ui/basics";
 
 const TONES: Record<string, Tone> = {
   requested: "busy",
+  queued: "busy",
   reserved: "busy",
   provisioning: "busy",
   active: "good",
@@ -18,9 +19,10 @@ const TONES: Record<string, Tone> = {
   rebooting: "busy",
 };
 
-/** One word for both: an active allocation is what its power is. */
+/** One word for state, queue and power: a queued request is "queued", an active allocation shows its power state. */
 export function stateWord(allocation: Allocation): string {
   const { state = "unspecified", power = "unspecified" } = allocation.status ?? {};
+  if (allocation.status?.queue) return "queued";
   return state === "active" && power !== "unspecified" && power !== "running" ? power : state;
 }
 
@@ -29,8 +31,8 @@ export function StateBadge({ allocation }: { allocation: Allocation }) {
   return <Badge tone={TONES[word] ?? "idle"}>{sentence(word)}</Badge>;
 }
 
-/** A node of its own, without the ways into a virtual machine and the switches of one. */
-export function isWhole(allocation: Allocation): boolean {
+/** Bare metal has no terminal and no power actions. */
+export function isBaremetal(allocation: Allocation): boolean {
   return allocation.config?.capacity_shape === "baremetal";
 }
 
@@ -38,7 +40,7 @@ export function isEnded(allocation: Allocation): boolean {
   return ["released", "failed"].includes(allocation.status?.state ?? "");
 }
 
-/** Something is being done to it. */
+/** An operation on it is running. */
 export function isMoving({ status }: Allocation): boolean {
   return (
     ["requested", "reserved", "provisioning", "releasing"].includes(status?.state ?? "") ||
@@ -46,7 +48,7 @@ export function isMoving({ status }: Allocation): boolean {
   );
 }
 
-/** Steps done and the running step's own share, as one number from 0 to 100; nothing when it has arrived. */
+/** Steps done and the running step's own share, as one number from 0 to 100; undefined when none is running. */
 export function overallPercent(allocation: Allocation): number | undefined {
   const progress = allocation.status?.progress;
   const total = progress?.steps_total ?? 0;

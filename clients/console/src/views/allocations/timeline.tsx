@@ -1,4 +1,4 @@
-/** What happened to an allocation, newest first: what goes on now stands on top. */
+/** The timeline of an allocation, newest entry first. */
 import type { TimelineEntry } from "../../api/types";
 import { between, clockTime, fullTime } from "../../lib/time";
 import { Card, Empty, Progress } from "../../ui/basics";
@@ -37,7 +37,7 @@ export function Timeline({ entries }: { entries: TimelineEntry[] }) {
   const now = useNow(1000);
   return (
     <Card title="Timeline">
-      {entries.length === 0 && <Empty title="Nothing has happened yet" />}
+      {entries.length === 0 && <Empty title="No entries yet" />}
       <ol className="timeline" aria-label="Timeline">
         {entries.toReversed().map((entry) => (
           <Entry key={entry.sequence} entry={entry} now={now} />

@@ -1,32 +1,32 @@
-/** The fleet's capacity: how it was used, who waits for it, and what moving allocations would bring. */
+/** The fleet's capacity: how it was used, the queue, and what moving allocations would free. */
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
-import { Line } from "./line";
-import { MakeRoom } from "./make-room";
-import { OverTime } from "./over-time";
-import { WholeNodes } from "./whole-nodes";
+import { BareMetal } from "./bare-metal";
+import { DefragmentationTab } from "./defragmentation";
+import { HistoryTab } from "./history-tab";
+import { Queue } from "./queue";
 
 export default function Capacity() {
   return (
     <Page title="Capacity">
-      <Tabs.Root defaultValue="time" className="tabs">
-        <Tabs.List aria-label="About the capacity">
-          <Tabs.Trigger value="time">Over time</Tabs.Trigger>
-          <Tabs.Trigger value="line">Who waits</Tabs.Trigger>
-          <Tabs.Trigger value="room">Make room</Tabs.Trigger>
-          <Tabs.Trigger value="whole">Whole nodes</Tabs.Trigger>
+      <Tabs.Root defaultValue="history" className="tabs">
+        <Tabs.List aria-label="Capacity views">
+          <Tabs.Trigger value="history">History</Tabs.Trigger>
+          <Tabs.Trigger value="queue">Queue</Tabs.Trigger>
+          <Tabs.Trigger value="defragmentation">Defragmentation</Tabs.Trigger>
+          <Tabs.Trigger value="baremetal">Bare metal</Tabs.Trigger>
         </Tabs.List>
-        <Tabs.Content value="time">
-          <OverTime />
+        <Tabs.Content value="history">
+          <HistoryTab />
         </Tabs.Content>
-        <Tabs.Content value="line">
-          <Line />
+        <Tabs.Content value="queue">
+          <Queue />
         </Tabs.Content>
-        <Tabs.Content value="room">
-          <MakeRoom />
+        <Tabs.Content value="defragmentation">
+          <DefragmentationTab />
         </Tabs.Content>
-        <Tabs.Content value="whole">
-          <WholeNodes />
+        <Tabs.Content value="baremetal">
+          <BareMetal />
         </Tabs.Content>
       </Tabs.Root>
     </Page>

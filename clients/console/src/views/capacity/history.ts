@@ -1,4 +1,4 @@
-/** The fleet's capacity over time, as a chart and a table have it: pure. */
+/** The fleet's capacity over time, as chart columns and table rows: pure. */
 import type { CapacityBucket } from "../../api/types";
 
 export interface Series {
@@ -9,7 +9,7 @@ export interface Series {
 
 const HOUR = 3_600_000;
 
-/** How far back one looks, in milliseconds. */
+/** Length of the time range, in milliseconds. */
 export const RANGES: { value: number; label: string }[] = [
   { value: HOUR, label: "1 hour" },
   { value: 24 * HOUR, label: "24 hours" },
@@ -34,17 +34,17 @@ export interface Columns {
   /** Seconds since the epoch. */
   times: number[];
   gpus: (number | null)[];
-  held: (number | null)[];
+  inUse: (number | null)[];
   free: (number | null)[];
 }
 
-/** What a chart draws; where no scheduler ran for a while there is a gap, not a line. */
+/** Columns of the chart, with a gap where the scheduler took no samples. */
 export function columnsOf(buckets: CapacityBucket[], step: number): Columns {
-  const columns: Columns = { times: [], gpus: [], held: [], free: [] };
+  const columns: Columns = { times: [], gpus: [], inUse: [], free: [] };
   const put = (time: number, bucket?: CapacityBucket) => {
     columns.times.push(time / 1000);
     columns.gpus.push(bucket ? (bucket.gpus ?? 0) : null);
-    columns.held.push(bucket ? (bucket.gpus_in_use ?? 0) : null);
+    columns.inUse.push(bucket ? (bucket.gpus_in_use ?? 0) : null);
     columns.free.push(bucket ? (bucket.gpus_free ?? 0) : null);
   };
   let last: number | undefined;
@@ -59,15 +59,15 @@ export function columnsOf(buckets: CapacityBucket[], step: number): Columns {
 
 export interface Summary {
   gpus: number;
-  held: number;
+  inUse: number;
   free: number;
-  mostHeld: number;
-  leastFree: number;
-  /** Of the GPUs that there were, those in use, over the whole time; in per cent. */
+  peakInUse: number;
+  lowestFree: number;
+  /** Share of all GPUs in use over the time range, in per cent. */
   used: number | undefined;
 }
 
-/** The latest figures, the extremes, and the mean use. */
+/** The latest values, the extremes, and the mean utilization. */
 export function summaryOf(buckets: CapacityBucket[]): Summary {
   const latest = buckets.at(-1);
   const of = (figure: "gpus" | "gpus_in_use" | "gpus_free") => buckets.map((bucket) => bucket[figure] ?? 0);
@@ -75,10 +75,10 @@ export function summaryOf(buckets: CapacityBucket[]): Summary {
   const all = total(of("gpus"));
   return {
     gpus: latest?.gpus ?? 0,
-    held: latest?.gpus_in_use ?? 0,
+    inUse: latest?.gpus_in_use ?? 0,
     free: latest?.gpus_free ?? 0,
-    mostHeld: Math.max(0, ...of("gpus_in_use")),
-    leastFree: buckets.length > 0 ? Math.min(...of("gpus_free")) : 0,
+    peakInUse: Math.max(0, ...of("gpus_in_use")),
+    lowestFree: buckets.length > 0 ? Math.min(...of("gpus_free")) : 0,
     used: all > 0 ? (total(of("gpus_in_use")) / all) * 100 : undefined,
   };
 }

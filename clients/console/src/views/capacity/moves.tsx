@@ -1,12 +1,12 @@
-/** Allocations that a plan would stop, and where it would have them recreated. */
+/** Allocations that a plan would move, and their planned placement. */
 import type { PlannedMove } from "../../api/types";
-import { placeText } from "../../lib/plans";
-import { plural } from "../../lib/words";
+import { placementText } from "../../lib/plans";
+import { plural } from "../../lib/text";
 import { Time } from "../../ui/basics";
 import { ProjectName } from "../../ui/project";
 import { type Column, Table } from "../../ui/table";
 
-const COLUMNS: Column[] = ["Allocation", "Project", "Product", ["GPUs", "number"], ["Since", "optional"], "Would go to"];
+const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], ["Since", "optional"], "Planned placement"];
 
 export function movesText(moves: PlannedMove[]): string {
   const gpus = moves.reduce((sum, { allocation }) => sum + (allocation?.gpu_count ?? 0), 0);
@@ -30,7 +30,7 @@ export function Moves({ moves, label }: { moves: PlannedMove[]; label: string })
             <td className="optional">
               <Time value={allocation?.create_time} />
             </td>
-            <td>{place ? placeText(place) : "–"}</td>
+            <td>{place ? placementText(place) : "–"}</td>
           </tr>
         ))}
       </Table>

@@ -4,20 +4,20 @@ import { afterEach, expect, it, vi } from "vitest";
 import { putProjectPriority } from "../../api/capacity";
 import { client } from "../../api/client";
 import type { QueuedRequest } from "../../api/types";
-import { Row, once } from "./line";
+import { Row, once } from "./queue";
 import { projectText, setText } from "./priority";
 
 const ID = "0198c0de-1111-7000-8000-000000000001";
 
 afterEach(() => vi.restoreAllMocks());
 
-it("what is told is what the server has set, of which project in full", () => {
-  expect(setText({ project_id: ID, priority: "high" })).toBe(`Requests of project ${ID} wait in class high now, those in line included.`);
-  expect(setText({ project_id: ID, priority: "low" }, [{ id: ID, slug: "demo" }])).toContain(`project demo (${ID}) wait in class low`);
+it("the message confirms what the server has set, and names the project in full", () => {
+  expect(setText({ project_id: ID, priority: "high" })).toBe(`Project ${ID} now has high priority. This includes its queued requests.`);
+  expect(setText({ project_id: ID, priority: "low" }, [{ id: ID, slug: "demo" }])).toContain(`Project demo (${ID}) now has low priority`);
   expect(projectText(ID, [{ id: "other", slug: "demo" }])).toBe(ID);
 });
 
-it("a class is put on the project, and a refusal names the field", async () => {
+it("a priority is set on the project, and a refusal names the field", async () => {
   const put = vi.spyOn(client, "PUT");
   put.mockResolvedValueOnce({ data: { project_id: ID, priority: "high" }, response: new Response() } as never);
   await expect(putProjectPriority(ID, "high")).resolves.toEqual({ project_id: ID, priority: "high" });
@@ -28,18 +28,18 @@ it("a class is put on the project, and a refusal names the field", async () => {
   expect(refused).toMatchObject({ status: 400, message: "project_id must be a UUID.", fields: [{ field: "project_id" }] });
 });
 
-it("who waits is shown with its class, which can be changed for exactly its project", () => {
+it("a queued request shows its priority, which can be changed for exactly its project", () => {
   const request: QueuedRequest = { position: 1, slot_class: "lab", project_id: ID, priority: "high", gpus: 4, allocation_ids: ["a", "b"], reason: "SLOTS_IN_USE", backfill_node_ids: ["n"] };
   const shown = renderToStaticMarkup(
     <QueryClientProvider client={new QueryClient()}>
       <table>
         <tbody>
-          <Row request={request} hosts={new Map([["n", "gpu-07"]])} told={() => {}} />
+          <Row request={request} hosts={new Map([["n", "gpu-07"]])} notify={() => {}} />
         </tbody>
       </table>
     </QueryClientProvider>,
   );
-  for (const text of ["in line lab", "High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the class of project ${ID}"`]) expect(shown).toContain(text);
+  for (const text of ["lab", "High", "4 GPUs", "in 2 allocations", "gpu-07", `aria-label="Change the priority of project ${ID}"`]) expect(shown).toContain(text);
 });
 
 it("a request that moved between two pages is shown once, where it was first", () => {

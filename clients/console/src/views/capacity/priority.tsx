@@ -1,4 +1,4 @@
-/** The class in which a project's requests wait. */
+/** The queue priority of a project. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { putProjectPriority } from "../../api/capacity";
@@ -14,19 +14,19 @@ const CLASSES: { value: Priority; label: string }[] = [
   { value: "low", label: "Low" },
 ];
 
-/** A project in words that leave no doubt which one it is. */
+/** A project by its slug, where it is known, and its id. */
 export function projectText(id: string, known: Project[] = []): string {
   const slug = known.find((project) => project.id === id)?.slug;
   return slug ? `${slug} (${id})` : id;
 }
 
-/** What was set, as the server has answered it. */
+/** Confirms the priority that the server has set. */
 export function setText({ project_id = "", priority }: ProjectPriority, known: Project[] = []): string {
-  return `Requests of project ${projectText(project_id, known)} wait in class ${priority} now, those in line included.`;
+  return `Project ${projectText(project_id, known)} now has ${priority} priority. This includes its queued requests.`;
 }
 
-/** Asks for a class and sets it. Nobody tells which one a project is in: a request in line may have been raised by its wait. */
-export function SetPriority({ project, trigger, told }: { /** Without it, it is asked for. */ project?: string | undefined; trigger: ReactNode; told: (text: string) => void }) {
+/** Sets a project's priority. The current one is unknown here: waiting may have raised that of a queued request. */
+export function SetPriority({ project, trigger, notify }: { /** Without it, the dialog asks for it. */ project?: string | undefined; trigger: ReactNode; notify: (text: string) => void }) {
   const queries = useQueryClient();
   const [typed, setTyped] = useState("");
   const [priority, setPriority] = useState<Priority>();
@@ -34,16 +34,16 @@ export function SetPriority({ project, trigger, told }: { /** Without it, it is 
   const id = project ?? typed.trim();
   const save = async () => {
     if (!priority) return;
-    told(setText(await putProjectPriority(id, priority), known));
-    // the next one is asked for anew
+    notify(setText(await putProjectPriority(id, priority), known));
+    // the next one starts empty
     setTyped("");
     setPriority(undefined);
-    // the order may be another one now
-    void queries.invalidateQueries({ queryKey: ["line"] });
+    // the order may have changed
+    void queries.invalidateQueries({ queryKey: ["queue"] });
   };
   return (
-    <Confirm trigger={trigger} title="Priority of a project" action="Set the class" ready={id !== "" && priority !== undefined} run={save}>
-      <p>The first of a higher class is served before those of a lower one. Every hour of waiting raises a request by one class, so a low one is served, too.</p>
+    <Confirm trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined} run={save}>
+      <p>Requests with a higher priority are placed first. Each hour in the queue raises a request by one level, so low priority requests are placed too.</p>
       {project ? (
         <p>
           Project <strong>{projectText(project, known)}</strong>
@@ -51,8 +51,8 @@ export function SetPriority({ project, trigger, told }: { /** Without it, it is 
       ) : (
         <ProjectField value={typed} onChange={setTyped} />
       )}
-      <Segments<Priority | ""> label="Class" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />
-      <p className="field-hint">It counts for what waits already, too. Where nothing was set it is normal.</p>
+      <Segments<Priority | ""> label="Priority" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />
+      <p className="field-hint">Applies to queued requests too. The default is normal.</p>
     </Confirm>
   );
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
-import { nameProblem } from "../../lib/words";
-import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, roomOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
+import { nameProblem } from "../../lib/text";
+import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, capacityOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },
@@ -12,7 +12,7 @@ const availability: Availability[] = [
 const skus = ["big", "small"].map((code) => ({ code }) as Sku);
 
 describe("the launch form", () => {
-  it("begins with a product that fits", () => {
+  it("starts with a SKU that fits", () => {
     expect(firstChoice(skus, availability, "a")?.code).toBe("small");
     expect(firstChoice(skus, availability, "b")?.code).toBe("big");
     expect(firstChoice([], availability, "a")).toBeUndefined();
@@ -24,16 +24,16 @@ describe("the launch form", () => {
     expect(anyFits(availability, "b", "small")).toBe(false);
   });
 
-  it("offers active images that the product can run", () => {
+  it("offers active images that the SKU can run", () => {
     const image = (slug: string, status: "active" | "disabled", skus: string[]) => ({ slug, status, compatible_skus: skus });
     const images = [image("x", "active", ["small"]), image("y", "disabled", ["small"]), image("z", "active", ["big"])];
     expect(imagesFor(images, "small").map(({ slug }) => slug)).toEqual(["x"]);
   });
 
-  it("h_25_one_launch_branches_into_virtual_machine_and_whole_node", () => {
+  it("h_25_one_launch_branches_into_virtual_machine_and_bare_metal", () => {
     const shaped = [{ code: "slice", capacity_shape: "gpu_slice" }, { code: "node", capacity_shape: "baremetal" }] as Sku[];
     expect(SHAPES.map(({ value }) => skusOf(shaped, value).map(({ code }) => code))).toEqual([["slice"], ["node"]]);
-    // so that one to launch again is not turned into another product
+    // so that a repeated launch does not turn into another SKU
     expect(["slice", "node", "gone"].map((code) => shapeOf(shaped, code))).toEqual(["gpu_slice", "baremetal", "gpu_slice"]);
     // of either, what has no room is known with its reason
     expect([1, 0, undefined].map(worthJudging)).toEqual([true, false, false]);
@@ -44,37 +44,37 @@ describe("the launch form", () => {
     expect(isRefused(new Problem({ status: 429, message: "no", reason: "OVERLOADED" }))).toBe(false);
   });
 
-  it("b_57_what_is_free_but_goes_to_those_in_line_does_not_count_as_room", () => {
+  it("b_57_what_is_free_but_goes_to_queued_requests_does_not_count_as_capacity", () => {
     const ahead = [{ reason: "WAITING_AHEAD", nodes: 1 }];
-    expect(roomOf({ fits: 1 }, { nodes: 1, nodes_fit: 0, removed: ahead })).toBe(0);
+    expect(capacityOf({ fits: 1 }, { nodes: 1, nodes_fit: 0, removed: ahead })).toBe(0);
     // of what is left beside it, as many as there are nodes are sure
-    expect(roomOf({ fits: 12 }, { nodes: 3, nodes_fit: 2, removed: ahead })).toBe(2);
-    expect(roomOf({ fits: 12 }, { nodes: 3, nodes_fit: 2 })).toBe(12);
-    expect(roomOf({ fits: 0 }, { nodes: 3, nodes_fit: 2 })).toBe(2);
-    expect([roomOf({ fits: 3 }, undefined), roomOf(undefined, undefined)]).toEqual([3, undefined]);
+    expect(capacityOf({ fits: 12 }, { nodes: 3, nodes_fit: 2, removed: ahead })).toBe(2);
+    expect(capacityOf({ fits: 12 }, { nodes: 3, nodes_fit: 2 })).toBe(12);
+    expect(capacityOf({ fits: 0 }, { nodes: 3, nodes_fit: 2 })).toBe(2);
+    expect([capacityOf({ fits: 3 }, undefined), capacityOf(undefined, undefined)]).toEqual([3, undefined]);
   });
 
-  it("several fit when there is room for all of them, or when the server says so", () => {
+  it("several fit when there is capacity for all of them, or when the server confirms it", () => {
     expect([fitsNow(2, 2, undefined), fitsNow(1, 2, undefined), fitsNow(undefined, 1, undefined)]).toEqual([true, false, false]);
     expect([fitsNow(1, 2, true), fitsNow(1, 2, false), fitsNow(0, 2, true), fitsNow(0, 1, true)]).toEqual([true, false, false, false]);
   });
 
-  it("h_33_a_launch_that_does_not_fit_is_advised_only_what_it_could_do", () => {
+  it("h_33_a_launch_that_does_not_fit_gets_only_advice_that_applies", () => {
     const lab = { allowed_gpu_counts: [1, 2] } as Sku;
     const regions = [{ code: "a", enabled: true }, { code: "b", enabled: false }];
     const short = { regions, skus: [lab], region: "a", sku: lab, gpus: 1, count: 1, waits: false, explanation: { nodes: 1 } };
-    const wait = "tick “Wait in line when it does not fit now”";
+    const wait = "select “Queue this launch if it does not fit now”";
     expect(waysOf(short)).toEqual([wait]);
-    expect(waysOf({ ...short, gpus: 2 })).toEqual([wait, "ask for fewer GPUs"]);
-    expect(waysOf({ ...short, count: 2 })).toEqual([wait, "launch fewer at once"]);
+    expect(waysOf({ ...short, gpus: 2 })).toEqual([wait, "request fewer GPUs per allocation"]);
+    expect(waysOf({ ...short, count: 2 })).toEqual([wait, "reduce the count"]);
     expect(waysOf({ ...short, regions: [...regions, { code: "c", enabled: true }] })).toEqual([wait, "choose another region"]);
-    expect(waysOf({ ...short, waits: true })).toEqual(["wait for others to release theirs"]);
+    expect(waysOf({ ...short, waits: true })).toEqual(["wait until capacity becomes free"]);
     // waiting does not bring GPUs of a kind that is not there
     const none = { ...short, gpus: 2, count: 2, explanation: { nodes: 0 } };
-    expect([waysOf(none), waysOf({ ...none, skus: [lab, lab] })]).toEqual([[], ["choose another product"]]);
+    expect([waysOf(none), waysOf({ ...none, skus: [lab, lab] })]).toEqual([[], ["choose another SKU"]]);
   });
 
-  it("a launch that may wait gives up in time, and never later than the server allows", () => {
+  it("a queued launch has a deadline that the server accepts", () => {
     const now = Date.parse("2026-01-31T12:00:00Z");
     expect(waitFor(2, now)).toEqual({ deadline: "2026-01-31T13:59:00.000Z" });
     expect(Math.max(...WAITS)).toBe(7 * 24);
@@ -90,7 +90,7 @@ describe("the launch form", () => {
   it("h_28_a_disabled_region_says_why", () => {
     expect(regionProblem({ code: "a", enabled: true, unavailable_reason: "old" })).toBeUndefined();
     expect(regionProblem({ code: "a", enabled: false, unavailable_reason: "Opens in spring." })).toBe("Opens in spring.");
-    expect(regionProblem({ code: "a", enabled: false })).toBe("Not available.");
+    expect(regionProblem({ code: "a", enabled: false })).toBe("Unavailable.");
   });
 
   it.each(["a", "2a", "first-2", `a${"b".repeat(62)}`])("%s is a name", (name) => expect(nameProblem(name)).toBeUndefined());

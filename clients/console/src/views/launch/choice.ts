@@ -1,16 +1,16 @@
 /** What can be launched now: pure decisions of the launch form. */
-import { Problem, isOfPlace } from "../../api/problem";
+import { Problem, isUnschedulable } from "../../api/problem";
 import type { Availability, Image, PlacementExplanation, Region, Sku } from "../../api/types";
 
 export type Shape = "gpu_slice" | "baremetal";
 
-/** The two ways one launch can go (H-25). */
+/** The two shapes of a launch (H-25). */
 export const SHAPES: { value: Shape; label: string; none: string }[] = [
-  { value: "gpu_slice", label: "Virtual machine", none: "No virtual machines are on sale here." },
-  { value: "baremetal", label: "Whole node", none: "Whole nodes are not on sale here. A virtual machine has its GPUs and disks to itself, too." },
+  { value: "gpu_slice", label: "Virtual machine", none: "No SKU for virtual machines is available." },
+  { value: "baremetal", label: "Bare metal", none: "No bare-metal SKU is available. A virtual machine also has dedicated GPUs and disks." },
 ];
 
-/** Regions or products, to choose from by their names. */
+/** Regions or SKUs as options. */
 export function optionsOf(things: { code: string; display_name?: string }[]): { value: string; label: string }[] {
   return things.map(({ code, display_name }) => ({ value: code, label: display_name || code }));
 }
@@ -19,62 +19,62 @@ export function skusOf(skus: Sku[], shape: Shape): Sku[] {
   return skus.filter((sku) => sku.capacity_shape === shape);
 }
 
-/** The way that a product goes; one that is not on sale begins where most do. */
+/** The shape of a SKU; that of most for one that is not offered. */
 export function shapeOf(skus: Sku[], code: string): Shape {
   return skus.find((sku) => sku.code === code)?.capacity_shape === "baremetal" ? "baremetal" : "gpu_slice";
 }
 
-/** The region to begin with: the first in which something can be launched. */
+/** The default region: the first enabled one. */
 export function firstRegion(regions: Region[]): string {
   return (regions.find(({ enabled }) => enabled) ?? regions[0])?.code ?? "";
 }
 
-/** Why a region cannot be chosen; it is shown all the same (H-28). */
+/** Why a region is unavailable; it is shown all the same (H-28). */
 export function regionProblem(region: Region): string | undefined {
-  return region.enabled ? undefined : region.unavailable_reason || "Not available.";
+  return region.enabled ? undefined : region.unavailable_reason || "Unavailable.";
 }
 
-/** Whether the server should be asked before the launch: what has no room is known, but not all is a matter of room. */
-export function worthJudging(room: number | undefined): boolean {
-  return (room ?? 0) > 0;
+/** Whether a dry run is worth it: without capacity the outcome is known. */
+export function worthJudging(capacity: number | undefined): boolean {
+  return (capacity ?? 0) > 0;
 }
 
-/** What one ticks to let a launch wait. */
-export const WAIT = "Wait in line when it does not fit now";
+/** Label of the choice to queue a launch. */
+export const WAIT = "Queue this launch if it does not fit now";
 
-/** How long a launch may wait in line, in hours. */
+/** How long a launch may stay queued, in hours. */
 export const WAITS = [1, 2, 8, 24, 72, 168];
 
-/** When a launch that may wait gives up. A little early, so that the longest wait is one that the server takes. */
+/** Deadline of a queued launch. A little early, so that the server accepts the longest. */
 export function waitFor(hours: number, now: number): { deadline: string } {
   return { deadline: new Date(now + hours * 3_600_000 - 60_000).toISOString() };
 }
 
-/** The server has said no to what is chosen, and would say it again; for want of a place, until there is more room. */
+/** The server has refused this request and would refuse it again; an unschedulable one until capacity changes. */
 export function isRefused(problem: unknown): boolean {
-  return problem instanceof Problem && (!problem.transient || isOfPlace(problem));
+  return problem instanceof Problem && (!problem.transient || isUnschedulable(problem));
 }
 
-/** How many fit and, when none does, why not; of one product, count and region. */
+/** How many fit and, if none, why; for one SKU, count and region. */
 export function fitOf(availability: Availability[], region: string, sku: string, gpus: number): Availability | undefined {
   return availability.find((a) => a.region_code === region && a.sku === sku && a.gpu_count === gpus);
 }
 
 /**
- * How many of a launch that may run anywhere would be launched now; nothing, while it is not known. What is free is not yet there for
- * everybody: the explanation, which knows who is before whom in line, decides as soon as there is one.
+ * How many launches without constraints fit now; undefined while unknown. Free capacity may belong to queued requests: the
+ * explanation knows the queue, and decides as soon as there is one.
  */
-export function roomOf(fit: Availability | undefined, explanation: PlacementExplanation | undefined): number | undefined {
+export function capacityOf(fit: Availability | undefined, explanation: PlacementExplanation | undefined): number | undefined {
   if (!explanation) return fit?.fits;
   const { nodes_fit = 0, removed = [] } = explanation;
-  // on each of those nodes one fits; how many more is not told where some of what is free goes to those in line
+  // one fits on each of those nodes; how many more is unknown where free capacity goes to queued requests
   const shared = nodes_fit === 0 || removed.some(({ reason }) => reason === "WAITING_AHEAD");
   return shared ? nodes_fit : Math.max(nodes_fit, fit?.fits ?? 0);
 }
 
-/** Whether so many would be launched now: there is room, or the server, asked for all of them, says yes (`judged`). */
-export function fitsNow(room: number | undefined, count: number, judged: boolean | undefined): boolean {
-  const known = room ?? 0;
+/** Whether so many fit now: there is capacity, or the dry run of all of them has passed (`judged`). */
+export function fitsNow(capacity: number | undefined, count: number, judged: boolean | undefined): boolean {
+  const known = capacity ?? 0;
   return known >= count || (known > 0 && count > 1 && judged === true);
 }
 
@@ -90,27 +90,27 @@ interface Short {
   explanation: PlacementExplanation | undefined;
 }
 
-/** What could be done about it: only what is open to this launch. */
+/** What this launch could change. */
 export function waysOf({ regions, skus, region, sku, gpus, count, waits, explanation }: Short): string[] {
-  // where no node has GPUs of the kind, neither fewer of them nor waiting helps
+  // without any node of the slot class, neither fewer GPUs nor the queue helps
   const kind = !explanation || (explanation.nodes ?? 0) > 0;
   const ways: [boolean, string][] = [
-    [kind && !waits, `tick “${WAIT}”`],
-    [kind && count > 1, "launch fewer at once"],
-    [kind && gpus > Math.min(...(sku?.allowed_gpu_counts ?? [])), "ask for fewer GPUs"],
-    [!kind && skus.length > 1, "choose another product"],
+    [kind && !waits, `select “${WAIT}”`],
+    [kind && count > 1, "reduce the count"],
+    [kind && gpus > Math.min(...(sku?.allowed_gpu_counts ?? [])), "request fewer GPUs per allocation"],
+    [!kind && skus.length > 1, "choose another SKU"],
     [regions.some(({ code, enabled }) => enabled && code !== region), "choose another region"],
-    [kind && waits, "wait for others to release theirs"],
+    [kind && waits, "wait until capacity becomes free"],
   ];
   return ways.filter(([open]) => open).map(([, way]) => way);
 }
 
-/** Whether anything of a product fits in a region. */
+/** Whether any size of a SKU fits in a region. */
 export function anyFits(availability: Availability[], region: string, sku: string): boolean {
   return availability.some((a) => a.region_code === region && a.sku === sku && (a.fits ?? 0) > 0);
 }
 
-/** The choice to begin with: a product that fits before one that does not. */
+/** The default SKU: one that fits before one that does not. */
 export function firstChoice(skus: Sku[], availability: Availability[], region: string): Sku | undefined {
   return skus.find((sku) => anyFits(availability, region, sku.code)) ?? skus[0];
 }

@@ -33,17 +33,17 @@ function shown(one: PlacementExplanation | undefined, two?: PlacementExplanation
 /** The button as it is drawn. */
 const button = (text: string) => text.match(/<button[^>]*type="submit"[^>]*>/)?.[0] ?? "";
 
-it("b_57_the_form_never_says_available_beside_fits_nowhere_and_its_button_holds_no_surprise", () => {
-  const ahead = { nodes: 1, nodes_fit: 0, removed: [{ reason: "WAITING_AHEAD", message: "1 GPU on 1 node goes to requests that wait in line." }] };
+it("b_57_the_form_never_shows_available_beside_fits_nowhere_and_its_button_agrees", () => {
+  const ahead = { nodes: 1, nodes_fit: 0, removed: [{ reason: "WAITING_AHEAD", message: "1 GPU on 1 node goes to requests ahead in the queue." }] };
   const refused = shown(ahead, ahead);
   expect(refused).not.toMatch(/\d available/);
-  for (const text of ["Fits on 0 of 1 node here", "goes to requests that wait in line", "Tick “Wait in line when it does not fit now”."]) expect(refused).toContain(text);
+  for (const text of ["Fits on 0 of 1 node", "goes to requests ahead in the queue", "Select “Queue this launch if it does not fit now”."]) expect(refused).toContain(text);
   expect(button(refused)).toContain("disabled");
-  // each size is told as it is explained
+  // each size shows its explanation
   const some = shown({ nodes: 1, nodes_fit: 1 }, ahead);
   expect(some.match(/1 available/g)).toHaveLength(2);
   expect(some.match(/None fits now/g)).toHaveLength(1);
   expect(button(some)).not.toContain("disabled");
-  // until it is explained, what is free is told
+  // until there is an explanation, the availability counts
   expect(button(shown(undefined))).not.toContain("disabled");
 });

@@ -1,13 +1,13 @@
-/** The launch form: what can be had now, what it costs, and why not. */
+/** The launch form: what is available, what it costs, and why it does not fit. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useLocation, useSearch } from "wouter";
-import { Problem, isOfPlace } from "../../api/problem";
+import { Problem, isUnschedulable } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useExplanations, useImages, useRegions, useSkus } from "../../api/queries";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { keyProblem, keysOf } from "../../lib/ssh";
-import { bytes, nameProblem, suggestName } from "../../lib/words";
+import { bytes, nameProblem, suggestName } from "../../lib/text";
 import { currentSession } from "../../session/session";
 import { Card, LabMark, Skeleton } from "../../ui/basics";
 import { Choice, Field, Segments, Select } from "../../ui/form";
@@ -18,15 +18,15 @@ import { Page } from "../../ui/shell";
 import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, roomOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
+import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
-import { Place } from "./place";
-import { ANYWHERE, MOST_AT_ONCE, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
+import { Placement } from "./placement";
+import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
-const COUNTS = Array.from({ length: MOST_AT_ONCE }, (_, index) => ({ value: index + 1, label: String(index + 1) }));
+const COUNTS = Array.from({ length: MAX_COUNT }, (_, index) => ({ value: index + 1, label: String(index + 1) }));
 
 interface Offer {
   skus: Sku[];
@@ -38,9 +38,9 @@ interface Offer {
 interface Start {
   region: string;
   sku: string;
-  /** One to launch again. */
+  /** The allocation to launch again. */
   earlier: Allocation | undefined;
-  /** What of it still makes sense. */
+  /** What of it still applies. */
   again: Again | undefined;
 }
 
@@ -72,17 +72,17 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const names = namesOf(name, count);
   const nameWrong = nameProblem(names.at(-1) ?? "");
   const keys = keysOf(keyText);
-  const keysProblem = keys.length === 0 ? "Add a key, or you could not log in." : keys.map(keyProblem).find(Boolean);
+  const keysProblem = keys.length === 0 ? "Add a key. You need it to log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
   const others = watched.view && neighbours(Object.values(watched.view), region);
   const place = sensible(where, count, shape, others);
   const placement = placementOf(place, name);
   const fit = fitOf(availability, region, sku?.code ?? "", gpus);
   const anywhere = { region_code: region, sku: sku?.code ?? "", gpu_count: gpus };
-  // of each size, because what is free of one may go to those in line
+  // per size, because free capacity may go to queued requests
   const explanations = useExplanations(counts.map((gpu_count) => ({ ...anywhere, gpu_count })));
   const explanation = explanations[counts.indexOf(gpus)];
-  const room = roomOf(fit, explanation);
+  const capacity = capacityOf(fit, explanation);
   const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place);
   const order = {
     project_id: currentSession()?.project || undefined,
@@ -90,12 +90,12 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
     waitHours: waits ? waitHours : undefined,
   };
-  const asked = useLaunch(order, complete && (waits || worthJudging(room)), JSON.stringify([room, explanation?.nodes_fit]), (made) => {
+  const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
     rememberKeys(keyText);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
-  const refused = useExplanation({ ...anywhere, image_digest: image?.digest, placement: placement.placement }, isOfPlace(asked.problem)).data;
+  const refused = useExplanation({ ...anywhere, image_digest: image?.digest, placement: placement.placement }, isUnschedulable(asked.problem)).data;
   const ways = waysOf({ regions, skus, region, sku, gpus, count, waits, explanation });
   const rule = (field: string) => (asked.problem instanceof Problem ? asked.problem.rule(field) : undefined);
   const submit = (event: FormEvent) => {
@@ -111,10 +111,10 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         <Card title="Region">
           <RegionChoice regions={regions} value={region} onChoose={setRegion} />
         </Card>
-        <Card title="Product">
+        <Card title="SKU">
           <Segments label="Shape" options={SHAPES} value={shape} onChoose={setShape} />
           {ofShape.length === 0 && <p className="muted">{SHAPES.find(({ value }) => value === shape)?.none}</p>}
-          <div className="choices" role="radiogroup" aria-label="Product">
+          <div className="choices" role="radiogroup" aria-label="SKU">
             {ofShape.map((s) => (
               <Choice key={s.code} name="sku" value={s.code} checked={s.code === sku?.code} onChoose={() => setSku(s.code)}>
                 <span className="choice-title">
@@ -124,7 +124,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
                   {s.profile?.vcpus_per_gpu} vCPU and {bytes((s.profile?.memory_mib_per_gpu ?? 0) * 1024 * 1024)} per GPU
                 </small>
                 <span className="price">
-                  {priceOf(s, 1) ?? "No price yet"} <small>{priceOf(s, 1) && "per GPU and hour"}</small>
+                  {priceOf(s, 1) ?? "No price"} <small>{priceOf(s, 1) && "per GPU-hour"}</small>
                 </span>
               </Choice>
             ))}
@@ -136,20 +136,20 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
                 {counts.map((count, index) => (
                   <Choice key={count} name="gpus" value={String(count)} checked={count === gpus} onChoose={() => setGpus(count)}>
                     <strong>{count}</strong>
-                    <FitWord room={roomOf(fitOf(availability, region, sku.code, count), explanations[index])} />
+                    <FitWord capacity={capacityOf(fitOf(availability, region, sku.code, count), explanations[index])} />
                   </Choice>
                 ))}
               </div>
               <p className="at-once">
-                <Select label="How many at once" options={COUNTS} value={count} onChoose={setCount} />
-                {count > 1 && <small className="muted">All of them are launched, or none.</small>}
+                <Select label="Count" options={COUNTS} value={count} onChoose={setCount} />
+                {count > 1 && <small className="muted">All are launched, or none.</small>}
               </p>
             </>
           )}
         </Card>
         <Card title="Image">
-          {!sku && <p className="muted">Choose a product first: it says which images it can run.</p>}
-          {sku && runnable.length === 0 && <p className="muted">No active image can run on {sku.display_name || sku.code}.</p>}
+          {!sku && <p className="muted">Choose a SKU first.</p>}
+          {sku && runnable.length === 0 && <p className="muted">No active image is available for {sku.display_name || sku.code}.</p>}
           <div className="choices" role="radiogroup" aria-label="Image">
             {runnable.map((i) => (
               <Choice key={i.slug} name="image" value={i.slug ?? ""} checked={i.slug === image?.slug} onChoose={() => setImage(i.slug ?? "")}>
@@ -161,18 +161,18 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           {rule("image") && <p className="field-problem">{rule("image")}</p>}
         </Card>
         <Card title="Access">
-          <Field label="Name" problem={(touched.name && nameWrong) || rule("name")} hint={count > 1 ? `Of all of them: ${names[0]} to ${names.at(-1)}.` : "Unique among what you have now."}>
+          <Field label="Name" problem={(touched.name && nameWrong) || rule("name")} hint={count > 1 ? `Names: ${names[0]} to ${names.at(-1)}.` : "Unique among the project’s allocations."}>
             {({ id, describedBy }) => (
               <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={touched.name && !!nameWrong} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
             )}
           </Field>
-          <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, from files that end in .pub. Remembered in this browser.">
+          <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, as in your .pub files. Saved in this browser.">
             {({ id, describedBy }) => (
               <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} placeholder="ssh-ed25519 AAAA… you@example.com" value={keyText} aria-invalid={touched.keys && !!keysProblem} onChange={(event) => setKeyText(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, keys: true }))} />
             )}
           </Field>
         </Card>
-        <Place
+        <Placement
           watched={watched}
           where={place}
           setWhere={setWhere}
@@ -182,12 +182,12 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           labels={labelText}
           setLabels={setLabelText}
           problem={(touched.place && whereProblem(place)) || rule("placement")}
-          labelsProblem={labels ? rule("labels") : "Write each as key=value."}
+          labelsProblem={labels ? rule("labels") : "Enter each label as key=value."}
         />
         <Card title="Storage and network">
           <p className="muted">
-            Nothing to choose: each GPU brings one whole disk of its own, which is wiped and proven empty before and after you, and the machine gets a private address and a
-            port for SSH. Both are kept while it is stopped.
+            Each GPU comes with a dedicated disk, wiped and verified empty before and after use. The VM gets a private IP address and an SSH port. Disk and address are kept while it is
+            stopped.
           </p>
         </Card>
       </div>
@@ -199,7 +199,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         retry={asked.again}
         why={<Why explanation={refused} />}
         busy={asked.busy}
-        ready={!!sku && !!image && (waits || fitsNow(room, count, asked.judged?.fits)) && !isRefused(asked.problem)}
+        ready={!!sku && !!image && (waits || fitsNow(capacity, count, asked.judged?.fits)) && !isRefused(asked.problem)}
       >
         <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
       </Summary>
@@ -217,13 +217,13 @@ export default function Launch() {
     <Page title="Launch">
       {lost && <ProblemNote error={error} retry={refetch} />}
       {id && !lost && !watched.view && <WatchProblem watched={watched} />}
-      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading what can be launched">
+      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading the launch form">
         {(skus, regions, images, availability) => {
           const offer = { skus, regions, images, availability };
           const start = { region: given.get("region") ?? "", sku: given.get("sku") ?? "", earlier: undefined, again: undefined };
           if (regions.length === 0) return <NoRegions />;
           if (!id || lost) return <Form key="" offer={offer} start={start} watched={watched} />;
-          // what the earlier one was near to may have ended since
+          // the allocations of its affinity may have ended since
           if (!earlier || !watched.view) return !watched.problem && <Skeleton lines={8} label="Loading the earlier launch" />;
           const again = againOf(earlier, Object.values(watched.view), offer);
           return <Form key={id} offer={offer} start={{ ...start, earlier, again }} watched={watched} />;

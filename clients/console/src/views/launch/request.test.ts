@@ -3,51 +3,51 @@ import type { Allocation } from "../../api/types";
 import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
 
 describe("several at once", () => {
-  it("one has its name, several have it with their number", () => {
+  it("one has the name, several have the name with a number", () => {
     expect(namesOf("web", 1)).toEqual(["web"]);
     expect(namesOf("web", 3)).toEqual(["web-1", "web-2", "web-3"]);
   });
 
-  it("each on its own node is a choice for several only, and keeps to a label of its own", () => {
-    expect(kindsFor(1).map(({ value }) => value)).not.toContain("apart");
-    expect(kindsFor(2).map(({ value }) => value)).toContain("apart");
-    expect(placementOf({ ...ANYWHERE, kind: "apart" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web" }, labels: { launch: "web" } });
+  it("one per node is a choice for several only, and uses a label of its own", () => {
+    expect(kindsFor(1).map(({ value }) => value)).not.toContain("spread");
+    expect(kindsFor(2).map(({ value }) => value)).toContain("spread");
+    expect(placementOf({ ...ANYWHERE, kind: "spread" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web" }, labels: { launch: "web" } });
   });
 });
 
-describe("where it may run", () => {
-  it("is asked of the API as chosen, and nothing where it may run anywhere", () => {
+describe("the placement constraint", () => {
+  it("is requested as chosen, and not at all for anywhere", () => {
     expect(placementOf(ANYWHERE, "web")).toEqual({ labels: {} });
-    expect(placementOf({ ...ANYWHERE, kind: "same", same: "1" }, "web").placement).toEqual({ affinity: "1" });
-    expect(placementOf({ ...ANYWHERE, kind: "away", away: ["1", "2"] }, "web").placement).toEqual({ anti_affinity: ["1", "2"] });
-    expect(placementOf({ ...ANYWHERE, kind: "mate", mate: " app=db " }, "web").placement).toEqual({ affinity_label: "app=db" });
-    expect(placementOf({ ...ANYWHERE, kind: "label", label: " app=db " }, "web").placement).toEqual({ anti_affinity_label: "app=db" });
+    expect(placementOf({ ...ANYWHERE, kind: "affinity", affinity: "1" }, "web").placement).toEqual({ affinity: "1" });
+    expect(placementOf({ ...ANYWHERE, kind: "anti_affinity", anti_affinity: ["1", "2"] }, "web").placement).toEqual({ anti_affinity: ["1", "2"] });
+    expect(placementOf({ ...ANYWHERE, kind: "affinity_label", affinity_label: " app=db " }, "web").placement).toEqual({ affinity_label: "app=db" });
+    expect(placementOf({ ...ANYWHERE, kind: "anti_affinity_label", anti_affinity_label: " app=db " }, "web").placement).toEqual({ anti_affinity_label: "app=db" });
   });
 
-  it("con_10_only_where_the_image_is_cached_goes_with_every_place_of_a_virtual_machine", () => {
+  it("con_10_a_cached_image_combines_with_every_placement_of_a_vm", () => {
     const cached = { ...ANYWHERE, prewarmed: true };
     expect(placementOf(cached, "web")).toEqual({ placement: { require_prewarmed: true }, labels: {} });
-    expect(placementOf({ ...cached, kind: "apart" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
+    expect(placementOf({ ...cached, kind: "spread" }, "web")).toEqual({ placement: { anti_affinity_label: "launch=web", require_prewarmed: true }, labels: { launch: "web" } });
     expect(sensible(cached, 1, "gpu_slice")).toEqual(cached);
     expect(placementOf(sensible(cached, 1, "baremetal"), "web")).toEqual({ labels: {} });
-    // what is on another region's node, or has ended, is not asked for without being seen
-    const chosen = { ...ANYWHERE, kind: "away" as const, same: "1", away: ["1", "2"] };
-    expect(sensible(chosen, 1, "gpu_slice", [{ id: "2" }])).toEqual({ ...chosen, same: "", away: ["2"] });
+    // what is in another region, or has ended, is not requested unseen
+    const chosen = { ...ANYWHERE, kind: "anti_affinity" as const, affinity: "1", anti_affinity: ["1", "2"] };
+    expect(sensible(chosen, 1, "gpu_slice", [{ id: "2" }])).toEqual({ ...chosen, affinity: "", anti_affinity: ["2"] });
     expect(sensible(chosen, 1, "gpu_slice")).toEqual(chosen);
     // "one per node" is dropped for one, and nothing else
-    expect(sensible({ ...cached, kind: "apart" }, 1, "gpu_slice")).toEqual(cached);
-    expect(sensible({ ...cached, kind: "apart" }, 2, "gpu_slice").kind).toBe("apart");
+    expect(sensible({ ...cached, kind: "spread" }, 1, "gpu_slice")).toEqual(cached);
+    expect(sensible({ ...cached, kind: "spread" }, 2, "gpu_slice").kind).toBe("spread");
   });
 
-  it("is said in full before anything is launched", () => {
+  it("is complete before anything is launched", () => {
     expect(whereProblem(ANYWHERE)).toBeUndefined();
-    for (const kind of ["same", "mate", "away", "label"] as const) expect(whereProblem({ ...ANYWHERE, kind })).toBeTruthy();
-    expect(whereProblem({ ...ANYWHERE, kind: "label", label: "app" })).toBeTruthy();
-    expect(whereProblem({ ...ANYWHERE, kind: "mate", mate: "app=db" })).toBeUndefined();
-    expect(whereProblem({ ...ANYWHERE, kind: "away", away: ["1"] })).toBeUndefined();
+    for (const kind of ["affinity", "affinity_label", "anti_affinity", "anti_affinity_label"] as const) expect(whereProblem({ ...ANYWHERE, kind })).toBeTruthy();
+    expect(whereProblem({ ...ANYWHERE, kind: "anti_affinity_label", anti_affinity_label: "app" })).toBeTruthy();
+    expect(whereProblem({ ...ANYWHERE, kind: "affinity_label", affinity_label: "app=db" })).toBeUndefined();
+    expect(whereProblem({ ...ANYWHERE, kind: "anti_affinity", anti_affinity: ["1"] })).toBeUndefined();
   });
 
-  it("one can be near to what is on a node of the region, and not to what waits or has ended", () => {
+  it("affinity can name what is on a node of the region, and not what is queued or has ended", () => {
     const one = (name: string, state: "active" | "requested" | "released", region_code = "a") => ({ id: name, config: { name, region_code }, status: { state } }) as Allocation;
     const found = neighbours([one("b", "active"), one("a", "active"), one("c", "requested"), one("d", "released"), one("e", "active", "other")], "a");
     expect(found.map(({ id }) => id)).toEqual(["a", "b"]);

@@ -1,8 +1,8 @@
-/** Asks the API what would become of a launch, and launches. */
+/** Dry run of a launch, and the launch. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { client, unwrap } from "../../api/client";
-import { Problem, isOfPlace } from "../../api/problem";
+import { Problem, isUnschedulable } from "../../api/problem";
 import type { Allocation, CreateAllocation } from "../../api/types";
 import { useAttempt } from "../../ui/use-attempt";
 import { waitFor } from "./choice";
@@ -11,12 +11,12 @@ import type { Judged } from "./parts";
 const SETTLED_MS = 400;
 const SLOW_MS = 5000;
 
-/** One allocation or several of the same, which are launched together or not at all. */
+/** One or several equal allocations, launched all or none. */
 export interface Order {
   project_id: string | undefined;
   names: string[];
   each: Omit<CreateAllocation, "name" | "project_id" | "validate_only" | "wait">;
-  /** Hours for which it may wait in line; nothing: it does not. */
+  /** Hours that it may stay queued; undefined: it is not queued. */
   waitHours: number | undefined;
 }
 
@@ -25,7 +25,7 @@ interface How {
   wait?: { deadline: string };
 }
 
-/** Asks the API; `how` says whether to judge only. A key names the attempt. */
+/** Sends the request; `how` selects a dry run or the queue. The key identifies the attempt. */
 export async function send({ project_id, names, each }: Order, how: How, key?: string): Promise<Allocation[]> {
   const params = key ? { header: { "X-Idempotency-Key": key } } : {};
   const [name = ""] = names;
@@ -38,20 +38,20 @@ export async function send({ project_id, names, each }: Order, how: How, key?: s
   return made.allocations ?? [];
 }
 
-/** What decides where it fits: a name or a key that is typed does not. */
-function placeOf({ names, each: { region_code, sku, gpu_count, image, placement }, waitHours }: Order): string {
+/** Everything that placement depends on, without the name and the keys. */
+function placementKeyOf({ names, each: { region_code, sku, gpu_count, image, placement }, waitHours }: Order): string {
   return JSON.stringify([names.length, region_code, sku, gpu_count, image, placement, waitHours !== undefined]);
 }
 
-/** What a judgement says of where an order fits; nothing, when it says nothing of it. */
+/** The fit that a dry run reports; undefined when it reports none. */
 export function judgedOf({ names, waitHours }: Order, answer: Allocation[] | undefined): Judged | undefined {
   const placement = answer?.[0]?.placement;
   if (placement) return { fits: (placement.nodes_fit ?? 0) > 0, placement };
-  // several would be launched as they are; of several that may wait it is not told whether they would have to
+  // a dry run of several that may be queued does not report whether they would be
   return answer && names.length > 1 && waitHours === undefined ? { fits: true } : undefined;
 }
 
-/** How the server is asked: a launch that may wait is judged as one. */
+/** The queue options of the request. */
 function howOf(waitHours: number | undefined): { wait?: { deadline: string } } {
   return waitHours === undefined ? {} : { wait: waitFor(waitHours, Date.now()) };
 }
@@ -67,10 +67,10 @@ function useIsSettled(text: string): boolean {
 }
 
 /**
- * The server's own judgement before anything is launched, while `judge` says that it is worth asking; and the launch. `room` is what is
- * known of free capacity, as a text: when it changes and there is some, a refusal for want of it is asked for again.
+ * A dry run by the server while `judge` is set, and the launch. `capacity` is the known free capacity as a text: when it changes, an
+ * unschedulable dry run is repeated.
  */
-export function useLaunch(order: Order, judge: boolean, room: string, done: (made: Allocation[]) => void) {
+export function useLaunch(order: Order, judge: boolean, capacity: string, done: (made: Allocation[]) => void) {
   const queries = useQueryClient();
   const text = JSON.stringify(order);
   const judging = useIsSettled(text) && judge;
@@ -88,35 +88,34 @@ export function useLaunch(order: Order, judge: boolean, room: string, done: (mad
     enabled: judging && !launch.isPending,
     retry: false,
     queryFn: () => send(order, { validate_only: true, ...howOf(order.waitHours) }),
-    // as what is free is looked at, until it is refused, which is told once; several are tried on the ledger itself, which is not
-    // done again and again
+    // repeated until it is refused; several run as a transaction on the ledger, which is too costly to repeat
     refetchInterval: ({ state }) => order.names.length === 1 && state.status === "success" && SLOW_MS,
   });
-  // what was counted stands while a name or a key is typed
-  const place = placeOf(order);
-  const counted = useRef<{ place: string; judged: Judged | undefined }>(undefined);
-  if (judging && isOfPlace(judged.error)) counted.current = undefined;
-  else if (judging && judged.data) counted.current = { place, judged: judgedOf(order, judged.data) };
-  // a refusal belongs to what was asked for
+  // the result stays while a name or a key is typed
+  const key = placementKeyOf(order);
+  const counted = useRef<{ key: string; judged: Judged | undefined }>(undefined);
+  if (judging && isUnschedulable(judged.error)) counted.current = undefined;
+  else if (judging && judged.data) counted.current = { key, judged: judgedOf(order, judged.data) };
+  // an error belongs to the request that caused it
   useEffect(() => launch.reset(), [text]);
   const again = () => {
-    if (isOfPlace(launch.error)) launch.reset();
-    if (judging && (isOfPlace(judged.error) || order.names.length > 1)) void judged.refetch();
+    if (isUnschedulable(launch.error)) launch.reset();
+    if (judging && (isUnschedulable(judged.error) || order.names.length > 1)) void judged.refetch();
   };
   useEffect(() => {
     if (judge) again();
-  }, [room]);
+  }, [capacity]);
   const problem = launch.error ?? (judging ? judged.error : null);
-  // what was explained before a refusal is over
+  // the refusal makes earlier explanations stale
   useEffect(() => {
-    if (isOfPlace(problem)) void queries.invalidateQueries({ queryKey: ["explanation"] });
+    if (isUnschedulable(problem)) void queries.invalidateQueries({ queryKey: ["explanation"] });
   }, [problem]);
   return {
     again,
     launch: () => !launch.isPending && launch.mutate(),
     busy: launch.isPending,
     problem,
-    /** Where it would fit with all that was chosen. */
-    judged: counted.current?.place === place ? counted.current.judged : undefined,
+    /** Where it fits with all choices. */
+    judged: counted.current?.key === key ? counted.current.judged : undefined,
   };
 }

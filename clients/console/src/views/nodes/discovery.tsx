@@ -1,10 +1,10 @@
-/** What the host shows, and which of it becomes slots. */
+/** The discovered candidates of a node, and their approval as slots. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { useDiscovery } from "../../api/queries";
 import type { Discovery, Slot, SlotCandidate } from "../../api/types";
-import { bytes, plural, sentence } from "../../lib/words";
+import { bytes, plural, sentence } from "../../lib/text";
 import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Radar } from "../../ui/icons";
@@ -12,7 +12,7 @@ import { ProblemNote } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
 import { isNew } from "./drift";
 
-const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Verdict"];
+const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Status"];
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
 
 function Counts({ discovery }: { discovery: Discovery }) {
@@ -22,7 +22,7 @@ function Counts({ discovery }: { discovery: Discovery }) {
     [s.gpu_devices, "GPUs"],
     [s.fabric_devices, "fabric devices"],
     [s.nvme_devices, "disks"],
-    [s.mounted_nvme_devices, "of them mounted"],
+    [s.mounted_nvme_devices, "mounted disks"],
     [s.hugepages_1g_free, "free 1 GiB pages"],
     [s.candidate_slots, "candidates"],
   ];
@@ -33,7 +33,7 @@ function Counts({ discovery }: { discovery: Discovery }) {
           <strong>{count ?? 0}</strong> {label}
         </li>
       ))}
-      {s.reboot_required && <li className="bad-text">needs a reboot</li>}
+      {s.reboot_required && <li className="bad-text">reboot required</li>}
     </ul>
   );
 }
@@ -115,7 +115,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
               run={approve}
             >
               <p>
-                {chosen.length === 1 ? "Slot" : "Slots"} {chosen.join(", ")}: devices, addresses and the disks that will be wiped are bound as shown. All or none.
+                {chosen.length === 1 ? "Slot" : "Slots"} {chosen.join(", ")}: this binds the devices, addresses and disks as shown. The disks will be wiped. Either all slots are approved or none.
               </p>
             </Confirm>
           )}
@@ -124,7 +124,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
       {discover.error && <ProblemNote error={discover.error} />}
       {found.isPending && <Skeleton lines={4} label="Loading the discovery" />}
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
-      {discovery === null && <Empty title="Nothing was discovered yet">A discovery looks at the host and changes nothing.</Empty>}
+      {discovery === null && <Empty title="No discovery yet">A discovery inspects the host and changes nothing.</Empty>}
       {discovery?.error && (
         <p className="blocker" role="alert">
           {discovery.error}
@@ -145,7 +145,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
       )}
       {discovery && (
         <p className="muted">
-          Looked at <Time value={discovery.end_time ?? discovery.create_time} />. A newer look makes an approval of this one fail.
+          Discovered <Time value={discovery.end_time ?? discovery.create_time} />. You can only approve the latest discovery.
         </p>
       )}
     </div>

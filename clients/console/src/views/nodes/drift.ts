@@ -1,4 +1,4 @@
-/** What the host shows now against what was approved. */
+/** Drift of a slot: the latest discovery compared with the approved bindings. */
 import type { Discovery, Slot, SlotCandidate } from "../../api/types";
 
 const COMPARED = [
@@ -14,14 +14,14 @@ const COMPARED = [
 export function drift(slot: Slot, discovery: Discovery | undefined): string[] {
   if (discovery?.state !== "completed") return [];
   const seen = discovery.candidates?.find((candidate) => candidate.slot_index === slot.slot_index);
-  if (!seen) return ["The latest discovery does not show this slot any more."];
+  if (!seen) return ["The latest discovery does not contain this slot."];
   return COMPARED.flatMap(([field, name]) => {
     const [approved, found] = [slot.bindings?.[field] ?? "", seen.bindings?.[field] ?? ""];
     return approved === found ? [] : [`${name} has drifted: approved ${approved || "none"}, found ${found || "none"}.`];
   });
 }
 
-/** Candidates that are no slot yet. */
+/** Candidates that are not slots yet. */
 export function isNew(candidate: SlotCandidate, slots: Slot[]): boolean {
   return !slots.some((slot) => slot.slot_index === candidate.slot_index && slot.status !== "retired");
 }

@@ -1,20 +1,20 @@
-/** What would have to stop for this host to be empty, and where it would fit. Nothing is done by looking. */
+/** The plan to evacuate a node: its allocations and where each would fit. A simulation: nothing is moved. */
 import { useEvacuationPlan } from "../../api/queries";
 import type { EvacuatedAllocation } from "../../api/types";
-import { placeText } from "../../lib/plans";
-import { plural } from "../../lib/words";
+import { placementText } from "../../lib/plans";
+import { plural } from "../../lib/text";
 import { Empty, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { type Column, TableCard } from "../../ui/table";
 
-const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Would fit on, or why not"];
+const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Planned placement or reason"];
 
-/** Where an allocation would be, or why it cannot be anywhere else. */
+/** Where an allocation would go, or why it cannot move. */
 export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
-  if (place) return placeText(place);
-  if (allocation?.state === "releasing") return "Ends by itself";
-  return ["Nowhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
+  if (place) return placementText(place);
+  if (allocation?.state === "releasing") return "Being released";
+  return ["Does not fit elsewhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
 }
 
 export function Evacuation({ nodeId }: { nodeId: string }) {
@@ -24,18 +24,18 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
   const { allocations = [], allocations_fit = 0, allocations_unplaceable = 0, blocked_slots = 0, notice } = plan.data;
   if (allocations.length === 0) {
     return (
-      <Empty title="No allocation is on this host">
-        {blocked_slots > 0 ? `${plural(blocked_slots, "slot")} would still have to be repaired.` : "It can be taken away as it is."}
+      <Empty title="No allocations on this node">
+        {blocked_slots > 0 ? `${plural(blocked_slots, "slot")} must be repaired first.` : "The node is empty."}
       </Empty>
     );
   }
   return (
     <>
       <p>
-        {plural(allocations_fit, "allocation")} would fit elsewhere now, {allocations_unplaceable} would have to wait.
-        {blocked_slots > 0 && ` ${plural(blocked_slots, "slot")} would have to be repaired.`}
+        {plural(allocations_fit, "allocation")} fit elsewhere now, {allocations_unplaceable} {allocations_unplaceable === 1 ? "does" : "do"} not.
+        {blocked_slots > 0 && ` ${plural(blocked_slots, "slot")} must be repaired.`}
       </p>
-      <TableCard label="Plan to evacuate this host" columns={COLUMNS}>
+      <TableCard label="Evacuation plan" columns={COLUMNS}>
         {allocations.map((one) => (
           <tr key={one.allocation?.id}>
             <td>
@@ -55,7 +55,7 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
         ))}
       </TableCard>
       {allocations.some(({ constraints_known }) => !constraints_known) && (
-        <p className="muted">Some were made by a release that did not keep placement constraints; theirs are not known.</p>
+        <p className="muted">The placement constraints of some allocations are unknown: an older release did not record them.</p>
       )}
       <p className="muted">{notice}</p>
     </>

@@ -1,10 +1,10 @@
-/** The hosts: which are ready, what they hold, what blocks them. */
+/** The nodes with their readiness, slots and blockers. */
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { usePlacements } from "../../api/queries";
 import type { InventoryNode, NodePlacement, Slot } from "../../api/types";
 import { nodesOf, slotsOf, useFleetWatch } from "../../api/watches";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
 import { Server } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -30,13 +30,13 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
           <NodeBadge node={node} />
         </span>
       </header>
-      {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No slot is approved yet.</p>}
+      {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No approved slots.</p>}
       <Facts
         rows={[
           ["Region", config?.region_code],
           ["Mode", config?.mode],
-          // the watch tells no heartbeat, so that of a host that reports would look old here
-          ...(status?.state === "lost" ? ([["Last report", <Time value={status.last_heartbeat_time} />]] as [string, ReactNode][]) : []),
+          // the watch carries no heartbeats, so the time would be stale for a healthy node
+          ...(status?.state === "lost" ? ([["Last heartbeat", <Time value={status.last_heartbeat_time} />]] as [string, ReactNode][]) : []),
           ["Slots", Object.entries(status?.slots ?? {}).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "–"],
           ["Checks", `${counts.pass} pass${counts.fail ? `, ${counts.fail} fail` : ""}${counts.warn ? `, ${counts.warn} warn` : ""}`],
         ]}
@@ -62,14 +62,14 @@ export default function NodeList() {
       {placements.error && <ProblemNote error={placements.error} retry={() => placements.refetch()} />}
       {!nodes && !watched.problem && <Skeleton lines={6} label="Loading nodes" />}
       {nodes?.length === 0 && (
-        <Empty icon={<Server size={28} />} title="No host is registered">
-          Register one with the API, and start its agent with the enrolment token.
+        <Empty icon={<Server size={28} />} title="No nodes registered">
+          Register a node with the API, then start its agent with the enrolment token.
         </Empty>
       )}
       {nodes && nodes.length > 0 && (
         <>
           <p className="muted" role="status">
-            {plural(nodes.length, "node")}, {ready} ready to sell
+            {plural(nodes.length, "node")}, {ready} schedulable
           </p>
           <div className="node-grid">
             {nodes.map((node) => (

@@ -1,4 +1,4 @@
-/** One host: readiness, slots, topology, checks, images. */
+/** One node: readiness, slots, topology, checks, images. */
 import { Tabs } from "radix-ui";
 import { useEffect } from "react";
 import { useNode, useNodeImages, usePlacement } from "../../api/queries";
@@ -20,9 +20,9 @@ function Images({ nodeId }: { nodeId: string }) {
   const images = useNodeImages(nodeId);
   if (images.isPending) return <Skeleton lines={3} label="Loading images" />;
   if (images.error) return <ProblemNote error={images.error} retry={() => images.refetch()} />;
-  if (images.data.length === 0) return <Empty title="No image is on this host yet">The first launch of an image brings it here.</Empty>;
+  if (images.data.length === 0) return <Empty title="No cached images">The first launch of an image pulls it to the node.</Empty>;
   return (
-    <TableCard label="Images on this host" columns={IMAGE_COLUMNS}>
+    <TableCard label="Cached images" columns={IMAGE_COLUMNS}>
       {images.data.map((image) => (
         <tr key={image.image_slug}>
           <td>
@@ -49,9 +49,9 @@ export default function NodeView({ id }: { id: string }) {
   const placement = usePlacement(id);
   const { refetch } = placement;
   const slots = watched.view ? slotsOf(watched.view, id) : [];
-  // what a slot becomes is what a drain waits for
-  const held = slots.map(({ status }) => status).join();
-  useEffect(() => void refetch(), [held, refetch]);
+  // slot changes drive the progress of a drain
+  const states = slots.map(({ status }) => status).join();
+  useEffect(() => void refetch(), [states, refetch]);
   const crumb = <Back to="/admin/nodes">Nodes</Back>;
   const node = watched.view?.nodes[id];
   if (!watched.view || !node) {
@@ -97,13 +97,13 @@ export default function NodeView({ id }: { id: string }) {
             ["Profile", status?.host_profile],
             ["Hypervisor", status?.hypervisor],
             ["Agent", <span title={status?.instance?.agent_address}>{status?.instance?.agent_version ?? "–"}</span>],
-            ["Last report", <Time value={found.data?.status?.last_heartbeat_time ?? status?.last_heartbeat_time} />],
-            ["Boot", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8)}</code>],
+            ["Last heartbeat", <Time value={found.data?.status?.last_heartbeat_time ?? status?.last_heartbeat_time} />],
+            ["Boot ID", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8)}</code>],
           ]}
         />
       </div>
       <Tabs.Root defaultValue="slots" className="tabs">
-        <Tabs.List aria-label="About this node">
+        <Tabs.List aria-label="Node views">
           <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
@@ -117,7 +117,7 @@ export default function NodeView({ id }: { id: string }) {
           <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
         </Tabs.Content>
         <Tabs.Content value="evidence">
-          {evidence.length === 0 ? <Empty title="The host has not reported yet">Start its agent with the enrolment token; what it checks stands here with its first report.</Empty> : <EvidenceTable evidence={evidence} />}
+          {evidence.length === 0 ? <Empty title="No report from the node yet">Start its agent with the enrolment token. Its checks appear here after the first report.</Empty> : <EvidenceTable evidence={evidence} />}
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />

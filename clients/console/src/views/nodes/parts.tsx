@@ -1,6 +1,6 @@
-/** How hosts, slots and evidence look. */
+/** Shared parts of the node views. */
 import type { Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
-import { sentence } from "../../lib/words";
+import { sentence } from "../../lib/text";
 import { Badge, Time, type Tone } from "../../ui/basics";
 import { type Column, TableCard } from "../../ui/table";
 
@@ -23,7 +23,7 @@ export function slotWord(slot: Slot): string {
 
 export function NodeBadge({ node }: { node: InventoryNode }) {
   const { state, schedulable } = node.status ?? {};
-  if (state === "pending") return <Badge tone="idle">Waits for its agent</Badge>;
+  if (state === "pending") return <Badge tone="idle">Waiting for agent</Badge>;
   if (state === "lost") return <Badge tone="bad">Lost</Badge>;
   return schedulable ? <Badge tone="good">Ready</Badge> : <Badge tone="warn">Not ready</Badge>;
 }
@@ -53,7 +53,7 @@ export function evidenceCounts(evidence: Evidence[]): { pass: number; fail: numb
 }
 
 const EVIDENCE_TONES: Record<string, Tone> = { pass: "good", fail: "bad", warn: "warn", skip: "idle" };
-const COLUMNS: Column[] = ["Check", "Outcome", "What was seen", ["When", "number"]];
+const COLUMNS: Column[] = ["Check", "Result", "Details", ["Observed", "number"]];
 const ORDER = ["fail", "warn", "pass", "skip"];
 
 export function EvidenceTable({ evidence }: { evidence: Evidence[] }) {
@@ -81,7 +81,7 @@ export function EvidenceTable({ evidence }: { evidence: Evidence[] }) {
   );
 }
 
-/** Why somebody does it, for those who ask later. */
+/** The reason of an action, for the audit trail. */
 export function Reason({ id, label, value, onChange }: { id: string; label: string; value: string; onChange: (value: string) => void }) {
   return (
     <div className="field">

@@ -1,9 +1,9 @@
-/** What operators tell placement about a host: cordon, drain, and how far a drain is. */
+/** Cordon and drain of a node, and the progress of a drain. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { NodePlacement } from "../../api/types";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Badge, Button, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { CircleOff, LogOut, Play } from "../../ui/icons";
@@ -11,7 +11,7 @@ import { Reason } from "./parts";
 
 type Verb = "cordon" | "uncordon" | "drain";
 
-/** Share of the slots that nothing holds any more, from 0 to 100. */
+/** Share of the slots without a claim, from 0 to 100. */
 export function drainPercent(placement: NodePlacement, slots: number): number {
   if (placement.drained) return 100;
   return slots === 0 ? 0 : Math.max(0, Math.min(100, (1 - (placement.live_claims ?? 0) / slots) * 100));
@@ -23,7 +23,7 @@ export function PlacementBadge({ placement }: { placement: NodePlacement | undef
   return null;
 }
 
-/** Why nothing new comes to this host, and what it still waits for. */
+/** Why the node takes no new allocations, and what a drain still waits for. */
 export function PlacementNote({ placement, slots }: { placement: NodePlacement; slots: number }) {
   const { admin_state, admin_reason, admin_time, drained, live_allocations = 0, live_claims = 0 } = placement;
   if (admin_state !== "cordoned" && admin_state !== "draining") return null;
@@ -36,7 +36,7 @@ export function PlacementNote({ placement, slots }: { placement: NodePlacement; 
   if (admin_state === "cordoned") {
     return (
       <div className="under-way quiet" role="status">
-        <strong>Cordoned: nothing new is placed here; what is here stays.</strong>
+        <strong>Cordoned: the node takes no new allocations. Existing ones continue.</strong>
         {why}
       </div>
     );
@@ -44,7 +44,7 @@ export function PlacementNote({ placement, slots }: { placement: NodePlacement; 
   return (
     <div className="under-way" role="status">
       <div className="under-way-line">
-        <strong>{drained ? "Drained: nothing is left on this host." : "Draining: nothing new is placed here; it empties as owners release what is theirs."}</strong>
+        <strong>{drained ? "Drained: the node has no allocations." : "Draining: the node takes no new allocations and waits until owners release theirs."}</strong>
         {!drained && (
           <span className="muted">
             {plural(live_allocations, "allocation")}, {plural(live_claims, "claim")} left
@@ -78,15 +78,15 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
       run={() => change.mutateAsync(verb)}
     >
       <p>{text}</p>
-      <Reason id={`${verb}-why`} label={verb === "uncordon" ? "Reason, if there is one" : "Reason, for the other operators"} value={reason} onChange={setReason} />
+      <Reason id={`${verb}-why`} label={verb === "uncordon" ? "Reason (optional)" : "Reason"} value={reason} onChange={setReason} />
     </Confirm>
   );
   const state = placement.admin_state;
   return (
     <>
-      {state === "enabled" && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "Nothing new is placed on it. What runs there stays, and stays its owners’.")}
-      {state !== "draining" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "Nothing new is placed on it until it is empty. Nothing is stopped: it waits until the owners have released what is there.")}
-      {state !== "enabled" && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "It takes new allocations again as soon as it is ready.")}
+      {state === "enabled" && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "The node takes no new allocations. Existing allocations continue.")}
+      {state !== "draining" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "The node takes no new allocations. Nothing is stopped: the drain waits until owners release their allocations.")}
+      {state !== "enabled" && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "The node takes new allocations again as soon as it is ready.")}
     </>
   );
 }

@@ -1,9 +1,9 @@
-/** The approved slots of a host, and what an operator does to them. */
+/** The approved slots of a node, and the actions on them. */
 import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { useDiscovery } from "../../api/queries";
 import type { Slot, SlotStatus } from "../../api/types";
-import { bytes, sentence, shortId } from "../../lib/words";
+import { bytes, sentence, shortId } from "../../lib/text";
 import { Badge, Button, Empty, Facts, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Power, Wrench } from "../../ui/icons";
@@ -22,20 +22,20 @@ function SlotActions({ slot }: { slot: Slot }) {
       {slot.status === "cleanup_blocked" && (
         <Confirm danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair</Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
           <p>
-            The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and proven empty; then the slot is sold again.
+            The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
           </p>
-          <Reason id={`why-${slot.id}`} label="Why are you sure? Kept in the audit trail." value={reason} onChange={setReason} />
+          <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
         </Confirm>
       )}
       {slot.disabled ? (
         <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>
-          It is on sale again as soon as it is healthy and clean.
+          The slot is schedulable again as soon as it is healthy and clean.
         </Confirm>
       ) : (
         slot.status !== "retired" && (
           <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Disable</Button>} title={`Disable ${name}?`} action="Disable" run={disable}>
-            <p>It is not sold any more. {slot.allocation_id ? "The allocation on it stays until it is released." : ""}</p>
-            <Reason id={`why-${slot.id}`} label="Reason, for the audit trail" value={reason} onChange={setReason} />
+            <p>The slot becomes unschedulable. {slot.allocation_id ? "Its allocation continues until it is released." : ""}</p>
+            <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
           </Confirm>
         )
       )}
@@ -45,7 +45,7 @@ function SlotActions({ slot }: { slot: Slot }) {
 
 export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
   const discovery = useDiscovery(nodeId);
-  if (slots.length === 0) return <Empty title="No slot is approved yet">Discover the host’s topology and approve its candidates.</Empty>;
+  if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
     <div className="slots">
       {slots.map((slot) => {
@@ -57,7 +57,7 @@ export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
             <header>
               <h2>
                 Slot {slot.slot_index} <Badge tone={SLOT_TONES[word as SlotStatus] ?? "idle"}>{sentence(word)}</Badge>
-                {slot.disabled && word !== "disabled" && <Badge tone="idle">Disabled after this</Badge>}
+                {slot.disabled && word !== "disabled" && <Badge tone="idle">Disabled after release</Badge>}
                 {slot.health_state !== "healthy" && <Badge tone="bad">{sentence(slot.health_state ?? "")}</Badge>}
               </h2>
               <SlotActions slot={slot} />
@@ -75,8 +75,8 @@ export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
                 ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
                 ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
                 ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
-                ["Generation", `${slot.generation}, proven clean at ${slot.clean_generation}`],
-                ["Clean because", slot.clean_evidence || "–"],
+                ["Generation", `${slot.generation}, verified clean at ${slot.clean_generation}`],
+                ["Wipe evidence", slot.clean_evidence || "–"],
                 ["Allocation", slot.allocation_id ? <code>…{shortId(slot.allocation_id)}</code> : "–"],
                 ["Changed", <Time value={slot.update_time} />],
               ]}

@@ -6,7 +6,7 @@ import { Problem, isOfCapacity } from "../../api/problem";
 import { useRegions, useSkus } from "../../api/queries";
 import type { Region, Sku } from "../../api/types";
 import { fromField, plannedTime, span, toField, zone } from "../../lib/time";
-import { suggestName } from "../../lib/words";
+import { suggestName } from "../../lib/text";
 import { currentSession } from "../../session/session";
 import { Button, Card, Empty, LabMark } from "../../ui/basics";
 import { Choice, Field, Segments } from "../../ui/form";
@@ -18,7 +18,7 @@ import { useAttempt } from "../../ui/use-attempt";
 import { useNow } from "../../ui/use-now";
 import { firstRegion } from "../launch/choice";
 import { RegionChoice } from "../launch/parts";
-import { HOME, TITLE, WHO } from "./parts";
+import { HOME, TITLE, RULES } from "./parts";
 import { ProjectField } from "./project-field";
 import { type Draft, problemsOf, requestOf, unusedOf, waysOf } from "./rules";
 
@@ -29,7 +29,7 @@ const LENGTHS: [string, number][] = [
   ["1 week", 168],
   ["30 days", 720],
 ];
-/** The fields of the API whose rules stand beside a field of the form. */
+/** API fields whose violations are shown at a field of the form. */
 const FIELDS: Partial<Record<keyof Draft, string>> = { project: "project_id", name: "name", gpus: "gpu_count", start: "start_time", end: "end_time" };
 
 const when = (time: number | undefined) => (time === undefined ? "–" : plannedTime(new Date(time).toISOString()));
@@ -61,7 +61,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
   const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? ""));
   const begin = draft.later ? fromField(draft.start) : now;
   const end = fromField(draft.end);
-  // a refusal belongs to what was asked for
+  // an error belongs to the request that caused it
   useEffect(() => reserve.reset(), [text]);
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
@@ -81,39 +81,39 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
   return (
     <form className="launch" onSubmit={submit} noValidate>
       <div>
-        <Card title="What">
+        <Card title="Capacity">
           {side === "operator" && <ProjectField value={draft.project} onChange={(project) => set("project", project)} problem={problem("project")} />}
           <h3>Region</h3>
           <RegionChoice regions={regions} value={draft.region} onChoose={(region) => set("region", region)} />
-          <h3>Product</h3>
-          <div className="choices" role="radiogroup" aria-label="Product">
+          <h3>SKU</h3>
+          <div className="choices" role="radiogroup" aria-label="SKU">
             {skus.map((one) => (
               <Choice key={one.code} name="sku" value={one.code} checked={one.code === draft.sku} onChoose={() => set("sku", one.code)}>
                 <span className="choice-title">
                   <strong>{one.display_name || one.code}</strong> {one.lab && <LabMark />}
                 </span>
-                <small className="muted">sold {one.allowed_gpu_counts.join(", ")} GPUs at a time</small>
+                <small className="muted">{one.allowed_gpu_counts.join(", ")} GPUs per allocation</small>
               </Choice>
             ))}
           </div>
           <div className="pair">
-            {input("gpus", "GPUs", least > 1 ? `A multiple of ${least}.` : "Any of them can be launched on, in the sizes that are sold.", { inputMode: "numeric" })}
-            {input("name", "Name", "To tell it from the project’s others.", { spellCheck: false, maxLength: 80 })}
+            {input("gpus", "GPUs", least > 1 ? `A multiple of ${least}.` : "Launch on them in any size that the SKU allows.", { inputMode: "numeric" })}
+            {input("name", "Name", "Lowercase letters, digits and dashes.", { spellCheck: false, maxLength: 80 })}
           </div>
         </Card>
-        <Card title="When" aside={<small className="muted">Times in {zone}</small>}>
+        <Card title="Time" aside={<small className="muted">Times in {zone}</small>}>
           <Segments
-            label="Begin"
+            label="Start"
             value={draft.later ? "later" : "now"}
             onChoose={(value) => set("later", value === "later")}
             options={[
-              { value: "now", label: "Begin now" },
-              { value: "later", label: "Begin later" },
+              { value: "now", label: "Start now" },
+              { value: "later", label: "Start later" },
             ]}
           />
           <div className="pair">
             {draft.later && input("start", "From", "At most 90 days from now.", { type: "datetime-local" })}
-            {input("end", draft.later ? "To" : "Until", "At most 90 days after the begin.", { type: "datetime-local" })}
+            {input("end", draft.later ? "To" : "Until", "At most 90 days after the start.", { type: "datetime-local" })}
           </div>
           <p className="lengths">
             <span className="muted">Or for</span>
@@ -124,19 +124,19 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
             ))}
           </p>
           {draft.later ? (
-            <p className="muted">It holds nothing before it begins, and keeps nobody away: from then on it holds what is free, and more as it becomes free.</p>
+            <p className="muted">Nothing is reserved before the start time. From then on, the reservation takes GPUs as they become free.</p>
           ) : (
             <label className="check">
               <input type="checkbox" checked={draft.gather} onChange={(event) => set("gather", event.target.checked)} />
               <span>
-                Begin with what is free, and hold more as it becomes free
-                <small className="muted">Otherwise all of it must be free now, or nothing is reserved.</small>
+                Start with the GPUs that are free now, and add more as they become free
+                <small className="muted">Otherwise all GPUs must be free now.</small>
               </span>
             </label>
           )}
         </Card>
-        <Card title="What nobody uses">
-          <Field label="Give a GPU back when it was unused for" hint="Each GPU for itself; the reservation becomes smaller and says so.">
+        <Card title="Idle release">
+          <Field label="Release a GPU after it has been unused for" hint="Applies to each GPU separately. The reservation shrinks.">
             {({ id, describedBy }) => (
               <select id={id} aria-describedby={describedBy} value={draft.unused} onChange={(event) => set("unused", Number(event.target.value))}>
                 {unusedOf(side).map(({ value, label }) => (
@@ -155,19 +155,19 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
             {Number(draft.gpus) || 0} <small>{Number(draft.gpus) === 1 ? "GPU" : "GPUs"}</small>
           </p>
           <ul>
-            <li>{sku?.display_name || sku?.code || "No product"}</li>
+            <li>{sku?.display_name || sku?.code || "No SKU"}</li>
             <li>{regions.find(({ code }) => code === draft.region)?.display_name ?? draft.region}</li>
             <li>
               From {draft.later ? when(begin) : "now"} to {when(end)}
             </li>
             {begin !== undefined && end !== undefined && end > begin && <li>{span(end - begin)}</li>}
           </ul>
-          <p className="muted">{WHO[side]}</p>
+          <p className="muted">{RULES[side]}</p>
           {reserve.error && <ProblemNote error={reserve.error} knownFields={Object.values(FIELDS)} ways={ways} />}
           {isOfCapacity(reserve.error) && !draft.gather && !draft.later && (
-            <Button onClick={() => set("gather", true)}>Begin with what is free</Button>
+            <Button onClick={() => set("gather", true)}>Start with the free GPUs</Button>
           )}
-          {shown && Object.keys(wrong).length > 0 && <p className="field-problem">Some fields are not right yet.</p>}
+          {shown && Object.keys(wrong).length > 0 && <p className="field-problem">Correct the fields marked above.</p>}
           <Button type="submit" kind="primary" busy={reserve.isPending} disabled={!sku}>
             Reserve
           </Button>
@@ -181,10 +181,10 @@ export default function Reserve({ side }: { side: Side }) {
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
-      <Loaded of={[useSkus(), useRegions()]} lines={6} label="Loading what can be reserved">
+      <Loaded of={[useSkus(), useRegions()]} lines={6} label="Loading SKUs and regions">
         {(skus, regions) => {
           if (regions.length === 0) return <NoRegions />;
-          if (skus.length === 0) return <Empty title="Nothing is on sale yet">A reservation is of a product. An operator makes the first one with <code>gpuaas admin sku put</code>.</Empty>;
+          if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku put</code>.</Empty>;
           return <Form side={side} skus={skus} regions={regions} />;
         }}
       </Loaded>

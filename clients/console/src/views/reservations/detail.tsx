@@ -1,10 +1,10 @@
-/** One reservation: what it holds, what would fit on it, until when, and its end. */
+/** One reservation: its GPUs, the launches that fit on it, its time window, and how to end it. */
 import { useState } from "react";
 import { Link } from "wouter";
 import { type Side, useCancelReservation, useReservation } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { duration } from "../../lib/time";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Button, Card, CopyButton, Facts, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
@@ -14,45 +14,45 @@ import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
-import { HOME, StateBadge, TITLE, Unused, WHO } from "./parts";
+import { HOME, StateBadge, TITLE, Unused, RULES } from "./parts";
 import { isOver, mayEnd, partsOf, passedPercent, sizeOf } from "./rules";
 
 function End({ side, reservation }: { side: Side; reservation: Reservation }) {
   const [reason, setReason] = useState("");
   const cancel = useCancelReservation(side, reservation.id ?? "");
   const { config, status } = reservation;
-  const waits = status?.state === "scheduled";
+  const scheduled = status?.state === "scheduled";
   return (
     <Confirm
       danger
       trigger={
         <Button kind="danger">
-          <CircleOff size={15} aria-hidden="true" /> {waits ? "Cancel reservation" : "Give back"}
+          <CircleOff size={15} aria-hidden="true" /> {scheduled ? "Cancel reservation" : "End reservation"}
         </Button>
       }
-      title={waits ? `Cancel ${config?.name}?` : `Give ${config?.name} back?`}
-      action={waits ? "Cancel the reservation" : "Give back"}
+      title={scheduled ? `Cancel ${config?.name}?` : `End ${config?.name}?`}
+      action={scheduled ? "Cancel reservation" : "End reservation"}
       run={() => cancel.mutateAsync(reason.trim())}
     >
-      {waits ? (
-        <p>Its window will not begin. Nothing is held for it yet.</p>
+      {scheduled ? (
+        <p>The reservation will not start. No GPUs are reserved for it yet.</p>
       ) : (
         <>
           <p>
-            What it holds, {plural(status?.reserved_gpus ?? 0, "GPU")}, is open to everybody at once, first to those who wait in line.{" "}
-            <strong>What runs goes on</strong> and is billed as before.
+            Its {plural(status?.reserved_gpus ?? 0, "GPU")} become available to everyone at once, queued requests first.{" "}
+            <strong>Running allocations continue</strong> and are billed as before.
           </p>
-          <p>This cannot be undone: a new reservation has what is free then.</p>
+          <p>This cannot be undone. A new reservation gets only GPUs that are free then.</p>
         </>
       )}
-      <Field label="Reason, if there is one" hint="For those who look at it later.">
+      <Field label="Reason (optional)" hint="Shown with the reservation.">
         {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} value={reason} maxLength={500} autoComplete="off" onChange={(event) => setReason(event.target.value)} />}
       </Field>
     </Confirm>
   );
 }
 
-/** What is missing is on its way; that is said as work is. */
+/** The reservation gathers; that is said as work is. */
 function Gathering({ reservation }: { reservation: Reservation }) {
   const { state, reserved_gpus = 0 } = reservation.status ?? {};
   if (state !== "gathering") return null;
@@ -61,22 +61,22 @@ function Gathering({ reservation }: { reservation: Reservation }) {
     <div className="under-way" role="status">
       <div className="under-way-line">
         <strong>
-          {reserved_gpus} of {plural(size, "GPU")} held
+          {reserved_gpus} of {plural(size, "GPU")} reserved
         </strong>
-        <span className="muted">the rest as it becomes free, before those who wait in line</span>
+        <span className="muted">more are added as they become free, before queued requests</span>
       </div>
-      <Progress value={size > 0 ? (reserved_gpus / size) * 100 : 0} label="GPUs held" />
+      <Progress value={size > 0 ? (reserved_gpus / size) * 100 : 0} label="GPUs reserved" />
     </div>
   );
 }
 
-function Room({ side, reservation }: { side: Side; reservation: Reservation }) {
-  const rooms = reservation.status?.launches ?? [];
+function Fits({ side, reservation }: { side: Side; reservation: Reservation }) {
+  const launches = reservation.status?.launches ?? [];
   const { region_code = "", sku = "" } = reservation.config ?? {};
-  const fits = rooms.some((room) => (room.fits ?? 0) > 0);
+  const fits = launches.some(({ fits: count = 0 }) => count > 0);
   return (
     <Card
-      title="What fits on it now"
+      title="Launches that fit now"
       aside={
         side === "project" &&
         fits && (
@@ -86,9 +86,9 @@ function Room({ side, reservation }: { side: Side; reservation: Reservation }) {
         )
       }
     >
-      {rooms.length > 0 ? (
-        <ul className="rooms" aria-label="Launches that fit, each size for itself">
-          {rooms.map(({ gpu_count = 0, fits: count = 0 }) => (
+      {launches.length > 0 ? (
+        <ul className="fit-counts" aria-label="Launches that fit, for each size separately">
+          {launches.map(({ gpu_count = 0, fits: count = 0 }) => (
             <li key={gpu_count} className={count > 0 ? "" : "none"}>
               <strong>{count}</strong>
               <span>
@@ -98,9 +98,9 @@ function Room({ side, reservation }: { side: Side; reservation: Reservation }) {
           ))}
         </ul>
       ) : (
-        <p className="muted">{(reservation.status?.unused_gpus ?? 0) > 0 ? "No launch fits on what is unused." : "Nothing: no GPU of it is unused."}</p>
+        <p className="muted">{(reservation.status?.unused_gpus ?? 0) > 0 ? "No launch fits on the unused GPUs." : "None: all of its GPUs are in use."}</p>
       )}
-      <p className="muted">{WHO[side]}</p>
+      <p className="muted">{RULES[side]}</p>
     </Card>
   );
 }
@@ -110,14 +110,14 @@ function WindowCard({ reservation }: { reservation: Reservation }) {
   const { config, status, metadata } = reservation;
   const policy = config?.release_unused_after_seconds ?? 0;
   return (
-    <Card title="Window">
-      {status?.state !== "scheduled" && !isOver(reservation) && <Progress value={passedPercent(reservation, now)} label="Share of the window that has passed" />}
+    <Card title="Time">
+      {status?.state !== "scheduled" && !isOver(reservation) && <Progress value={passedPercent(reservation, now)} label="Elapsed time" />}
       <Facts
         rows={[
           ["From", <Planned value={config?.start_time} />],
           ["To", <Planned value={config?.end_time} />],
-          isOver(reservation) ? ["Over", <Time value={metadata?.end_time} />] : ["Ends", <Time value={config?.end_time} />],
-          ["Unused", policy > 0 ? `given back after ${duration(policy * 1000)}, each GPU for itself` : "kept as long as the window"],
+          isOver(reservation) ? ["Ended", <Time value={metadata?.end_time} />] : ["Ends", <Time value={config?.end_time} />],
+          ["Idle release", policy > 0 ? `after ${duration(policy * 1000)} without use, for each GPU` : "never"],
         ]}
       />
     </Card>
@@ -152,11 +152,11 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
       <div className="columns">
         <div>
           <Card title={`${plural(sizeOf(reservation), "GPU")} of ${config?.sku} in ${config?.region_code}`}>
-            {isOver(reservation) ? <p className="muted">It is over: nothing is held any more.</p> : <Meter parts={partsOf(reservation)} label="Reserved GPUs" legend />}
+            {isOver(reservation) ? <p className="muted">This reservation has ended. No GPUs are reserved for it.</p> : <Meter parts={partsOf(reservation)} label="Reserved GPUs" legend />}
             <Unused reservation={reservation} />
             {status?.reason && <p>{status.reason}</p>}
           </Card>
-          {!isOver(reservation) && <Room side={side} reservation={reservation} />}
+          {!isOver(reservation) && <Fits side={side} reservation={reservation} />}
         </div>
         <div>
           <WindowCard reservation={reservation} />
@@ -164,14 +164,14 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
             <Facts
               rows={[
                 ["Project", <ProjectName id={config?.project_id} />],
-                ["Asked for", plural(config?.gpu_count ?? 0, "GPU")],
-                ...(released > 0 ? ([["Given back", plural(released, "GPU")]] as [string, string][]) : []),
-                ["Made by", metadata?.made_by_project ? `${metadata.created_by}, for the project` : `${metadata?.created_by}, an operator`],
-                ["Made", <Time value={metadata?.create_time} />],
+                ["Requested", plural(config?.gpu_count ?? 0, "GPU")],
+                ...(released > 0 ? ([["Released", plural(released, "GPU")]] as [string, string][]) : []),
+                ["Created by", metadata?.made_by_project ? `${metadata.created_by}, project member` : `${metadata?.created_by}, operator`],
+                ["Created", <Time value={metadata?.create_time} />],
                 ["Id", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
               ]}
             />
-            {!isOver(reservation) && !mayEnd(side, reservation) && <p className="muted">An operator made it, so an operator ends it.</p>}
+            {!isOver(reservation) && !mayEnd(side, reservation) && <p className="muted">Created by an operator. Only an operator can end it.</p>}
           </Card>
         </div>
       </div>

@@ -1,40 +1,40 @@
-/** How many GPUs a project may reserve by itself. */
+/** How many GPUs the members of a project can reserve. */
 import { useState } from "react";
 import { putReservationLimit } from "../../api/capacity";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
 import { KeyRound } from "../../ui/icons";
 import { ProjectField } from "./project-field";
 
-/** The largest number that is taken. */
-const MOST_LIMIT = 2 ** 31 - 1;
+/** The largest limit that the API accepts. */
+const MAX_LIMIT = 2 ** 31 - 1;
 
-export function LimitButton({ told }: { told: (text: string) => void }) {
+export function LimitButton({ notify }: { notify: (text: string) => void }) {
   const [project, setProject] = useState("");
   const [gpus, setGpus] = useState("");
   const count = Number(gpus);
-  const legal = gpus !== "" && Number.isInteger(count) && count >= 0 && count <= MOST_LIMIT;
+  const legal = gpus !== "" && Number.isInteger(count) && count >= 0 && count <= MAX_LIMIT;
   const save = async () => {
     const { max_gpus = 0, reserved_gpus = 0 } = await putReservationLimit(project.trim(), count);
-    told(`The project may reserve ${plural(max_gpus, "GPU")} by itself now; ${reserved_gpus} are reserved.`);
+    notify(`Members of the project can now reserve ${plural(max_gpus, "GPU")}; ${reserved_gpus} reserved.`);
   };
   return (
       <Confirm
         trigger={
           <Button>
-            <KeyRound size={15} aria-hidden="true" /> Set a limit
+            <KeyRound size={15} aria-hidden="true" /> Set limit
           </Button>
         }
-        title="What a project may reserve by itself"
-        action="Set the limit"
+        title="Set reservation limit"
+        action="Set limit"
         ready={legal && project.trim() !== ""}
         run={save}
       >
-        <p>Reservations come before those who wait in line, so a limit is a right to pass it. 0 leaves reserving to operators.</p>
+        <p>The number of GPUs that members of a project can reserve. Reservations take precedence over queued requests. With 0, only operators can reserve.</p>
         <ProjectField value={project} onChange={setProject} />
-        <Field label="GPUs at most" problem={gpus !== "" && !legal ? "A whole number, 0 or more." : undefined} hint="Of all reservations that the project made and that are not over.">
+        <Field label="Maximum GPUs" problem={gpus !== "" && !legal ? "Enter an integer, 0 or more." : undefined} hint="Over all active reservations that members of the project created.">
           {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} inputMode="numeric" value={gpus} onChange={(event) => setGpus(event.target.value)} />}
         </Field>
       </Confirm>

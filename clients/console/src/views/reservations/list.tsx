@@ -1,10 +1,10 @@
-/** What is reserved: for the project that is looked at, or for all of them. */
+/** The reservations of the current project, or of all projects. */
 import { useState } from "react";
 import { Link } from "wouter";
 import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { zone } from "../../lib/time";
-import { plural } from "../../lib/words";
+import { plural } from "../../lib/text";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
@@ -13,12 +13,12 @@ import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { LimitButton } from "./limit";
-import { Gpus, HOME, StateBadge, TITLE, WHO, Window } from "./parts";
+import { Gpus, HOME, StateBadge, TITLE, RULES, Window } from "./parts";
 import { totalsOf } from "./rules";
 
 function columnsOf(side: Side): Column[] {
   const project: Column[] = side === "operator" ? [["Project", "optional"]] : [];
-  return ["Name", "GPUs", "State", ...project, ["Product", "optional"], ["Window", "optional"]];
+  return ["Name", "GPUs", "State", ...project, ["SKU", "optional"], ["Time", "optional"]];
 }
 
 function Row({ side, reservation }: { side: Side; reservation: Reservation }) {
@@ -57,14 +57,14 @@ function NewButton({ side, children }: { side: Side; children: string }) {
 }
 
 const EMPTY: Record<Side, string> = {
-  project: "A reservation keeps GPUs free for this project, so that a launch has room when you need it. Reserve them for a window; within it only members of the project launch on them.",
-  operator: "A reservation keeps GPUs of a SKU for one project, for a window. Only members of that project launch on them; what stays unused is seen here.",
+  project: "A reservation guarantees GPUs to this project for a time window. Only members of the project can launch on them.",
+  operator: "A reservation guarantees GPUs of a SKU to one project for a time window. This page shows which of them are unused.",
 };
 
 export default function ReservationList({ side }: { side: Side }) {
   const [over, setOver] = useState(false);
   const [idle, setIdle] = useState(false);
-  const [told, setTold] = useState("");
+  const [notice, setNotice] = useState("");
   const found = useReservations(side, over);
   const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   const rows = idle ? all.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : all;
@@ -84,26 +84,26 @@ export default function ReservationList({ side }: { side: Side }) {
             <input type="checkbox" role="switch" checked={over} onChange={(event) => setOver(event.target.checked)} />
             <span>Show ended</span>
           </label>
-          {side === "operator" && <LimitButton told={setTold} />}
+          {side === "operator" && <LimitButton notify={setNotice} />}
           <NewButton side={side}>Reserve</NewButton>
         </>
       }
     >
-      <p className="told" role="status">
-        {told}
+      <p className="announcement" role="status">
+        {notice}
       </p>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {found.isPending && <Skeleton lines={5} label="Loading reservations" />}
       {found.data && all.length === 0 && (
-        <Empty icon={<CalendarClock size={28} />} title={over ? "Nothing has ever been reserved" : "Nothing is reserved now"} action={<NewButton side={side}>Reserve GPUs</NewButton>}>
+        <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={<NewButton side={side}>Reserve GPUs</NewButton>}>
           {EMPTY[side]}
         </Empty>
       )}
       {all.length > 0 && (
         <>
-          <Card title={side === "operator" ? "GPUs reserved now, of all projects" : "GPUs reserved now"}>
-            <Meter parts={totalsOf(all)} label="GPUs reserved now" legend />
-            <p className="muted">{WHO[side]}</p>
+          <Card title={side === "operator" ? "Reserved GPUs of all projects" : "Reserved GPUs"}>
+            <Meter parts={totalsOf(all)} label="Reserved GPUs" legend />
+            <p className="muted">{RULES[side]}</p>
           </Card>
           <TableCard
             label={TITLE[side]}
@@ -128,7 +128,7 @@ export default function ReservationList({ side }: { side: Side }) {
             ))}
             {rows.length === 0 && (
               <tr>
-                <td colSpan={6}>No GPU that is reserved is unused.</td>
+                <td colSpan={6}>No reservation has unused GPUs.</td>
               </tr>
             )}
           </TableCard>

@@ -1,8 +1,8 @@
-/** How reservations look, and what is said of all of them. */
+/** Shared parts of the reservation views. */
 import type { Side } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { span } from "../../lib/time";
-import { sentence } from "../../lib/words";
+import { sentence } from "../../lib/text";
 import { Badge, Planned, Time } from "../../ui/basics";
 import { Meter } from "../../ui/meter";
 import { useNow } from "../../ui/use-now";
@@ -10,7 +10,7 @@ import { TONES, isOver, partsOf, usageText } from "./rules";
 
 const MINUTE_MS = 60_000;
 
-/** Where the views of a side are. */
+/** Paths of the views, for members and for operators. */
 export const HOME: Record<Side, string> = { project: "/reservations", operator: "/admin/reservations" };
 export const TITLE: Record<Side, string> = { project: "Reservations", operator: "All reservations" };
 
@@ -23,7 +23,7 @@ export function StateBadge({ reservation }: { reservation: Reservation }) {
   );
 }
 
-/** For how long the one that is longest without use is without. */
+/** The longest time that a GPU of it has been unused. */
 export function Unused({ reservation }: { reservation: Reservation }) {
   const now = useNow(15_000);
   const { unused_since, unused_gpus = 0 } = reservation.status ?? {};
@@ -32,7 +32,7 @@ export function Unused({ reservation }: { reservation: Reservation }) {
   return <small className="warn-text">unused for {length < MINUTE_MS ? "less than a minute" : `up to ${span(length)}`}</small>;
 }
 
-/** Its GPUs as a bar with the words below. */
+/** Its GPUs as a bar with text below. */
 export function Gpus({ reservation }: { reservation: Reservation }) {
   return (
     <>
@@ -46,7 +46,7 @@ export function Gpus({ reservation }: { reservation: Reservation }) {
 export function Window({ reservation }: { reservation: Reservation }) {
   const { config, status, metadata } = reservation;
   const waits = status?.state === "scheduled";
-  const [word, time] = isOver(reservation) ? ["ended", metadata?.end_time] : waits ? ["begins", config?.start_time] : ["ends", config?.end_time];
+  const [word, time] = isOver(reservation) ? ["ended", metadata?.end_time] : waits ? ["starts", config?.start_time] : ["ends", config?.end_time];
   return (
     <>
       <Planned value={config?.start_time} short /> to <Planned value={config?.end_time} short />
@@ -58,8 +58,8 @@ export function Window({ reservation }: { reservation: Reservation }) {
   );
 }
 
-/** Who may launch on it, and what it costs. */
-export const WHO: Record<Side, string> = {
-  project: "Only members of this project launch on what is reserved for it. Launch as always: reserved GPUs are taken first, and come back when the allocation ends. Nothing is billed for a reservation; allocations are.",
-  operator: "Only members of a reservation’s project launch on it; everybody else is refused those GPUs without learning whose they are. Reservations come before those who wait in line, and are not billed.",
+/** Who can launch on it, and what it costs. */
+export const RULES: Record<Side, string> = {
+  project: "Only this project can launch on its reserved GPUs. Launches use reserved GPUs first; released GPUs return to the reservation. Reservations are free, allocations are billed.",
+  operator: "Only the project of a reservation can launch on it. Other projects cannot see whose GPUs they are. Reservations take precedence over queued requests and are not billed.",
 };

@@ -1,4 +1,4 @@
-/** The project that an operator means: one of those that are known, or any by its id. */
+/** A project by its id, with suggestions. */
 import { useId } from "react";
 import { useReservations } from "../../api/capacity";
 import { useSession } from "../../session/session";
@@ -11,7 +11,7 @@ export function ProjectField({ value, onChange, problem }: { value: string; onCh
   const known = new Map(reserved.map(({ config }) => [config?.project_id ?? "", ""]));
   for (const { id, slug } of session?.projects ?? []) known.set(id, slug);
   return (
-    <Field label="Project" problem={problem} hint="Its id. Those that you belong to, and those that have a reservation, are offered.">
+    <Field label="Project" problem={problem} hint="The project id. Suggests your projects and projects with reservations.">
       {({ id, describedBy }) => (
         <>
           <input id={id} aria-describedby={describedBy} className="mono" list={list} value={value} spellCheck={false} autoComplete="off" onChange={(event) => onChange(event.target.value)} />

@@ -11,10 +11,10 @@ function reservation(status: Reservation["status"], gpu_count = 8): Reservation 
   return { id: "r", config: { name: "training", region_code: "a", sku: "s", gpu_count, start_time: new Date(NOW).toISOString(), end_time: new Date(NOW + 4 * HOUR).toISOString() }, status };
 }
 
-it("h_33_a_refused_reservation_is_never_advised_to_ask_for_fewer_than_are_sold_or_for_a_closed_region", () => {
+it("h_33_a_refused_reservation_is_never_advised_to_request_fewer_gpus_than_the_sku_allows_or_a_disabled_region", () => {
   const ways = (gpus: string, enabled: boolean) => waysOf({ gpus, region: "a" }, 2, [{ code: "a", enabled: true }, { code: "b", enabled }]);
-  expect(ways("2", false)).toEqual(["wait for others to release theirs"]);
-  expect(ways("4", true)).toEqual(["ask for fewer GPUs", "choose another region", "wait for others to release theirs"]);
+  expect(ways("2", false)).toEqual(["wait until capacity becomes free"]);
+  expect(ways("4", true)).toEqual(["request fewer GPUs", "choose another region", "wait until capacity becomes free"]);
 });
 
 describe("what a reservation is", () => {
@@ -26,7 +26,7 @@ describe("what a reservation is", () => {
   });
 
   it("one that has not begun, or is over, misses nothing", () => {
-    expect(usageText(reservation({ state: "scheduled" }))).toBe("8 GPUs, none held yet");
+    expect(usageText(reservation({ state: "scheduled" }))).toBe("8 GPUs, none reserved yet");
     expect(usageText(reservation({ state: "ended" }))).toBe("8 GPUs");
     const all = [reservation({ state: "scheduled" }), reservation({ state: "active", reserved_gpus: 8, used_gpus: 6, unused_gpus: 2 }), reservation({ state: "canceled" })];
     expect(partsText(totalsOf(all))).toBe("6 in use, 2 unused");
@@ -39,8 +39,8 @@ describe("what a reservation is", () => {
 
   it("a project that says nothing of unused GPUs keeps them as long as the site allows, an operator as long as the window", () => {
     const unsaid = (side: "project" | "operator") => unusedOf(side).filter(({ value }) => value === 0).map(({ label }) => label);
-    expect(unsaid("project")).toEqual(["As long as the site allows"]);
-    expect(unsaid("operator")).toEqual(["Never, keep all of it"]);
+    expect(unsaid("project")).toEqual(["The site’s maximum"]);
+    expect(unsaid("operator")).toEqual(["Never"]);
   });
 
   it("a project ends its own, an operator every one, and nobody what is over", () => {

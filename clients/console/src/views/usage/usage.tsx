@@ -1,4 +1,4 @@
-/** What was used and what it costs, to the last digit. */
+/** Usage and its exact cost. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
@@ -6,7 +6,7 @@ import type { UsageInterval } from "../../api/types";
 import { amountOf, exact } from "../../lib/money";
 import { duration, fullTime, shortTime, zone } from "../../lib/time";
 import { type BucketSize, buckets } from "../../lib/usage";
-import { plural, shortId } from "../../lib/words";
+import { plural, shortId } from "../../lib/text";
 import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
 import { Segments } from "../../ui/form";
 import { ReceiptText } from "../../ui/icons";
@@ -14,7 +14,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
-import { Limits } from "./limits";
+import { Quotas } from "./quotas";
 
 const Chart = lazy(() => import("./chart"));
 
@@ -24,7 +24,7 @@ const RANGES: [string, number, BucketSize][] = [
   ["7 days", 7 * DAY_MS, "day"],
   ["30 days", 30 * DAY_MS, "day"],
 ];
-const COLUMNS: Column[] = ["Allocation", "Product", "From", "To", ["Time", "number"], ["Per GPU and hour", "number optional"], ["Amount", "number"]];
+const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number"], ["Per GPU-hour", "number optional"], ["Amount", "number"]];
 const FIRST_ROWS = 25;
 
 function Row({ interval, name }: { interval: UsageInterval; name: string }) {
@@ -66,7 +66,7 @@ function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: 
       }
     >
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
-        <Chart data={data} size={size} currency={currency} label={`Cost by ${size} over ${label}, ${exact({ currency, nanos: total })} in all. The table below has the figures.`} />
+        <Chart data={data} size={size} currency={currency} label={`Cost by ${size} over ${label}, ${exact({ currency, nanos: total })} in total. The table below has the values.`} />
       </Suspense>
     </Card>
   );
@@ -86,10 +86,10 @@ export default function Usage() {
   return (
     <Page title="Usage">
       {usage.error && <ProblemNote error={usage.error} retry={() => usage.refetch()} />}
-      {usage.isPending && <Skeleton lines={8} label="Loading the usage" />}
+      {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
       {usage.data && intervals.length === 0 && (
-        <Empty icon={<ReceiptText size={28} />} title="Nothing has been used yet">
-          Billing starts when an allocation can be logged in to and ends when it is released.
+        <Empty icon={<ReceiptText size={28} />} title="No usage yet">
+          Billing starts when you can log in to an allocation and ends when you release it.
         </Empty>
       )}
       {intervals.length > 0 && (
@@ -100,12 +100,12 @@ export default function Usage() {
                 <p className="big">
                   <MoneyText amount={amountOf(amount)} />
                 </p>
-                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time, every digit exact</p>
+                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time, exact</p>
               </Card>
             ))}
             <Card title="Running now">
               <p className="big">{open}</p>
-              <p className="muted">{plural(intervals.length, "billed interval")} in all</p>
+              <p className="muted">{plural(intervals.length, "billed interval")} in total</p>
             </Card>
           </div>
           {totals.map(({ amount }) => (
@@ -116,7 +116,7 @@ export default function Usage() {
             columns={COLUMNS}
             foot={
               <>
-                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once, to a billionth.</span>
+                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places.</span>
                 {!all && intervals.length > shown.length && (
                   <Button small onClick={() => setAll(true)}>
                     Show all {intervals.length}
@@ -131,7 +131,7 @@ export default function Usage() {
           </TableCard>
         </>
       )}
-      <Limits />
+      <Quotas />
     </Page>
   );
 }

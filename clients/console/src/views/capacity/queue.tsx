@@ -1,10 +1,10 @@
-/** Who waits for capacity, in the order in which they are served. */
+/** The queued requests, in the order in which they are placed. */
 import { useState } from "react";
-import { useLine } from "../../api/capacity";
+import { useQueue } from "../../api/capacity";
 import { useRegions } from "../../api/queries";
 import type { Region, QueuedRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
-import { plural, sentence, shortId } from "../../lib/words";
+import { plural, sentence, shortId } from "../../lib/text";
 import { Badge, Button, Empty, Time, type Tone } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Hourglass, ListOrdered } from "../../ui/icons";
@@ -15,15 +15,15 @@ import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
 import { SetPriority, projectText } from "./priority";
 
-const COLUMNS: Column[] = ["Place", "Project", "Class", "Wants", "Waits because", "Nodes kept", ["Since", "number"], ["Gives up", "number"]];
+const COLUMNS: Column[] = ["Position", "Project", "Priority", "Request", "Reason", "Backfill reservation", ["Waiting since", "number"], ["Deadline", "number"]];
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
-export function Row({ request, hosts, told }: { request: QueuedRequest; hosts: Map<string, string>; told: (text: string) => void }) {
+export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts: Map<string, string>; notify: (text: string) => void }) {
   const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", backfill_node_ids = [] } = request;
   return (
     <tr>
       <td className="tight">
-        <strong>{position}</strong> <span className="muted">in line {slot_class}</span>
+        <strong>{position}</strong> <span className="muted">{slot_class}</span>
       </td>
       <td>
         <ProjectName id={project_id} />
@@ -32,9 +32,9 @@ export function Row({ request, hosts, told }: { request: QueuedRequest; hosts: M
         <Badge tone={TONES[priority] ?? "idle"}>{sentence(priority)}</Badge>
         <SetPriority
           project={project_id}
-          told={told}
+          notify={notify}
           trigger={
-            <Button kind="quiet" small aria-label={`Change the class of project ${projectText(project_id)}`}>
+            <Button kind="quiet" small aria-label={`Change the priority of project ${projectText(project_id)}`}>
               Change
             </Button>
           }
@@ -55,50 +55,50 @@ export function Row({ request, hosts, told }: { request: QueuedRequest; hosts: M
   );
 }
 
-function Waiting({ regions }: { regions: Region[] }) {
+function Requests({ regions }: { regions: Region[] }) {
   const [wanted, setWanted] = useState("");
-  const [told, setTold] = useState("");
+  const [notice, setNotice] = useState("");
   const region = wanted || firstRegion(regions);
-  const line = useLine(region);
-  const total = line.data?.pages[0]?.total ?? 0;
+  const queue = useQueue(region);
+  const total = queue.data?.pages[0]?.total ?? 0;
   const fleet = useFleetWatch().view;
   const hosts = new Map((fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => [id, config?.hostname ?? id]));
   return (
-    <Loaded of={[line]} lines={4} label="Loading who waits">
+    <Loaded of={[queue]} lines={4} label="Loading the queue">
       {({ pages }) => (
         <>
           <p className="lead">
-            <span className="muted">The first is served as soon as it fits; nodes may be kept for it. Every hour of waiting raises a request by one class.</span>
+            <span className="muted">The first request is placed as soon as it fits; a backfill reservation may keep nodes free for it. Each hour in the queue raises a request by one priority level.</span>
             <span className="page-actions">
               <Select label="Region" value={region} onChoose={setWanted} options={optionsOf(regions)} />
               <SetPriority
-                told={setTold}
+                notify={setNotice}
                 trigger={
                   <Button>
-                    <ListOrdered size={15} aria-hidden="true" /> Set a priority
+                    <ListOrdered size={15} aria-hidden="true" /> Set priority
                   </Button>
                 }
               />
             </span>
           </p>
-          <p className="told" role="status">
-            {told}
+          <p className="announcement" role="status">
+            {notice}
           </p>
           {total === 0 ? (
-            <Empty icon={<Hourglass size={28} />} title="Nobody waits here">
-              A launch that does not fit now, and that may wait, stands here until it is served or its deadline is over.
+            <Empty icon={<Hourglass size={28} />} title="The queue is empty">
+              Launches that do not fit now and may be queued appear here until they are placed or reach their deadline.
             </Empty>
           ) : (
             <TableCard
-              label="Who waits"
+              label="Queue"
               columns={COLUMNS}
               foot={
                 <>
                   <span className="muted" role="status">
-                    {plural(total, "request")} in line.
+                    {plural(total, "queued request")}.
                   </span>
-                  {line.hasNextPage && (
-                    <Button small busy={line.isFetchingNextPage} onClick={() => line.fetchNextPage()}>
+                  {queue.hasNextPage && (
+                    <Button small busy={queue.isFetchingNextPage} onClick={() => queue.fetchNextPage()}>
                       Show more
                     </Button>
                   )}
@@ -106,8 +106,8 @@ function Waiting({ regions }: { regions: Region[] }) {
               }
             >
               {once(pages.flatMap(({ requests = [] }) => requests)).map((request) => (
-                // by what it is, not by its place: a question that is open stays with it
-                <Row key={request.allocation_ids?.[0]} request={request} hosts={hosts} told={setTold} />
+                // keyed by id and not by position, so that an open dialog stays with its request
+                <Row key={request.allocation_ids?.[0]} request={request} hosts={hosts} notify={setNotice} />
               ))}
             </TableCard>
           )}
@@ -117,16 +117,16 @@ function Waiting({ regions }: { regions: Region[] }) {
   );
 }
 
-/** Each request once: one that moved back while pages were read is on two of them. */
+/** Each request once: a request that moved back between two pages appears on both. */
 export function once(requests: QueuedRequest[]): QueuedRequest[] {
   const seen = new Set<string | undefined>();
   return requests.filter(({ allocation_ids }) => seen.size < seen.add(allocation_ids?.[0]).size);
 }
 
-export function Line() {
+export function Queue() {
   return (
-    <Loaded of={[useRegions()]} lines={4} label="Loading the regions">
-      {(regions) => (regions.length === 0 ? <NoRegions /> : <Waiting regions={regions} />)}
+    <Loaded of={[useRegions()]} lines={4} label="Loading regions">
+      {(regions) => (regions.length === 0 ? <NoRegions /> : <Requests regions={regions} />)}
     </Loaded>
   );
 }

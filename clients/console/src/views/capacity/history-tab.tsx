@@ -1,4 +1,4 @@
-/** How the fleet was used: a chart of one region and SKU, and a table to compare them all. */
+/** Use of the fleet over time: a chart of one region and SKU, and a table that compares them all. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { useCapacityHistory } from "../../api/capacity";
 import { zone } from "../../lib/time";
@@ -10,14 +10,14 @@ import { type Column, TableCard } from "../../ui/table";
 import { RANGES, type Series, seriesOf, summaryOf } from "./history";
 
 const HistoryChart = lazy(() => import("./history-chart"));
-const COLUMNS: Column[] = ["Product", "Region", ["GPUs", "number"], ["In use", "number"], ["Free", "number"], ["Most in use", "number"], ["Fewest free", "number"], ["Mean use", "number"]];
+const COLUMNS: Column[] = ["SKU", "Region", ["Total GPUs", "number"], ["In use", "number"], ["Free", "number"], ["Peak in use", "number"], ["Lowest free", "number"], ["Mean utilization", "number"]];
 const FIRST_RANGE = RANGES[1]?.value ?? 0;
 
 const nameOf = ({ region, sku }: Series) => `${sku} in ${region}`;
 const percent = (share: number | undefined) => (share === undefined ? "–" : `${Math.round(share)} %`);
 
 function Row({ series, chosen, choose }: { series: Series; chosen: boolean; choose: () => void }) {
-  const { gpus, held, free, mostHeld, leastFree, used } = summaryOf(series.buckets);
+  const { gpus, inUse, free, peakInUse, lowestFree, used } = summaryOf(series.buckets);
   return (
     <tr data-chosen={chosen || undefined} onClick={choose}>
       <td>
@@ -27,16 +27,16 @@ function Row({ series, chosen, choose }: { series: Series; chosen: boolean; choo
       </td>
       <td>{series.region}</td>
       <td className="number">{gpus}</td>
-      <td className="number">{held}</td>
+      <td className="number">{inUse}</td>
       <td className="number">{free}</td>
-      <td className="number">{mostHeld}</td>
-      <td className="number">{leastFree}</td>
+      <td className="number">{peakInUse}</td>
+      <td className="number">{lowestFree}</td>
       <td className="number">{percent(used)}</td>
     </tr>
   );
 }
 
-export function OverTime() {
+export function HistoryTab() {
   const [range, setRange] = useState(FIRST_RANGE);
   const [wanted, setWanted] = useState("");
   const history = useCapacityHistory(range);
@@ -50,7 +50,7 @@ export function OverTime() {
     return (
       <Card title="GPUs over time" aside={ranges}>
         <Empty icon={<ChartColumn size={28} />} title={`No samples in the last ${label}`}>
-          A running scheduler takes one a minute, once slots are approved. Approve the slots of a host, or look further back.
+          The scheduler takes a sample every minute once slots are approved. Approve the slots of a node, or choose a longer range.
         </Empty>
       </Card>
     );
@@ -65,29 +65,29 @@ export function OverTime() {
             step={history.data.step}
             from={history.data.from}
             to={history.data.to}
-            label={`GPUs of ${nameOf(series)} over ${label}: ${now.held} of ${now.gpus} in use now, ${now.free} free; at most ${now.mostHeld} in use, at least ${now.leastFree} free. The table below has the figures.`}
+            label={`GPUs of ${nameOf(series)} over ${label}: ${now.inUse} of ${now.gpus} in use now, ${now.free} free; peak in use ${now.peakInUse}, lowest free ${now.lowestFree}. The table below has the values.`}
           />
         </Suspense>
-        <ul className="legend" aria-label="Lines">
+        <ul className="legend" aria-label="Chart legend">
           <li>
-            <span className="swatch busy" aria-hidden="true" /> in use, the most of each stretch
+            <span className="swatch busy" aria-hidden="true" /> Peak in use
           </li>
           <li>
-            <span className="swatch good" aria-hidden="true" /> free, the fewest of each stretch
+            <span className="swatch good" aria-hidden="true" /> Lowest free
           </li>
           <li>
-            <span className="swatch dashed" aria-hidden="true" /> all there were
+            <span className="swatch dashed" aria-hidden="true" /> Total
           </li>
         </ul>
       </Card>
       <TableCard
-        label="Capacity of each product and region"
+        label="Capacity by SKU and region"
         columns={COLUMNS}
         rowsAct
         foot={
           <span className="muted">
-            Over {label}; times in {zone}. Free GPUs are counted each alone, and products of one class of slots share them. What is reserved or not fit for sale is neither in use nor
-            free. The mean is of the most in use of each stretch.
+            Last {label}; times in {zone}. SKUs of the same slot class share their free GPUs. Reserved and unschedulable GPUs count as neither in use nor free. Each point is the
+            maximum (in use) or minimum (free) of its interval; mean utilization is the mean of the maxima.
           </span>
         }
       >
