@@ -34,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
+use crate::auth::sessions::Sessions;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
 use crate::http::app::{App, router};
@@ -121,6 +122,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
     let key = config::read_secret("gateway.internal_key_file", &config.internal_key_file)?;
     Ok(App {
         verifier: Verifier::new(&config.issuers, dev.as_ref())?,
+        sessions: Sessions::default(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
         peers: context.peers.clone(),
@@ -182,6 +184,10 @@ pub async fn run(
             stop,
         ));
     }
+    let listening = tokio::spawn({
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        async move { app.sessions.listen(app.pool.clone(), shutdown).await }
+    });
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
         context.registry.clone(),
@@ -200,5 +206,6 @@ pub async fn run(
             "end with requests still running after {grace:?}"
         );
     }
+    listening.await.context("listener of changes of access")?;
     metrics.await.context("metrics task")?
 }

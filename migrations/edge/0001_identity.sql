@@ -46,3 +46,14 @@ GRANT SELECT, INSERT ON principals TO gpuaas_edge;
 -- Whether someone administers the platform is decided once, at registration: no statement of the edge changes it.
 GRANT UPDATE (display_name, disable_time) ON principals TO gpuaas_edge;
 GRANT SELECT, INSERT, DELETE ON memberships TO gpuaas_edge;
+
+-- Gateways keep for seconds who a caller is. Each change of that tells them to forget it.
+CREATE FUNCTION notify_access() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('edge_access', '');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER principals_access AFTER INSERT OR UPDATE OR DELETE ON principals
+    FOR EACH STATEMENT EXECUTE FUNCTION notify_access();
+CREATE TRIGGER memberships_access AFTER INSERT OR UPDATE OR DELETE ON memberships
+    FOR EACH STATEMENT EXECUTE FUNCTION notify_access();

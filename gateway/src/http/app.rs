@@ -21,6 +21,7 @@ use super::headers;
 use super::metrics::Metrics;
 use super::stream::Streams;
 use crate::auth::dev_issuer::DevIssuer;
+use crate::auth::sessions::Sessions;
 use crate::auth::verify::Verifier;
 use crate::console;
 use crate::contract::route::RouteTable;
@@ -35,6 +36,8 @@ pub struct App {
     pub routes: RouteTable,
     /// Checks tokens.
     pub verifier: Verifier,
+    /// Callers of the last seconds.
+    pub sessions: Sessions,
     /// Makes internal tokens.
     pub minter: TokenMinter,
     /// Schema `edge`.

@@ -1,12 +1,16 @@
 //! Who calls and whether that one may: token → identity → principal → the method's audience.
+use std::sync::Arc;
+
 use gpuaas_common::audit;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, HeaderValue, header};
 use sqlx::PgPool;
 use tonic::Code;
 
+use super::app::App;
 use super::headers;
-use crate::auth::verify::{Identity, Verifier};
+use crate::auth::sessions::Session;
+use crate::auth::verify::Identity;
 use crate::contract::access::{Access, Audience};
 use crate::error::ApiError;
 use crate::store::{self, Principal};
@@ -16,52 +20,66 @@ use crate::store::{self, Principal};
 /// # Errors
 /// 401 without a good token, 403 for a principal that is not registered or not allowed.
 pub async fn authorize(
-    verifier: &Verifier,
-    pool: &PgPool,
+    app: &App,
     headers: &HeaderMap,
     access: &Access,
     request_id: &str,
-) -> Result<(Principal, Identity), ApiError> {
-    let identity = async { verifier.verify(headers::bearer(headers)?).await }
-        .await
-        .map_err(challenge)?;
-    let principal = store::find_principal(pool, &identity)
+) -> Result<Arc<Session>, ApiError> {
+    let (identity, session) = identify(app, headers).await?;
+    let principal = session.as_ref().map(|session| &session.principal);
+    let refused = match (decide(principal, access), session) {
+        (Ok(()), Some(session)) => return Ok(session),
+        (Ok(()), None) => unregistered(),
+        (Err(error), session) => {
+            let name = session.as_ref().map(|session| &*session.principal.name);
+            record_denial(&app.pool, name, &identity, access, request_id).await;
+            error
+        }
+    };
+    Err(refused)
+}
+
+/// Who the bearer of the token is; no session for somebody who is not registered.
+async fn identify(
+    app: &App,
+    headers: &HeaderMap,
+) -> Result<(Identity, Option<Arc<Session>>), ApiError> {
+    let token = headers::bearer(headers).map_err(challenge)?;
+    let now = jiff::Timestamp::now().as_second();
+    if let Some(session) = app.sessions.get(token, now) {
+        return Ok((session.identity.clone(), Some(session)));
+    }
+    let identity = app.verifier.verify(token).await.map_err(challenge)?;
+    let mark = app.sessions.mark();
+    let principal = store::find_principal(&app.pool, &identity)
         .await
         .map_err(|error| {
             tracing::error!("find principal: {error}");
             ApiError::unavailable()
         })?;
-    let decision = decide(principal, access);
-    if let Err((name, _)) = &decision {
-        record_denial(pool, name.as_deref(), &identity, access, request_id).await;
+    let session = principal.map(|principal| Arc::new(Session::new(identity.clone(), principal)));
+    if let Some(session) = &session {
+        app.sessions.keep(token, mark, session);
     }
-    match decision {
-        Ok(principal) => Ok((principal, identity)),
-        Err((_, error)) => Err(error),
-    }
+    Ok((identity, session))
 }
 
-/// The pure decision; a refusal comes with the principal's name when it is registered.
-fn decide(
-    principal: Option<Principal>,
-    access: &Access,
-) -> Result<Principal, (Option<String>, ApiError)> {
-    let Some(principal) = principal else {
-        let error =
-            denied("This identity is not registered here, or is disabled. Ask an administrator.");
-        return Err((None, error));
-    };
+/// The pure decision.
+fn decide(principal: Option<&Principal>, access: &Access) -> Result<(), ApiError> {
+    let principal = principal.ok_or_else(unregistered)?;
     let allowed = match access.audience {
         Audience::User => true,
         Audience::Admin => principal.admin,
         Audience::Service | Audience::Host | Audience::Enrolment => false,
     };
     if allowed {
-        return Ok(principal);
+        return Ok(());
     }
-    let error =
-        denied("This needs a platform administrator.").meta("action", access.action.clone());
-    Err((Some(principal.name), error))
+    Err(denied("This needs a platform administrator.").meta("action", access.action.clone()))
+}
+
+fn unregistered() -> ApiError {
+    denied("This identity is not registered here, or is disabled. Ask an administrator.")
 }
 
 fn denied(message: &str) -> ApiError {
@@ -149,7 +167,7 @@ mod tests {
             (principal(true), Audience::Enrolment, false),
         ] {
             assert_eq!(
-                decide(who.clone(), &access(audience)).is_ok(),
+                decide(who.as_ref(), &access(audience)).is_ok(),
                 allowed,
                 "{who:?} {audience:?}"
             );

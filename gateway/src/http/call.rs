@@ -70,15 +70,8 @@ async fn try_serve(
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
     }
-    let (principal, identity) = authorize(
-        &app.verifier,
-        &app.pool,
-        &parts.headers,
-        &route.access,
-        request_id,
-    )
-    .await?;
-    served.principal.clone_from(&principal.name);
+    let session = authorize(app, &parts.headers, &route.access, request_id).await?;
+    served.principal.clone_from(&session.principal.name);
 
     let idempotency_key = headers::idempotency_key(&parts.headers)?;
     let body = read_body(&parts.headers, body).await?;
@@ -89,15 +82,8 @@ async fn try_serve(
     }
 
     let now = jiff::Timestamp::now().as_second();
-    let token = app
-        .minter
-        .mint(
-            route.service,
-            &principal.name,
-            &principal.projects,
-            principal.admin,
-            now,
-        )
+    let token = session
+        .internal_token(&app.minter, route.service, now)
         .map_err(|error| {
             tracing::error!("mint internal token: {error}");
             ApiError::internal()
@@ -114,8 +100,7 @@ async fn try_serve(
         let place = app.streams.place().ok_or_else(overloaded)?;
         let messages = upstream::open(&app.peers, route, &message, envelope).await?;
         let opener = Opener {
-            identity,
-            principal,
+            session,
             access: route.access.clone(),
         };
         let around = (

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tonic::Code;
 
-use crate::auth::verify::Identity;
+use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::error::ApiError;
 use crate::store::{self, Principal};
@@ -71,10 +71,8 @@ impl Streams {
 /// Who opened a stream, and by what.
 #[derive(Debug)]
 pub struct Opener {
-    /// As the token says.
-    pub identity: Identity,
-    /// As registered when the stream was opened.
-    pub principal: Principal,
+    /// As it was when the stream was opened.
+    pub session: Arc<Session>,
     /// What the method demands.
     pub access: Access,
 }
@@ -86,7 +84,7 @@ impl Opener {
         let still_member = |project| now.projects.contains(project);
         match self.access.audience {
             Audience::Admin => now.admin,
-            _ => self.principal.projects.iter().all(still_member),
+            _ => self.session.principal.projects.iter().all(still_member),
         }
     }
 }
@@ -220,7 +218,7 @@ pub fn respond(
     streams.open.add(1, &labels);
     let mut look = tokio::time::interval_at(Instant::now() + streams.access, streams.access);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let left = opener.identity.expires - jiff::Timestamp::now().as_second();
+    let left = opener.session.identity.expires - jiff::Timestamp::now().as_second();
     let running = Running {
         messages,
         form,
@@ -284,7 +282,7 @@ impl Running {
         self.is_over = true;
         tracing::info!(
             request_id = self.request_id,
-            principal = self.opener.principal.name,
+            principal = self.opener.session.principal.name,
             reason = error.reason(),
             "end stream"
         );
@@ -292,7 +290,7 @@ impl Running {
     }
 
     async fn has_lost_access(&self) -> bool {
-        match store::find_principal(&self.pool, &self.opener.identity).await {
+        match store::find_principal(&self.pool, &self.opener.session.identity).await {
             Ok(now) => !self.opener.may_go_on(now.as_ref()),
             Err(error) => {
                 // the database will answer again; until then what was true stays
@@ -330,6 +328,7 @@ fn lost_access() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::verify::Identity;
 
     #[test]
     fn the_form_is_that_which_is_asked_for() {
@@ -355,12 +354,14 @@ mod tests {
             projects: projects.iter().copied().map(project).collect(),
         };
         let opener = |audience, who| Opener {
-            identity: Identity {
-                issuer: "i".to_owned(),
-                subject: "s".to_owned(),
-                expires: 0,
-            },
-            principal: who,
+            session: Arc::new(Session::new(
+                Identity {
+                    issuer: "i".to_owned(),
+                    subject: "s".to_owned(),
+                    expires: 0,
+                },
+                who,
+            )),
             access: Access {
                 action: "a.b".to_owned(),
                 resource: "c".to_owned(),

@@ -155,10 +155,8 @@ async fn accept(
             audience: Audience::User,
             callers: Vec::new(),
         };
-        authorize(&app.verifier, &app.pool, headers, &access, request_id)
-            .await?
-            .0
-            .name
+        let session = authorize(app, headers, &access, request_id).await?;
+        session.principal.name.clone()
     } else {
         String::new()
     };

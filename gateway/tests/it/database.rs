@@ -1,6 +1,11 @@
 //! The schema `edge` as the gateway's own role: what it holds, and what the role may not do.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpuaas_common::CancellationToken;
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_gateway::auth::sessions::{Session, Sessions};
 use gpuaas_gateway::auth::verify::Identity;
 use gpuaas_gateway::store::{self, NewPrincipal, Principal, seed};
 
@@ -102,4 +107,47 @@ async fn statements_that_the_database_refuses() {
             "{statement}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
+    let db = TestDb::create().await;
+    let pool = db.pool("gpuaas_edge").await;
+    seed(&pool, &IdGen::new(1), "i", "lab", "demo", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    let sessions = Arc::new(Sessions::default());
+    let shutdown = CancellationToken::new();
+    let (listening, of, until) = (sessions.clone(), pool.clone(), shutdown.clone());
+    let task = tokio::spawn(async move { listening.listen(of, until).await });
+    let demo = identity("demo");
+    let keep = async || {
+        let mark = sessions.mark();
+        let found = store::find_principal(&pool, &demo).await.expect("found");
+        let session = Session::new(demo.clone(), found.expect("registered"));
+        sessions.keep("token", mark, &Arc::new(session));
+        (mark, sessions.get("token", -1).is_some())
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for change in [
+        "DELETE FROM memberships",
+        "UPDATE principals SET disable_time = now() WHERE subject = 'admin'",
+    ] {
+        let mark = loop {
+            let (mark, kept) = keep().await;
+            if kept {
+                break mark;
+            }
+            assert!(Instant::now() < deadline, "nothing is kept");
+            tokio::task::yield_now().await;
+        };
+        sqlx::query(change).execute(&pool).await.expect(change);
+        while sessions.mark() == mark {
+            assert!(Instant::now() < deadline, "{change}: not heard of");
+            tokio::task::yield_now().await;
+        }
+        assert!(sessions.get("token", -1).is_none(), "{change}");
+    }
+    shutdown.cancel();
+    task.await.expect("ended");
 }
