@@ -281,7 +281,7 @@ impl Api {
         }
         serde_json::from_str(&text).map_err(|_| {
             Failure::Local(format!(
-                "{} answered something that is no JSON; is it the API?",
+                "{} returned something that is not JSON; check that it is the API",
                 self.base
             ))
         })
@@ -306,7 +306,7 @@ fn request_id(response: &reqwest::Response) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// The innermost cause is what tells a person anything ("Connection refused").
+/// The innermost cause is the one that helps a person ("Connection refused").
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
@@ -322,7 +322,7 @@ fn root_cause(error: &reqwest::Error) -> String {
 pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     T::deserialize(value).map_err(|error| {
         Failure::Local(format!(
-            "the API answered in a shape this version does not know: {error}"
+            "the answer of the API does not match this version of gpuaas: {error}"
         ))
     })
 }

@@ -19,7 +19,7 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, \
-4 refused, 5 the platform cannot be reached or is busy.";
+4 refused, 5 the API is unreachable or busy.";
 
 /// Flags of every command.
 #[derive(Clone, Debug, Args)]
@@ -30,13 +30,13 @@ pub struct Global {
     /// File with the token.
     #[arg(long, env = "GPUAAS_TOKEN_FILE", value_name = "FILE", global = true)]
     pub token_file: Option<PathBuf>,
-    /// File that names API and tokens [default: ~/.config/gpuaas/profile.toml].
+    /// Profile with the API address and token files [default: ~/.config/gpuaas/profile.toml].
     #[arg(long, env = "GPUAAS_PROFILE_FILE", value_name = "FILE", global = true)]
     pub profile_file: Option<PathBuf>,
-    /// How answers are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
     pub output: Format,
-    /// Name this change yourself, to repeat it safely from a script [default: a new name per command].
+    /// Idempotency key of this change, to repeat it safely from a script [default: a new key per command].
     #[arg(long, value_name = "KEY", global = true)]
     pub idempotency_key: Option<String>,
 }
@@ -47,30 +47,30 @@ pub enum Command {
     Launch(launch::Flags),
     /// List your allocations, newest first.
     List {
-        /// Also those that are released or failed.
+        /// Include released and failed ones.
         #[arg(long)]
         all: bool,
         /// Only this project.
         #[arg(long, value_name = "ID")]
         project: Option<String>,
     },
-    /// Show an allocation: state, address, cost so far, timeline.
+    /// Show an allocation with its state, address, cost and timeline.
     Show(show::Flags),
-    /// Show changes of your allocations, or of one with its timeline, as they happen.
+    /// Watch changes of your allocations, or of one with its timeline.
     Watch(watch::Flags),
-    /// Log in to an allocation, or run a command there.
+    /// Log in to an allocation, or run a command on it.
     Ssh(ssh::Flags),
-    /// Open a shell in an allocation through the platform, without an SSH key.
+    /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
-    /// Shut the VM of an allocation down; disk, address and GPUs are kept, and billing goes on.
+    /// Stop the VM of an allocation. It keeps its disk, address and GPUs; billing continues.
     Stop(power::Flags),
     /// Start the VM of a stopped allocation.
     Start(power::Flags),
-    /// Shut the VM of an allocation down and start it again.
+    /// Reboot the VM of an allocation.
     Reboot(power::Flags),
-    /// Release an allocation: billing stops, the VM goes, its disk is wiped.
+    /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
-    /// Show what was used and what it costs.
+    /// Show usage and cost.
     Usage {
         /// Only this allocation.
         #[arg(long, value_name = "ID")]
@@ -79,23 +79,23 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         project: Option<String>,
     },
-    /// Show how much your project may hold, and holds.
+    /// Show the quotas of your project and their use.
     Quota {
         /// The project [default: your only one].
         #[arg(long, value_name = "ID")]
         project: Option<String>,
     },
-    /// List what is sold.
+    /// List the SKUs.
     Skus,
-    /// List the images an allocation can boot.
+    /// List the images.
     Images {
-        /// Only images that this SKU can run.
+        /// Only images for this SKU.
         #[arg(long)]
         sku: Option<String>,
     },
     /// List the regions.
     Regions,
-    /// Show how much could be launched now, and why not more.
+    /// Show how many launches fit now, and the unschedulable reasons.
     Availability {
         /// Only this region.
         #[arg(long)]
@@ -103,20 +103,20 @@ pub enum Command {
         /// Only this SKU.
         #[arg(long)]
         sku: Option<String>,
-        /// For this project, with what is reserved for it [default: your only one].
+        /// Include the reserved capacity of this project [default: your only one].
         #[arg(long, value_name = "ID")]
         project: Option<String>,
     },
-    /// Explain where a launch would fit now, and what removes the other nodes.
+    /// Explain on how many nodes a launch fits now, and why not on the others.
     Explain(explain::Flags),
-    /// Capacity that is kept for your project.
+    /// Capacity reservations of your project.
     #[command(subcommand)]
     Reservations(reservations::Command),
     /// List the nodes (administrators).
     Nodes,
     /// List the slots of a node (administrators).
     Slots {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
     },
     /// Set up and operate the platform (administrators).

@@ -1,4 +1,4 @@
-//! What can go wrong, what the user is told about it, and with which exit code.
+//! Failures with their messages and exit codes.
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -38,13 +38,13 @@ pub enum Failure {
 pub struct ApiFailure {
     /// HTTP status.
     pub http: u16,
-    /// The sentence.
+    /// The message.
     pub message: String,
     /// `ErrorInfo.reason`.
     pub reason: String,
     /// Fields with the rule they break.
     pub fields: Vec<(String, String)>,
-    /// What keeps a request from its capacity, cause by cause, where the sentence does not say it.
+    /// The unschedulable reasons that the message does not contain.
     pub causes: Vec<String>,
     /// Quote it when asking for help.
     pub request_id: String,
@@ -57,7 +57,7 @@ impl ApiFailure {
     pub fn new(http: u16, request_id: String, body: &str) -> Self {
         let raw: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let Ok(parsed) = serde_json::from_value::<ErrorBody>(raw.clone()) else {
-            let message = format!("the API answered with status {http} and no explanation");
+            let message = format!("the API returned status {http} without details");
             return Self {
                 http,
                 message,
@@ -89,7 +89,7 @@ impl ApiFailure {
             .unwrap_or_default();
         let causes = detail("google.rpc.ErrorInfo")
             .and_then(|info| info["metadata"].as_object())
-            .map(|told| causes(told, &parsed.error.message))
+            .map(|metadata| causes(metadata, &parsed.error.message))
             .unwrap_or_default();
         let given_id = text(detail("google.rpc.RequestInfo"), "request_id");
         Self {
@@ -113,11 +113,10 @@ impl ApiFailure {
     }
 }
 
-/// The sentences about causes among a refusal's details, there under `REASON.message`; without those that `message`
-/// tells.
+/// The unschedulable reasons in a refusal's metadata, under `REASON.message`; without those that `message` contains.
 fn causes(details: &Map<String, Value>, message: &str) -> Vec<String> {
-    let told = details.iter().filter(|(key, _)| key.ends_with(".message"));
-    let texts = told.filter_map(|(_, text)| text.as_str());
+    let reasons = details.iter().filter(|(key, _)| key.ends_with(".message"));
+    let texts = reasons.filter_map(|(_, text)| text.as_str());
     texts
         .filter(|text| !message.contains(text))
         .map(str::to_owned)
@@ -148,7 +147,7 @@ impl Failure {
         }
     }
 
-    /// For people: what, which field, which rule, for which causes, what to do, which request.
+    /// For people: message, fields, causes, advice and request id.
     pub fn to_text(&self) -> String {
         let mut text = format!("error: {self}\n");
         if let Self::Api(error) = self {
@@ -208,62 +207,62 @@ impl Failure {
                 return Some(failure.advice.clone()).filter(|a| !a.is_empty());
             }
             Self::Unreachable { .. } => {
-                "Check that the platform runs and that --api (or GPUAAS_API, or the profile) names it."
+                "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
             Self::Api(error) => match error.reason.as_str() {
                 "CREDENTIAL_MISSING" => {
-                    "Name a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
+                    "Set a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
                 }
-                "CREDENTIAL_EXPIRED" => "Get a new token and put it into the token file.",
-                "CREDENTIAL_INVALID" => "Check that the token file belongs to this platform.",
+                "CREDENTIAL_EXPIRED" => "Get a new token and write it to the token file.",
+                "CREDENTIAL_INVALID" => "Check that the token is for this API.",
                 "PERMISSION_DENIED" => {
                     "Use an administrator's token: admin_token_file in the profile, or --token-file FILE."
                 }
-                "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "See what is sold: gpuaas skus",
+                "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "List the SKUs: gpuaas skus",
                 "IMAGE_UNKNOWN" | "IMAGE_NOT_ACTIVE" | "IMAGE_NOT_COMPATIBLE" => {
-                    "See the images: gpuaas images"
+                    "List the images: gpuaas images"
                 }
-                "REGION_UNKNOWN" | "REGION_DISABLED" => "See the regions: gpuaas regions",
+                "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas regions",
                 "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
                 | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
-                    "Wait in line: gpuaas launch … --wait-for-capacity 2h; or see what is free: gpuaas availability"
+                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or see what fits: gpuaas availability"
                 }
                 "NO_CAPACITY" => {
-                    "See how many nodes each cause removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints. Where others hold the GPUs, wait in line: gpuaas launch … --wait-for-capacity 2h"
+                    "See the reasons by node count: gpuaas explain with the same flags. If the GPUs are in use, queue the launch: gpuaas launch … --wait-for-capacity 2h"
                 }
                 "AFFINITY" => {
-                    "Leave a constraint out, or see what each removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints."
+                    "Remove a placement constraint, or see the reasons by node count: gpuaas explain with the same flags."
                 }
-                // a host says this of itself to operators, too
+                // operators get this reason too
                 "HOST_NOT_READY" => {
-                    "Try again in a few minutes; if it stays, ask who runs the platform."
+                    "Try again in a few minutes. If the error persists, contact the operator."
                 }
                 "CLEANUP_BLOCKED" => {
-                    "Only an operator makes these GPUs free again: ask one, or take others; see: gpuaas availability"
+                    "Only an operator can repair these GPUs. Contact the operator, or choose others: gpuaas availability"
                 }
                 "CAPACITY_RESERVED" => {
-                    "Wait for open capacity: gpuaas launch … --wait-for-capacity 2h; or have some reserved for you."
+                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or reserve capacity: gpuaas reservations create"
                 }
                 "IMAGE_NOT_CACHED" => {
-                    "Launch without --require-prewarmed: the image is pulled first, and stays in the cache."
+                    "Launch without --require-prewarmed. The image is pulled first and then stays cached."
                 }
-                "WAITING_AHEAD" => "Wait in line, too: gpuaas launch … --wait-for-capacity 2h",
-                // the limit on what a project reserves by itself has no reason of its own
+                "WAITING_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
+                // the reservation limit has no reason of its own
                 "QUOTA" if error.message.contains("may reserve") => {
-                    "Cancel a reservation, or ask an administrator to raise the project's reservation limit: gpuaas admin reservations limit PROJECT COUNT"
+                    "End a reservation, or ask an administrator to raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
                 }
-                "QUOTA" => "Release something, or ask an administrator for more.",
-                "ALLOCATION_NOT_FOUND" => "See your allocations: gpuaas list --all",
-                "NODE_NOT_FOUND" => "See the nodes: gpuaas nodes",
+                "QUOTA" => "Release an allocation, or ask an administrator to raise the quota.",
+                "ALLOCATION_NOT_FOUND" => "List your allocations: gpuaas list --all",
+                "NODE_NOT_FOUND" => "List the nodes: gpuaas nodes",
                 "IDEMPOTENCY_KEY_REUSED" => {
-                    "Nothing was done now, and what was done under this key stays. To learn of it, repeat it with exactly the same flags: with a --name, and with times like 2026-01-31T12:00:00Z in place of lengths like 2h. Where that cannot be done, look at what there is (gpuaas list --all, gpuaas reservations list --all) before you ask with another key: that makes another one."
+                    "Nothing was changed now; the earlier change under this key stands. To see it, repeat the command with exactly the same flags: a --name, and times such as 2026-01-31T12:00:00Z instead of durations such as 2h. Otherwise check what exists (gpuaas list --all, gpuaas reservations list --all) before you use another key, which creates another one."
                 }
                 _ if error
                     .fields
                     .iter()
                     .any(|(field, rule)| field == "project_id" && rule.contains("UUID")) =>
                 {
-                    "A project is named by its id: project_id of what gpuaas list --output json prints for a member of it."
+                    "Use the project id: project_id in gpuaas list --output json."
                 }
                 _ if error.is_transient() => "Try again in a moment.",
                 _ => return None,
@@ -321,7 +320,7 @@ mod tests {
         let failure = ApiFailure::new(502, "r1".to_owned(), "<html>bad gateway</html>");
         assert_eq!(
             failure.message,
-            "the API answered with status 502 and no explanation"
+            "the API returned status 502 without details"
         );
         assert!(failure.is_transient());
     }

@@ -53,7 +53,7 @@ pub struct AllocationConfig {
     pub placement: Option<Placement>,
 }
 
-/// Where an allocation was asked to be placed.
+/// The placement constraints of an allocation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Placement {
@@ -81,8 +81,11 @@ pub struct AllocationStatus {
 }
 
 impl AllocationStatus {
-    /// The state, and what the VM does while it is active.
-    pub fn state_and_power(&self) -> String {
+    /// The state: "queued" while queued, with the power state while active.
+    pub fn text(&self) -> String {
+        if self.queue.is_some() {
+            return "queued".to_owned();
+        }
         match (self.state.as_str(), self.power.as_str()) {
             ("active", power) if !matches!(power, "" | "unspecified") => format!("active, {power}"),
             (state, _) => state.to_owned(),
@@ -95,7 +98,7 @@ impl AllocationStatus {
     }
 }
 
-/// The place of an allocation that waits for capacity.
+/// The queue position of an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Queue {
@@ -106,13 +109,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Where it stands, as part of a sentence.
-    pub fn place(&self) -> String {
-        format!("place {} in line", self.position)
+    /// The position as text.
+    pub fn text(&self) -> String {
+        format!("queued, position {}", self.position)
     }
 }
 
-/// A request in line, as an administrator sees it.
+/// A queued request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct QueuedRequest {
@@ -128,7 +131,7 @@ pub struct QueuedRequest {
     pub backfill_node_ids: Vec<String>,
 }
 
-/// How much a project may hold, and holds.
+/// The quotas of a project and their use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ProjectQuotas {
@@ -138,7 +141,7 @@ pub struct ProjectQuotas {
     pub default_max_gpus: u32,
 }
 
-/// How many GPUs of a SKU a project may hold, and holds.
+/// The GPU quota of a SKU and its use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ProjectQuota {
@@ -147,7 +150,7 @@ pub struct ProjectQuota {
     pub used_gpus: u32,
 }
 
-/// GPUs that only one project may launch on.
+/// GPUs that only one project can launch on.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct CapacityReservation {

@@ -1,4 +1,4 @@
-//! What a command prints: tables for people, the API's JSON for programs; times, money and sizes in words.
+//! What a command prints: tables for people, the API's JSON for programs; times, money and sizes as text.
 use std::fmt;
 use std::io::{ErrorKind, Write as _, stderr, stdout};
 
@@ -10,44 +10,43 @@ use tabled::settings::{Padding, Style};
 
 use crate::model::Money;
 
-/// How answers are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people.
     Table,
-    /// For programs: what the API answered.
+    /// For programs: the answer of the API.
     Json,
 }
 
-/// Exit code when nobody reads the answer: what a shell gives a program that ended of the signal. Not 0, since what
-/// the answer was to tell, such as a broken ledger, has not been told.
+/// Exit code when the output was closed: that of a program ended by the signal. Not 0, since the answer, such as a
+/// violated invariant, was not printed.
 const UNREAD: i32 = 141;
 
-/// Prints a line of the answer, like `println!`, which would panic when nobody reads; see [`answer`].
+/// Prints a line of the answer, like `println!`, which would panic on a closed pipe; see [`answer`].
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::answer(format_args!($($text)*)) };
 }
 
-/// Prints a line of progress, or an error, on standard error; see [`tell`].
+/// Prints a line of progress, or an error, on standard error; see [`progress`].
 macro_rules! note {
-    ($($text:tt)*) => { $crate::output::tell(format_args!($($text)*)) };
+    ($($text:tt)*) => { $crate::output::progress(format_args!($($text)*)) };
 }
 
-/// Writes a line to standard output at once. When nobody reads it any more (a closed pipe), the command ends here,
-/// quietly, with [`UNREAD`]. Where it cannot be written for another reason (a full disk), it fails.
+/// Writes a line to standard output at once. On a closed pipe the command ends here, quietly, with [`UNREAD`]. Where it cannot be written for another reason (a full disk), it fails.
 pub fn answer(line: fmt::Arguments<'_>) {
     let mut out = stdout().lock();
     if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
         if error.kind() == ErrorKind::BrokenPipe {
             std::process::exit(UNREAD);
         }
-        tell(format_args!("error: cannot write the answer: {error}"));
+        progress(format_args!("error: cannot write the answer: {error}"));
         std::process::exit(1);
     }
 }
 
-/// Writes a line to standard error. It is no answer: when nobody reads it, the command goes on.
-pub fn tell(line: fmt::Arguments<'_>) {
+/// Writes a line to standard error. On a closed pipe the command continues.
+pub fn progress(line: fmt::Arguments<'_>) {
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
@@ -59,10 +58,10 @@ pub fn print_json(value: &Value) {
     );
 }
 
-/// Prints what a thing is called and what it is; nothing when it is nothing.
+/// Prints a name and its value; nothing when the value is empty.
 pub fn print_line(name: &str, value: &str) {
     if !value.is_empty() {
-        say!("{name:<10} {value}");
+        say!("{name:<12} {value}");
     }
 }
 

@@ -45,18 +45,18 @@ fn config_folder() -> Option<PathBuf> {
 pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
     let profile = profile(global)?;
     let api = global.api.clone().or(profile.api).ok_or_else(|| {
-        Failure::Usage("no API is named; use --api URL, GPUAAS_API, or a profile file with --profile-file FILE".to_owned())
+        Failure::Usage("no API address is set; use --api URL, GPUAAS_API, or a profile file with --profile-file FILE".to_owned())
     })?;
     let api = Url::parse(&api)
         .ok()
         .filter(|u| matches!(u.scheme(), "http" | "https") && u.has_host());
     let api = api.ok_or_else(|| {
-        Failure::Usage("the API's address must begin with http:// or https://".to_owned())
+        Failure::Usage("the API address must start with http:// or https://".to_owned())
     })?;
     if api.scheme() == "http"
         && !matches!(api.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
     {
-        return Err(Failure::Usage("the API's address must begin with https://, since a token is sent; http:// is for this machine only".to_owned()));
+        return Err(Failure::Usage("the API address must start with https:// because a token is sent; http:// is for this machine only".to_owned()));
     }
     let from_profile = if admin {
         profile.admin_token_file.or(profile.token_file)
@@ -114,7 +114,7 @@ fn read_token(file: &Path) -> Result<String, Failure> {
     let token = text.trim();
     if token.is_empty() || token.contains(char::is_whitespace) {
         return Err(Failure::Usage(format!(
-            "the token file {} must hold one token and nothing else",
+            "the token file {} must contain one token and nothing else",
             file.display()
         )));
     }

@@ -18,7 +18,7 @@ use crate::watch::Watch;
 pub enum Goal {
     /// A login works.
     Active,
-    /// The capacity is given back.
+    /// The capacity is free.
     Released,
     /// It is active with this power.
     Power(&'static str),
@@ -70,10 +70,10 @@ async fn timeline(api: &Api, id: &str) -> Result<Vec<TimelineEntry>, Failure> {
     )
 }
 
-/// Waits for a goal and shows how it goes; answers the allocation as the API last gave it.
+/// Waits for a goal and shows the progress; returns the allocation as last reported.
 ///
 /// # Errors
-/// The goal cannot be reached any more, the time is up, or the API is away for longer than a watch bears.
+/// The goal cannot be reached any more, the time is up, or the API is unreachable for longer than a watch allows.
 pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Value, Failure> {
     let mut last = Value::Null;
     let limit = tokio::time::sleep(wait.limit);
@@ -82,7 +82,7 @@ pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Value, Failure> {
         () = limit => {
             let state = last["status"]["state"].as_str().unwrap_or("unknown");
             return Err(Failure::Local(format!(
-                "still {state} after {} s; look again with: gpuaas show {id}",
+                "still {state} after {} s; see: gpuaas show {id}",
                 wait.limit.as_secs()
             )));
         }
@@ -90,7 +90,7 @@ pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Value, Failure> {
     Ok(last)
 }
 
-/// Watches until the goal is reached; `last` is the allocation as it was last told.
+/// Watches until the goal is reached; `last` is the allocation as last reported.
 async fn follow(api: &Api, id: &str, wait: &Wait, last: &mut Value) -> Result<(), Failure> {
     let mut view = View::new(wait.quiet, wait.after);
     let mut watch = Watch::new(api, &["allocations", &format!("{id}:watch")], Vec::new());
@@ -145,10 +145,10 @@ struct View {
     bar: Option<ProgressBar>,
     quiet: bool,
     shown: i64,
-    /// Entries that were told and are not shown yet.
-    told: BTreeMap<i64, TimelineEntry>,
-    /// Places in line that were told on plain output.
-    places: HashSet<String>,
+    /// Entries that are not shown yet.
+    pending: BTreeMap<i64, TimelineEntry>,
+    /// Queue positions that were shown on plain output.
+    positions: HashSet<String>,
 }
 
 impl View {
@@ -165,8 +165,8 @@ impl View {
             bar,
             quiet,
             shown,
-            told: BTreeMap::new(),
-            places: HashSet::new(),
+            pending: BTreeMap::new(),
+            positions: HashSet::new(),
         }
     }
 
@@ -174,9 +174,9 @@ impl View {
         if self.quiet || entry.sequence <= self.shown {
             return;
         }
-        self.told.insert(entry.sequence, entry);
+        self.pending.insert(entry.sequence, entry);
         // an entry that still runs holds back those after it, so that lines stay in order
-        while let Some(first) = self.told.first_entry() {
+        while let Some(first) = self.pending.first_entry() {
             if first.get().state == "running" {
                 break;
             }
@@ -202,16 +202,16 @@ impl View {
         }
     }
 
-    /// Says where it stands in line, each place once on plain output.
+    /// Shows the queue position, each once on plain output.
     fn queue(&mut self, queue: &Queue) {
-        let told = format!("{}: {}", queue.place(), queue.message);
+        let text = format!("{}: {}", queue.text(), queue.message);
         match &self.bar {
             Some(bar) => {
-                bar.set_prefix("waiting");
-                bar.set_message(told);
+                bar.set_prefix("queued");
+                bar.set_message(format!("position {}: {}", queue.position, queue.message));
             }
-            None if self.places.insert(told.clone()) => {
-                self.line(&format!("          waiting, {told}"));
+            None if self.positions.insert(text.clone()) => {
+                self.line(&format!("          {text}"));
             }
             None => {}
         }

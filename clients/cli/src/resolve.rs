@@ -1,4 +1,4 @@
-//! What a person types for a resource: the id, a unique beginning of it, or its name.
+//! References to resources: the id, a unique prefix of it, or the name.
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -6,12 +6,12 @@ use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, CapacityReservation, Node, Slot};
 
-/// The allocation that a command of a member is about.
+/// The allocation of a command.
 #[derive(Debug, clap::Args)]
 pub struct AllocationRef {
-    /// Id, unique beginning of it, or name.
+    /// Id, unique prefix of it, or name.
     allocation: String,
-    /// Project in which a name or a beginning is looked for [default: your only one].
+    /// Project to search for the name or prefix [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
@@ -46,8 +46,8 @@ pub async fn allocation(api: &Api, among: Among<'_>, given: &str) -> Result<Stri
     }
     let Among::Project(project) = among else {
         return Err(Failure::Usage(format!(
-            "{given:?} is not the whole id of an allocation; an administrator has no list of them to look a name \
-             or a beginning up in"
+            "{given:?} is not the full id of an allocation; administrators cannot look up allocations by name or \
+             prefix"
         )));
     };
     let query = list_query(project);
@@ -66,8 +66,7 @@ pub async fn allocation(api: &Api, among: Among<'_>, given: &str) -> Result<Stri
     let ended = all.iter().filter(|a| a.config.name == given);
     match (found, ended.max_by_key(|a| a.metadata.create_time)) {
         (Err(Failure::NotFound(_)), Some(newest)) => Err(Failure::NotFound(format!(
-            "no allocation named {given:?} is there now, and a name does not mean one that has ended; the newest \
-             that had it is {}, which is {}",
+            "no active allocation is named {given:?}; the latest with this name is {}, which is {}",
             newest.id, newest.status.state
         ))),
         (found, _) => found,
@@ -107,7 +106,7 @@ pub async fn reservation(
         ),
         // names are unique within a project, and an administrator sees those of all projects
         several => Err(Failure::Usage(format!(
-            "{} projects have a reservation named {given:?}; say which with --project ID",
+            "{} projects have a reservation named {given:?}; choose one with --project ID",
             several.len()
         ))),
     }
@@ -182,7 +181,7 @@ fn unique<'a>(
             "no {kind} matches {given:?}; see: {list}"
         ))),
         several => Err(Failure::Usage(format!(
-            "{given:?} is the beginning of {} {kind}s; give more of the id",
+            "{given:?} matches {} {kind}s; enter more of the id",
             several.len()
         ))),
     }

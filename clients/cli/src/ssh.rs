@@ -1,4 +1,4 @@
-//! The system's `ssh`, told exactly which host keys and which identity to use.
+//! The system's `ssh`, with pinned host keys and one identity.
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::model::{Access, Allocation};
 use crate::state;
 
-/// An active guest answers at once; one that went off meanwhile never does.
+/// An active guest answers at once; one that shut down meanwhile never does.
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=15";
 
 /// How to reach one allocation.
@@ -33,7 +33,7 @@ impl Login {
         else {
             let state = &allocation.status.state;
             return Err(Failure::Usage(format!(
-                "allocation {} is {state}: there is nothing to log in to",
+                "allocation {} is {state}: it has no login",
                 allocation.id
             )));
         };

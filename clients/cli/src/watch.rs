@@ -74,7 +74,7 @@ impl<'a> Watch<'a> {
     async fn receive(&mut self) -> Result<Value, Failure> {
         let line = self.line().await?;
         let message: Value = serde_json::from_str(&line)
-            .map_err(|_| Failure::Local("the API streamed something that is no JSON".to_owned()))?;
+            .map_err(|_| Failure::Local("the API sent something that is not JSON".to_owned()))?;
         if message["error"].is_object() {
             return Err(self.api.failure_of(&message));
         }

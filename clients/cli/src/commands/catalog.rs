@@ -1,4 +1,4 @@
-//! `skus`, `images`, `regions`, `availability`: what is sold and what is free.
+//! `skus`, `images`, `regions`, `availability`: the catalog and the free capacity.
 use serde_json::{Value, json};
 
 use super::{Session, given};
@@ -19,7 +19,7 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
     }
     let skus: Vec<Sku> = parse_all(&found)?;
     if skus.is_empty() {
-        say!("Nothing is sold yet. An administrator adds it: gpuaas admin sku put");
+        say!("No SKUs yet. An administrator adds one: gpuaas admin sku put");
         return Ok(());
     }
     let rows = skus.into_iter().map(|s| {
@@ -27,7 +27,7 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
         let price = if s.price_per_gpu_hour.is_some() {
             money(s.price_per_gpu_hour.as_ref())
         } else {
-            "no price yet".to_owned()
+            "no price".to_owned()
         };
         let shape = if s.lab {
             format!("{} (lab)", s.capacity_shape)
@@ -37,7 +37,7 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
         [s.code, s.display_name, shape, counts.join(", "), price]
     });
     print_table(
-        ["SKU", "NAME", "SHAPE", "GPU COUNTS", "PER GPU HOUR"],
+        ["SKU", "NAME", "SHAPE", "GPU COUNTS", "PER GPU-HOUR"],
         rows.collect(),
     );
     Ok(())
@@ -59,7 +59,7 @@ pub async fn images(session: &Session, sku: Option<String>) -> Result<(), Failur
     )
 }
 
-/// Images as table or JSON; `empty` is what is said when there are none.
+/// Images as table or JSON; `empty` is printed when there are none.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -171,7 +171,7 @@ pub async fn availability(
             .unwrap_or(&Value::Array(Vec::new())),
     )?;
     if found.is_empty() {
-        say!("Nothing is on sale here. See: gpuaas skus, gpuaas regions");
+        say!("No SKU is offered here. See: gpuaas skus, gpuaas regions");
         return Ok(());
     }
     let rows = found.into_iter().map(|a| {
@@ -194,9 +194,6 @@ pub async fn availability(
             reasons.join("; "),
         ]
     });
-    print_table(
-        ["REGION", "SKU", "GPUS", "FREE", "WHY NOT MORE"],
-        rows.collect(),
-    );
+    print_table(["REGION", "SKU", "GPUS", "FITS", "REASON"], rows.collect());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `explain`: where a launch would fit now, and what removes the other nodes.
+//! `explain`: on how many nodes a launch fits now, and why not on the others.
 use super::catalog::only_region;
 use super::{Session, Side, given, place};
 use crate::api::{parse, parse_all};
@@ -7,22 +7,22 @@ use crate::model::{Image, PlacementExplanation};
 use crate::output::{print_json, print_table};
 use crate::resolve::Among;
 
-/// What one launch would ask for.
+/// The size of a launch.
 #[derive(Debug, clap::Args)]
 pub struct Size {
-    /// What to launch; see: gpuaas skus.
+    /// SKU; see: gpuaas skus.
     #[arg(long)]
     sku: String,
-    /// How many GPUs.
+    /// GPUs per allocation.
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     gpus: u32,
-    /// Where [default: the only enabled region].
+    /// Region [default: the only enabled one].
     #[arg(long)]
     region: Option<String>,
 }
 
 impl Size {
-    /// What is asked about, as a query.
+    /// The query parameters.
     ///
     /// # Errors
     /// There is no region to choose.
@@ -43,22 +43,22 @@ impl Size {
 pub struct Flags {
     #[command(flatten)]
     size: Size,
-    /// For this project, with what is reserved for it and its allocations [default: your only one].
+    /// Project, for its reserved capacity and its allocations [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// What it would boot; see: gpuaas images.
+    /// Image; see: gpuaas images.
     #[arg(long)]
     image: Option<String>,
     #[command(flatten)]
-    place: place::Where,
+    placement: place::PlacementFlags,
 }
 
 impl Flags {
-    /// What is asked about, as a query.
+    /// The query parameters.
     ///
     /// # Errors
-    /// An image or an allocation that there is not, or no region to choose; for an operator, an allocation that is not
-    /// named by its whole id.
+    /// An image or an allocation that does not exist, or no region to choose; for an operator, an allocation without its
+    /// full id.
     pub async fn query(
         self,
         session: &Session,
@@ -73,12 +73,12 @@ impl Flags {
             Side::Member => Among::Project(self.project.as_deref()),
             Side::Operator => Among::All,
         };
-        let said = self.place.said(session, among).await?;
+        let constraints = self.placement.resolve(session, among).await?;
         query.extend(given([
             ("project_id", self.project),
             ("image_digest", digest),
         ]));
-        query.extend(place::query(&said));
+        query.extend(place::query(&constraints));
         Ok(query)
     }
 }
@@ -110,7 +110,7 @@ async fn digest_of(session: &Session, slug: &str) -> Result<String, Failure> {
 /// An explanation as a sentence and a table.
 pub fn print_explanation(found: &PlacementExplanation) {
     say!(
-        "{} GPU of {} in {} would fit on {} of {} nodes.",
+        "{} GPU(s) of {} in {} fit on {} of {} nodes.",
         found.gpu_count,
         found.sku,
         found.region_code,
@@ -129,8 +129,5 @@ pub fn print_explanation(found: &PlacementExplanation) {
             cause.message.clone(),
         ]
     });
-    print_table(
-        ["CONSTRAINT", "NODES REMOVED", "GPUS", "WHY"],
-        rows.collect(),
-    );
+    print_table(["REASON", "NODES", "GPUS", "DETAILS"], rows.collect());
 }

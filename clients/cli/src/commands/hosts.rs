@@ -65,7 +65,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
             mode,
             n.status.state,
             ready.trim_end_matches(": ").to_owned(),
-            intent(&n.placement),
+            admin_state(&n.placement),
             slots.join(", "),
             time(n.status.last_heartbeat_time),
         ]
@@ -78,7 +78,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
             "MODE",
             "STATE",
             "SCHEDULABLE",
-            "PLACEMENT",
+            "ADMIN STATE",
             "SLOTS",
             "LAST HEARTBEAT",
         ],
@@ -87,8 +87,8 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the operator wants of a node, with the progress of a drain.
-fn intent(placement: &NodePlacement) -> String {
+/// The administrative state of a node, with the progress of a drain.
+fn admin_state(placement: &NodePlacement) -> String {
     let state = match placement.admin_state.as_str() {
         "draining" if placement.drained => "drained".to_owned(),
         "draining" => format!("draining, {} claim(s) left", placement.live_claims),
@@ -115,12 +115,12 @@ pub async fn slots(session: &Session, node: &str) -> Result<(), Failure> {
         session,
         &answer,
         &format!(
-            "This node has no approved slots. Look for some: gpuaas admin node discover {node} --wait"
+            "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
         ),
     )
 }
 
-/// Slots as table or JSON; `empty` is what is said when there are none.
+/// Slots as table or JSON; `empty` is printed when there are none.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -143,7 +143,7 @@ pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(),
             "HEALTH",
             "GENERATION",
             "ALLOCATION",
-            "CLEAN BY",
+            "WIPE EVIDENCE",
         ],
         slots.into_iter().map(slot_row).collect(),
     );
@@ -157,12 +157,12 @@ fn slot_row(slot: Slot) -> [String; 8] {
         format!("{}: {}", slot.health_state, short(&slot.health_detail, 60))
     };
     let status = if slot.disabled && slot.status != "disabled" {
-        format!("{} (to be disabled)", slot.status)
+        format!("{} (disabled after release)", slot.status)
     } else {
         slot.status
     };
-    // what was proven of an earlier generation says nothing about this one
-    let clean_by = if slot.clean_generation == slot.generation {
+    // evidence of an earlier generation does not count for this one
+    let evidence = if slot.clean_generation == slot.generation {
         short(&slot.clean_evidence, 44)
     } else {
         String::new()
@@ -175,6 +175,6 @@ fn slot_row(slot: Slot) -> [String; 8] {
         health,
         slot.generation.to_string(),
         slot.allocation_id,
-        clean_by,
+        evidence,
     ]
 }

@@ -1,4 +1,4 @@
-//! `launch`: a new allocation, with what can be worked out left out.
+//! `launch`: a new allocation, with defaults where there is only one choice.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,45 +22,46 @@ use crate::state;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// What to launch; see: gpuaas skus.
+    /// SKU; see: gpuaas skus.
     #[arg(long)]
     sku: String,
-    /// How many GPUs.
+    /// GPUs per allocation.
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     gpus: u32,
-    /// What it boots; see: gpuaas images.
+    /// Image; see: gpuaas images.
     #[arg(long)]
     image: String,
-    /// Public key that may log in; may be given several times.
+    /// SSH public key file; repeatable.
     #[arg(long = "ssh-key", required = true, value_name = "FILE")]
     ssh_keys: Vec<PathBuf>,
-    /// Where [default: the only enabled region].
+    /// Region [default: the only enabled one].
     #[arg(long)]
     region: Option<String>,
-    /// A DNS label [default: made from the SKU].
+    /// Name, a DNS label [default: generated from the SKU].
     #[arg(long)]
     name: Option<String>,
-    /// Project that pays [default: your only one].
+    /// Project [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// Your own label; may be given several times.
+    /// Label; repeatable.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     labels: Vec<(String, String)>,
-    /// Launch so many, all or none; their names end in -1, -2 and so on.
+    /// Number of allocations, launched all or none; their names get the suffixes -1, -2 and so on.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16))]
     count: u32,
     #[command(flatten)]
-    place: place::Where,
-    /// When nothing fits now, wait in line so long, or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at most 7d.
+    placement: place::PlacementFlags,
+    /// Queue the launch if it does not fit now, for so long or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at most
+    /// 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
-    /// Wait until a login works, showing progress.
+    /// Wait until the login works, showing progress.
     #[arg(long)]
     wait: bool,
-    /// Longest time to wait once there is capacity, in seconds.
+    /// Maximum wait in seconds, without the time in the queue.
     #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
     timeout: u64,
-    /// Check everything, launch nothing.
+    /// Dry run: check the launch without launching.
     #[arg(long, conflicts_with = "wait")]
     validate_only: bool,
 }
@@ -105,7 +106,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
     let among = Among::Project(flags.project.as_deref());
-    let said = flags.place.said(session, among).await?;
+    let constraints = flags.placement.resolve(session, among).await?;
     let mut body = json!({
         "name": name,
         "region_code": region,
@@ -116,14 +117,14 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "validate_only": flags.validate_only,
     });
-    if !said.is_empty() {
-        body["placement"] = Value::Object(said);
+    if !constraints.is_empty() {
+        body["placement"] = Value::Object(constraints);
     }
-    let in_line = flags.wait_for_capacity.map_or(Duration::ZERO, |deadline| {
+    let queued = flags.wait_for_capacity.map_or(Duration::ZERO, |deadline| {
         let left = deadline.duration_since(Timestamp::now());
         Duration::try_from(left).unwrap_or_default()
     });
-    let limit = in_line + Duration::from_secs(flags.timeout);
+    let limit = queued + Duration::from_secs(flags.timeout);
     if let Some(deadline) = flags.wait_for_capacity {
         body["wait"] = json!({ "deadline": deadline });
     }
@@ -175,7 +176,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How several are launched at once.
+/// A launch of several allocations.
 struct Batch {
     count: u32,
     project: Option<String>,
@@ -246,18 +247,18 @@ async fn launch_several(
     if session.json() {
         print_json(&json!({ "allocations": made }));
     } else {
-        say!("See them: gpuaas list");
+        say!("List them: gpuaas list");
     }
     Ok(())
 }
 
-/// What became of a launch.
+/// The result of a launch.
 fn launched(allocation: &Allocation, name: &str) -> String {
     let id = &allocation.id;
     match &allocation.status.queue {
         Some(queue) => format!(
-            "{name} ({id}) waits, {}: {} It costs nothing yet; give up: gpuaas release {id}",
-            queue.place(),
+            "{name} ({id}) is {}: {} Not billed while queued. Cancel it: gpuaas release {id}",
+            queue.text(),
             queue.message
         ),
         None => format!("Launched {name} ({id})"),
@@ -268,7 +269,7 @@ fn remember(id: &str, keys: &[PublicKey]) {
     if let Some(private) = keys.iter().find_map(|k| k.private.as_deref())
         && let Err(error) = state::remember_identity(id, private)
     {
-        note!("cannot remember which key belongs to {id}: {error}");
+        note!("cannot save which key belongs to {id}: {error}");
     }
 }
 
@@ -276,7 +277,7 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
     } else {
-        say!("This launch is valid. Nothing was kept; leave --validate-only out to launch.");
+        say!("Dry run passed: this launch is valid. Omit --validate-only to launch it.");
         if let Some(found) = answer.get("placement") {
             print_explanation(&parse(found)?);
         }
@@ -284,7 +285,7 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A DNS label that says what it is and is new.
+/// A new DNS label with the SKU in it.
 fn made_name(sku: &str) -> String {
     let label: String = sku
         .to_ascii_lowercase()
@@ -323,7 +324,7 @@ impl PublicKey {
         })?;
         if text.contains("PRIVATE KEY") {
             return Err(Failure::Usage(format!(
-                "{} is a private key; give the public one (.pub)",
+                "{} is a private key; use the public key (.pub)",
                 public.display()
             )));
         }

@@ -42,8 +42,8 @@ pub async fn run(session: &Session, all: bool, project: Option<String>) -> Resul
             }
         });
         let state = match &a.status.queue {
-            Some(queue) => format!("{}, {}", a.status.state, queue.place()),
-            None => a.status.state_and_power(),
+            Some(queue) => queue.text(),
+            None => a.status.text(),
         };
         [
             a.id,

@@ -22,24 +22,24 @@ use crate::failure::Failure;
 use crate::output::Format;
 use crate::profile;
 
-/// What every command is given.
+/// The context of every command.
 pub struct Session {
     /// The API.
     pub api: Api,
-    /// How answers are printed.
+    /// Output format.
     pub format: Format,
-    /// Names the one change that this command makes.
+    /// Idempotency key of the change that this command makes.
     pub key: IdempotencyKey,
 }
 
 impl Session {
-    /// Whether answers are for programs.
+    /// Whether the output is for programs.
     pub fn json(&self) -> bool {
         self.format == Format::Json
     }
 }
 
-/// Whose hand it is.
+/// Who runs the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A member of a project.
@@ -91,7 +91,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// The query of flags that were given.
+/// The query parameters of the flags that were given.
 pub fn given<const N: usize>(
     flags: [(&'static str, Option<String>); N],
 ) -> Vec<(&'static str, String)> {

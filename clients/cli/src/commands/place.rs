@@ -1,4 +1,4 @@
-//! Where an allocation may be placed, as flags, as part of a request and as words.
+//! Placement constraints as flags, as part of a request and as text.
 use serde_json::{Map, Value, json};
 
 use super::Session;
@@ -7,61 +7,61 @@ use crate::model::Placement;
 use crate::resolve::{self, Among};
 
 #[derive(Debug, clap::Args)]
-pub struct Where {
-    /// Only on the node of this allocation: its id or its name; administrators give the whole id.
+pub struct PlacementFlags {
+    /// Place it on the node of this allocation, by name or id; administrators use the full id.
     #[arg(long, value_name = "ALLOCATION")]
     affinity: Option<String>,
-    /// Only on a node with an allocation of the project that has this label.
+    /// Place it on a node where the project has an allocation with this label.
     #[arg(long, value_name = "KEY=VALUE")]
     affinity_label: Option<String>,
-    /// Not on the node of this allocation, told in the same way; may be given several times.
+    /// Avoid the node of this allocation, by name or id; repeatable.
     #[arg(long, value_name = "ALLOCATION")]
     anti_affinity: Vec<String>,
-    /// Not on a node with an allocation of the project that has this label.
+    /// Avoid nodes where the project has an allocation with this label.
     #[arg(long, value_name = "KEY=VALUE")]
     anti_affinity_label: Option<String>,
-    /// Only on a node that has the image in its cache, so that nothing is pulled before the start.
+    /// Place it on a node that has cached the image, for a faster start.
     #[arg(long)]
     require_prewarmed: bool,
 }
 
-impl Where {
-    /// The constraints with ids in the place of names, which are looked for among some; only what was said.
+impl PlacementFlags {
+    /// The constraints that were given, with names resolved to ids.
     ///
     /// # Errors
     /// A name that no allocation has.
-    pub async fn said(
+    pub async fn resolve(
         self,
         session: &Session,
         among: Among<'_>,
     ) -> Result<Map<String, Value>, Failure> {
-        let mut said = Map::new();
+        let mut constraints = Map::new();
         if let Some(given) = self.affinity {
             let id = resolve::allocation(&session.api, among, &given).await?;
-            said.insert("affinity".to_owned(), json!(id));
+            constraints.insert("affinity".to_owned(), json!(id));
         }
-        let mut away = Vec::new();
+        let mut avoided = Vec::new();
         for given in self.anti_affinity {
-            away.push(resolve::allocation(&session.api, among, &given).await?);
+            avoided.push(resolve::allocation(&session.api, among, &given).await?);
         }
-        if !away.is_empty() {
-            said.insert("anti_affinity".to_owned(), json!(away));
+        if !avoided.is_empty() {
+            constraints.insert("anti_affinity".to_owned(), json!(avoided));
         }
         for (name, label) in [
             ("affinity_label", self.affinity_label),
             ("anti_affinity_label", self.anti_affinity_label),
         ] {
-            said.extend(label.map(|label| (name.to_owned(), json!(label))));
+            constraints.extend(label.map(|label| (name.to_owned(), json!(label))));
         }
         if self.require_prewarmed {
-            said.insert("require_prewarmed".to_owned(), json!(true));
+            constraints.insert("require_prewarmed".to_owned(), json!(true));
         }
-        Ok(said)
+        Ok(constraints)
     }
 }
 
 /// Constraints as the parts of a query.
-pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
+pub fn query(constraints: &Map<String, Value>) -> Vec<(&'static str, String)> {
     let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
     let mut parts = Vec::new();
     for name in [
@@ -72,7 +72,7 @@ pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
         "placement.require_prewarmed",
     ] {
         let field = name.trim_start_matches("placement.");
-        match said.get(field) {
+        match constraints.get(field) {
             Some(Value::Array(all)) => parts.extend(all.iter().map(|one| (name, text(one)))),
             Some(one) => parts.push((name, text(one))),
             None => {}
@@ -81,23 +81,29 @@ pub fn query(said: &Map<String, Value>) -> Vec<(&'static str, String)> {
     parts
 }
 
-/// Where an allocation was asked to be placed, in words; empty when that was anywhere.
-pub fn words(asked: &Placement) -> String {
-    let mut said = Vec::new();
-    if !asked.affinity.is_empty() {
-        said.push(format!("on the node of {}", asked.affinity));
+/// Placement constraints as text; empty without any.
+pub fn text(constraints: &Placement) -> String {
+    let mut parts = Vec::new();
+    if !constraints.affinity.is_empty() {
+        parts.push(format!("affinity to {}", constraints.affinity));
     }
-    if !asked.affinity_label.is_empty() {
-        said.push(format!("on a node with {}", asked.affinity_label));
+    if !constraints.affinity_label.is_empty() {
+        parts.push(format!("affinity to {}", constraints.affinity_label));
     }
-    if !asked.anti_affinity.is_empty() {
-        said.push(format!("apart from {}", asked.anti_affinity.join(" and ")));
+    if !constraints.anti_affinity.is_empty() {
+        parts.push(format!(
+            "anti-affinity to {}",
+            constraints.anti_affinity.join(" and ")
+        ));
     }
-    if !asked.anti_affinity_label.is_empty() {
-        said.push(format!("apart from {}", asked.anti_affinity_label));
+    if !constraints.anti_affinity_label.is_empty() {
+        parts.push(format!(
+            "anti-affinity to {}",
+            constraints.anti_affinity_label
+        ));
     }
-    if asked.require_prewarmed {
-        said.push("where the image is cached".to_owned());
+    if constraints.require_prewarmed {
+        parts.push("image cached".to_owned());
     }
-    said.join(", ")
+    parts.join(", ")
 }

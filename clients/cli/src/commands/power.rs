@@ -19,12 +19,12 @@ pub struct Flags {
     /// Wait until it is done.
     #[arg(long)]
     wait: bool,
-    /// Longest time to wait, in seconds.
+    /// Maximum wait in seconds.
     #[arg(long, default_value_t = 900, value_name = "SECONDS")]
     timeout: u64,
 }
 
-/// What is asked for.
+/// The power operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
     /// Shut down.

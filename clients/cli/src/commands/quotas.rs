@@ -29,8 +29,13 @@ pub async fn show(
     }
     let found: ProjectQuotas = parse(&answer)?;
     let row = |what: String, max: u32, used: u32| {
-        let left = max.saturating_sub(used);
-        [what, max.to_string(), used.to_string(), left.to_string()]
+        let available = max.saturating_sub(used);
+        [
+            what,
+            max.to_string(),
+            used.to_string(),
+            available.to_string(),
+        ]
     };
     let mut rows = vec![row(
         "allocations".to_owned(),
@@ -39,9 +44,9 @@ pub async fn show(
     )];
     let gpus = found.quotas.into_iter();
     rows.extend(gpus.map(|one| row(format!("GPUs of {}", one.sku), one.max_gpus, one.used_gpus)));
-    print_table(["WHAT", "MOST", "HELD", "LEFT"], rows);
+    print_table(["RESOURCE", "LIMIT", "USED", "AVAILABLE"], rows);
     say!(
-        "At most {} GPUs of any other SKU. What waits for capacity does not count.",
+        "The limit of every other SKU is {} GPUs. Queued requests do not count.",
         found.default_max_gpus
     );
     Ok(())

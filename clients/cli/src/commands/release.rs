@@ -1,4 +1,4 @@
-//! `release`: give an allocation back.
+//! `release`: release an allocation.
 use std::time::Duration;
 
 use reqwest::Method;
@@ -17,10 +17,10 @@ use crate::state;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Wait until the disk is wiped and the capacity is given back.
+    /// Wait until the disk is wiped and the capacity is free.
     #[arg(long)]
     wait: bool,
-    /// Longest time to wait, in seconds.
+    /// Maximum wait in seconds.
     #[arg(long, default_value_t = 1800, value_name = "SECONDS")]
     timeout: u64,
 }
@@ -66,12 +66,12 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         return Ok(());
     }
     match allocation.status.state.as_str() {
-        // what only waited was never billed
+        // a queued request was never billed
         "released" if allocation.status.active_time.is_none() => {
-            say!("{id} is released. It cost nothing.");
+            say!("{id} is released. It was not billed.");
         }
         "released" => {
-            say!("{id} is released. See what it cost: gpuaas usage --allocation {id}");
+            say!("{id} is released. Show its cost: gpuaas usage --allocation {id}");
         }
         state => say!("{id} is {state}. Watch it: gpuaas watch {id}"),
     }

@@ -1,4 +1,4 @@
-//! `reservations` and `admin reservations`: capacity that is kept for one project.
+//! `reservations` and `admin reservations`: capacity reservations of a project.
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,39 +12,39 @@ use crate::model::{CapacityReservation, LaunchCapacity};
 use crate::output::{duration, print_json, print_line, print_table, time};
 use crate::resolve;
 
-/// What a member does.
+/// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(flatten)]
     Common(Common),
-    /// List them, newest first.
+    /// List reservations, newest first.
     List(Listed),
 }
 
-/// What a member does, and an administrator in the same words.
+/// Commands of members and administrators alike.
 #[derive(Debug, clap::Subcommand)]
 pub enum Common {
     /// Reserve GPUs of a SKU for a project.
     Create(Create),
-    /// Show one: what it holds, what is used, what could be launched on it.
+    /// Show a reservation, its use and the launches that fit on it.
     Show {
         #[command(flatten)]
         of: ReservationRef,
     },
-    /// End one; what runs on it goes on.
+    /// End a reservation. Running allocations continue.
     Cancel {
         #[command(flatten)]
         of: ReservationRef,
-        /// Why, for those who look at it later.
+        /// Reason.
         #[arg(long, default_value = "")]
         reason: String,
     },
 }
 
-/// Which are listed.
+/// Filters of a list.
 #[derive(Debug, clap::Args)]
 pub struct Listed {
-    /// Also those that are over.
+    /// Include ended ones.
     #[arg(long)]
     all: bool,
     /// Only this project.
@@ -55,9 +55,9 @@ pub struct Listed {
 /// The reservation that a command is about.
 #[derive(Debug, clap::Args)]
 pub struct ReservationRef {
-    /// Id, unique beginning of it, or name.
+    /// Id, unique prefix of it, or name.
     reservation: String,
-    /// Project in which a name or a beginning is looked for [default: your only one; for administrators all].
+    /// Project to search for the name or prefix [default: your only one; for administrators all].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
@@ -72,31 +72,31 @@ impl ReservationRef {
 
 #[derive(Debug, clap::Args)]
 pub struct Create {
-    /// A name, to tell it from the project's others.
+    /// Name, unique in the project.
     #[arg(long)]
     name: String,
-    /// What to reserve; see: gpuaas skus.
+    /// SKU; see: gpuaas skus.
     #[arg(long)]
     sku: String,
-    /// How many GPUs.
+    /// Number of GPUs.
     #[arg(long, value_name = "COUNT")]
     gpus: u32,
-    /// Project whose members draw on it [default: your only one].
+    /// Project [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// Where [default: the only enabled region].
+    /// Region [default: the only enabled one].
     #[arg(long)]
     region: Option<String>,
-    /// Begin, like 2h (from now) or 2026-01-31T12:00:00Z [default: now].
+    /// Start, such as 2h (from now) or 2026-01-31T12:00:00Z [default: now].
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     start: Option<Timestamp>,
-    /// End, like 8h (from now) or 2026-01-31T20:00:00Z.
+    /// End, such as 8h (from now) or 2026-01-31T20:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     end: Timestamp,
-    /// Give back each GPU that nobody uses for so long, like 30m [default: a project's own as the site says, else never].
+    /// Release each GPU that is unused for so long, such as 30m [default: the site's maximum; for administrators never].
     #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     release_unused_after: Option<SignedDuration>,
-    /// Begin with what is free, and hold more as it becomes free, instead of being refused.
+    /// Start with the GPUs that are free now, and add more as they become free.
     #[arg(long)]
     gather: bool,
 }
@@ -139,7 +139,7 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
             let id = of.id(session, side).await?;
             let path = [side.path(), &[id.as_str()]].concat();
             let answer = session.api.get(&path, &[]).await?;
-            told(session, &answer, "")
+            print_reservation(session, &answer, "")
         }
         Common::Cancel { of, reason } => {
             let id = of.id(session, side).await?;
@@ -150,7 +150,11 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
                 .api
                 .change(Method::POST, &path, &body, &session.key)
                 .await?;
-            told(session, &answer, "Canceled. What runs goes on.")
+            print_reservation(
+                session,
+                &answer,
+                "The reservation has ended. Running allocations continue.",
+            )
         }
     }
 }
@@ -177,7 +181,7 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         .api
         .change(Method::POST, side.path(), &body, &session.key)
         .await?;
-    told(session, &answer, "")
+    print_reservation(session, &answer, "")
 }
 
 /// Lists them; of one region only for an administrator.
@@ -207,8 +211,8 @@ pub async fn list(
     let rows: Vec<CapacityReservation> = parse_all(&found)?;
     if rows.is_empty() {
         say!(
-            "Nothing is reserved{}. Reserve capacity: {} create --name NAME --sku SKU --gpus COUNT --end TIME",
-            if all { " yet" } else { " now" },
+            "No{} reservations. Create one: {} create --name NAME --sku SKU --gpus COUNT --end TIME",
+            if all { "" } else { " active" },
             side.command()
         );
         return Ok(());
@@ -239,7 +243,7 @@ pub async fn list(
             "SKU",
             "STATE",
             "GPUS",
-            "HELD",
+            "RESERVED",
             "USED",
             "UNUSED",
             "UNUSED SINCE",
@@ -251,8 +255,8 @@ pub async fn list(
     Ok(())
 }
 
-/// A reservation in lines, after a sentence.
-fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure> {
+/// Prints a reservation after a sentence.
+fn print_reservation(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
         return Ok(());
@@ -262,12 +266,12 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         say!("{sentence}");
     }
     let (config, status) = (&one.config, &one.status);
-    print_line("Id", &one.id);
+    print_line("ID", &one.id);
     print_line("Name", &config.name);
     print_line("Project", &config.project_id);
     print_line("State", &status.state);
     print_line(
-        "Reserves",
+        "Size",
         &format!(
             "{} GPU of {} in {}",
             config.gpu_count - status.released_gpus,
@@ -276,40 +280,40 @@ fn told(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure
         ),
     );
     print_line(
-        "Window",
+        "Time",
         &format!("{} to {}", time(config.start_time), time(config.end_time)),
     );
     print_line(
-        "Holds",
+        "Reserved",
         &format!(
             "{} GPU: {} used, {} unused, {} unavailable",
             status.reserved_gpus, status.used_gpus, status.unused_gpus, status.unavailable_gpus
         ),
     );
-    print_line("Unused", &time(status.unused_since));
-    print_line("Fits now", &room(&status.launches));
+    print_line("Unused since", &time(status.unused_since));
+    print_line("Fits now", &fits_text(&status.launches));
     if config.release_unused_after_seconds > 0 {
         let after = duration(i64::from(config.release_unused_after_seconds));
-        print_line("Policy", &format!("gives back what is unused for {after}"));
+        print_line("Idle release", &format!("after {after} without use"));
     }
     if status.released_gpus > 0 {
         print_line("Released", &format!("{} GPU", status.released_gpus));
     }
     print_line("Reason", &status.reason);
-    print_line("Made by", &one.metadata.created_by);
+    print_line("Created by", &one.metadata.created_by);
     Ok(())
 }
 
-/// How many launches of each size would fit, as part of a sentence.
-fn room(launches: &[LaunchCapacity]) -> String {
-    let each = launches.iter().enumerate().map(|(at, room)| {
-        let word = match (at, room.fits) {
+/// How many launches of each size fit, as text.
+fn fits_text(launches: &[LaunchCapacity]) -> String {
+    let each = launches.iter().enumerate().map(|(at, size)| {
+        let word = match (at, size.fits) {
             (0, 1) => " launch",
             (0, _) => " launches",
             _ => "",
         };
-        let plural = if room.gpu_count == 1 { "" } else { "s" };
-        format!("{}{word} of {} GPU{plural}", room.fits, room.gpu_count)
+        let plural = if size.gpu_count == 1 { "" } else { "s" };
+        format!("{}{word} of {} GPU{plural}", size.fits, size.gpu_count)
     });
     each.collect::<Vec<_>>().join(", or ")
 }

@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use super::Session;
-use super::place::words;
+use super::place;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::model::{Allocation, TimelineEntry, UsageTotal};
@@ -58,7 +58,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
 /// The lines about state, also used after a launch.
 pub fn print_allocation(allocation: &Allocation) {
     let (config, status) = (&allocation.config, &allocation.status);
-    print_line("Id", &allocation.id);
+    print_line("ID", &allocation.id);
     print_line("Name", &config.name);
     let lab = if status.lab {
         " (lab: emulated, no GPU)"
@@ -66,23 +66,30 @@ pub fn print_allocation(allocation: &Allocation) {
         ""
     };
     print_line(
-        "What",
+        "Size",
         &format!(
             "{} x {}, image {}, region {}{lab}",
             config.gpu_count, config.sku, config.image, config.region_code
         ),
     );
     print_line(
-        "Placed",
-        &config.placement.as_ref().map(words).unwrap_or_default(),
+        "Placement",
+        &config
+            .placement
+            .as_ref()
+            .map(place::text)
+            .unwrap_or_default(),
     );
-    print_line("State", &status.state_and_power());
+    print_line("State", &status.text());
     if let Some(queue) = &status.queue {
-        print_line("Waits", &format!("{}. {}", queue.place(), queue.message));
+        print_line(
+            "Queue",
+            &format!("position {}. {}", queue.position, queue.message),
+        );
         print_line(
             "",
             &format!(
-                "since {}, until {}",
+                "waiting since {}, expires {}",
                 time(queue.since),
                 time(queue.deadline)
             ),
@@ -90,12 +97,12 @@ pub fn print_allocation(allocation: &Allocation) {
     }
     print_line("Billing", &status.billing);
     print_line("Boot", &status.boot_id);
-    // what comes from the watch of a launch may still have the last step
+    // the watch of a launch may still report the last step
     let settled =
         status.state == "active" && matches!(status.power.as_str(), "running" | "stopped");
     if let Some(progress) = status.progress.as_ref().filter(|_| !settled) {
         print_line(
-            "Now",
+            "Progress",
             &format!(
                 "{} {}%  {}",
                 progress.step, progress.percent, progress.message
@@ -116,7 +123,7 @@ pub fn print_allocation(allocation: &Allocation) {
 
 fn print_cost(totals: &[UsageTotal]) {
     if totals.is_empty() {
-        print_line("Cost", "nothing so far");
+        print_line("Cost", "none so far");
     }
     for total in totals {
         print_line(
@@ -139,10 +146,7 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(access) = &allocation.status.access {
-        print_line(
-            "Address",
-            &format!("{} inside the node's network", access.private_ip),
-        );
+        print_line("Address", &format!("{} (private)", access.private_ip));
         if !allocation.status.is_off() {
             print_line("Log in", &format!("gpuaas ssh {}", allocation.id));
             print_line("or", &Login::new(allocation, None)?.command_line());

@@ -1,4 +1,4 @@
-//! `ssh`: become the system's `ssh`, logged in to an allocation.
+//! `ssh`: runs the system's `ssh`, logged in to an allocation.
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::ssh::Login;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Private key to log in with [default: the one it was launched with].
+    /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Option of the system's ssh, which wins over what this command says; may be given several times.
+    /// Option for ssh, which takes precedence over those of this command; repeatable.
     #[arg(short = 'o', long = "ssh-option", value_name = "OPTION")]
     options: Vec<OsString>,
-    /// Command to run there, after "--".
+    /// Command to run, after "--".
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -35,9 +35,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
     let login = Login::new(&allocation, flags.identity)?;
     if !login.is_pinned() {
-        note!(
-            "The platform does not know this guest's host keys; ssh will trust the first one it sees."
-        );
+        note!("The host keys of this VM are unknown. ssh trusts the first key it receives.");
     }
     // ssh takes the first value that it is given
     let options = flags.options.into_iter().flat_map(|o| ["-o".into(), o]);

@@ -42,11 +42,11 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 enum Ended {
     /// The shell did, with this status.
     Exit(Option<u8>),
-    /// The user said so.
+    /// The user left.
     Left,
-    /// The platform closed it and says why.
+    /// The platform closed it, with a reason.
     Closed(Value),
-    /// It broke; the session may go on.
+    /// It was lost; the session may resume.
     Lost,
 }
 
@@ -66,7 +66,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         .filter(|secret| !secret.is_empty())
     else {
         return Err(Failure::Usage(
-            "this idempotency key has been used: its ticket is not shown twice".to_owned(),
+            "this idempotency key has been used; its ticket cannot be shown again".to_owned(),
         ));
     };
     let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
@@ -85,7 +85,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         Ended::Left => Ok(()),
         Ended::Closed(closed) => Err(refused(session, &closed)),
         Ended::Lost => Err(Failure::Local(
-            "the connection was lost and the session with it".to_owned(),
+            "the connection was lost and the session has ended".to_owned(),
         )),
     }
 }
@@ -127,12 +127,12 @@ impl<'a> Terminal<'a> {
         let (ready, first) = begin(&mut socket, &attach).await;
         let Some(ready) = ready else {
             return Err(first.map_or_else(
-                || Failure::Local("the connection broke before the shell began".to_owned()),
+                || Failure::Local("the connection was lost before the shell started".to_owned()),
                 |closed| refused(session, &closed),
             ));
         };
         if std::io::stderr().is_terminal() {
-            note!("Connected. Leave with exit, or with Enter ~ . at any time.");
+            note!("Connected. To leave, type exit, or press Enter ~ . at any time.");
             if ready["recorded"] == true {
                 note!("This session is recorded.");
             }

@@ -35,7 +35,7 @@ pub async fn run(
     }
     let intervals: Vec<UsageInterval> = parse_all(&found)?;
     if intervals.is_empty() {
-        say!("No usage yet. It begins when an allocation becomes active.");
+        say!("No usage yet. Billing starts when an allocation becomes active.");
         return Ok(());
     }
     let rows = intervals.into_iter().map(|i| {
@@ -62,7 +62,7 @@ pub async fn run(
             "FROM",
             "TO",
             "TIME",
-            "PER GPU HOUR",
+            "PER GPU-HOUR",
             "AMOUNT",
         ],
         rows.collect(),
@@ -77,7 +77,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The query of one allocation. Usage is a project's: without a word on which it is the allocation's own.
+/// The query of one allocation. Usage belongs to a project: by default that of the allocation.
 async fn of_allocation(
     session: &Session,
     reference: &str,

@@ -1,4 +1,4 @@
-//! `watch`: what changes, as it changes.
+//! `watch`: changes as they happen.
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -15,13 +15,13 @@ use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Id, unique beginning of it, or name; with its timeline, until it is released or failed [default: all
-    /// allocations of the project].
+    /// Id, unique prefix of it, or name. Shows its timeline until it is released or failed [default: all allocations
+    /// of the project].
     allocation: Option<String>,
-    /// Begin also with those that are released or failed.
+    /// Include released and failed allocations.
     #[arg(long, conflicts_with = "allocation")]
     all: bool,
-    /// Only this project; the one in which a name or a beginning is looked for [default: your only one].
+    /// Project [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
@@ -75,14 +75,14 @@ fn row(cells: [&str; 6]) -> String {
         .to_owned()
 }
 
-/// What was shown of each allocation last: a change of nothing that is shown is not shown.
+/// What was shown last of each allocation: other changes are not shown.
 #[derive(Default)]
 struct Table {
     shown: HashMap<String, (String, String)>,
 }
 
 impl Table {
-    /// What a person is shown of a message.
+    /// A message as a line.
     fn line(&mut self, message: &Value) -> Result<Option<String>, Failure> {
         if message["entry"].is_object() {
             let entry: TimelineEntry = parse(&message["entry"])?;

@@ -23,13 +23,13 @@ fn explain_counts_what_each_constraint_removes() {
         .ok();
     assert!(
         ran.out
-            .starts_with("4 GPU of lab-slice in lab would fit on 1 of 9 nodes."),
+            .starts_with("4 GPU(s) of lab-slice in lab fit on 1 of 9 nodes."),
         "{}",
         ran.out
     );
     assert!(
         ran.out
-            .contains("12 GPUs free on 8 nodes, none has 4 in one legal group.")
+            .contains("12 GPUs are free on 8 nodes, but no node has 4 that can be used together.")
     );
     assert!(world.seen()[0].target.contains("gpu_count=4"));
     world.get(
@@ -124,7 +124,7 @@ fn b_57_explain_says_all_that_a_launch_would_say() {
 }
 
 #[test]
-fn b_57_explain_of_a_whole_node_says_so_and_tells_nodes_of_another_size() {
+fn b_57_explain_of_bare_metal_shows_it_and_marks_nodes_of_another_size() {
     let world = World::new();
     let mut sum = explanation();
     sum["nodes"] = json!(2);
@@ -136,7 +136,14 @@ fn b_57_explain_of_a_whole_node_says_so_and_tells_nodes_of_another_size() {
     };
     let path = "/api/v1/admin/node-placements:explain";
     let ask = [
-        "admin", "explain", "--sku", "whole", "--gpus", "8", "--region", "lab",
+        "admin",
+        "explain",
+        "--sku",
+        "baremetal",
+        "--gpus",
+        "8",
+        "--region",
+        "lab",
     ];
     world.get(path, verdicts(sum.clone()));
     let ran = world.run(&ask).ok();
@@ -146,32 +153,36 @@ fn b_57_explain_of_a_whole_node_says_so_and_tells_nodes_of_another_size() {
             .unwrap_or_else(|| panic!("{host}: {}", ran.out))
             .to_owned()
     };
-    assert!(line("h1").contains("the whole node"), "{}", ran.out);
-    assert!(line("h2").contains("another size or class"), "{}", ran.out);
+    assert!(line("h1").contains("bare metal"), "{}", ran.out);
+    assert!(
+        line("h2").contains("other GPU count or slot class"),
+        "{}",
+        ran.out
+    );
     assert!(!ran.out.contains("slots"), "{}", ran.out);
     assert!(
-        !ran.out.contains("These are"),
-        "all of them are told: {}",
+        !ran.out.contains("Showing the best"),
+        "all of them are shown: {}",
         ran.out
     );
     sum["nodes"] = json!(501);
     world.get(path, verdicts(sum));
     let ran = world.run(&ask).ok();
     assert!(
-        ran.out.contains("These are 2 of 501 nodes, the best first"),
+        ran.out.contains("Showing the best 2 of 501 nodes."),
         "{}",
         ran.out
     );
 }
 
 #[test]
-fn b_57_an_administrator_names_allocations_by_their_whole_id() {
+fn b_57_an_administrator_names_allocations_by_their_full_id() {
     let world = World::new();
     let refused = |arguments: &[&str]| {
         let ran = world.run(arguments);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(
-            ran.err.contains("is not the whole id of an allocation"),
+            ran.err.contains("is not the full id of an allocation"),
             "{}",
             ran.err
         );
@@ -196,7 +207,7 @@ fn b_57_an_administrator_names_allocations_by_their_whole_id() {
     let ran = world.run(&["admin", "allocation", "show", FIRST]).ok();
     assert!(
         ran.out.contains(&format!("on node {NODE}"))
-            && ran.out.contains("Placed     on a node with app=db"),
+            && ran.out.contains("Placement    affinity to app=db"),
         "{}",
         ran.out
     );
@@ -224,38 +235,35 @@ fn h_33_a_refusal_prints_each_cause_once_and_what_to_do() {
         assert_eq!(ran.code, 4, "{ran:?}");
         ran.err
     };
-    let in_use = "8 GPUs on 1 node are in use by others; try again later.";
-    let unready = "8 GPUs on 1 node: The hosts are not ready at the moment.";
-    let told = launch(refusal(
+    let in_use = "8 GPUs are in use on 1 node.";
+    let unready = "8 GPUs are on 1 node that is not ready.";
+    let printed = launch(refusal(
         "NO_CAPACITY",
         "No capacity is free.",
         &[("SLOTS_IN_USE", in_use), ("HOST_NOT_READY", unready)],
     ));
     assert_eq!(
-        told,
+        printed,
         format!(
-            "error: No capacity is free.\n  cause:   {unready}\n  cause:   {in_use}\n  advice:  Wait in line: gpuaas launch … --wait-for-capacity 2h; or see how many nodes each cause \
-             removes: gpuaas explain with the same --sku, --gpus, --region, --project, --image and constraints.\n  \
+            "error: No capacity is free.\n  cause:   {unready}\n  cause:   {in_use}\n  advice:  See the reasons by node count: gpuaas explain with the same flags. If the GPUs are in use, queue the launch: \
+             gpuaas launch … --wait-for-capacity 2h\n  \
              reason:  NO_CAPACITY\n  request: req-1\n"
         )
     );
-    let told = launch(refusal("SLOTS_IN_USE", in_use, &[("SLOTS_IN_USE", in_use)]));
-    assert_eq!(told.matches(in_use).count(), 1, "{told}");
+    let printed = launch(refusal("SLOTS_IN_USE", in_use, &[("SLOTS_IN_USE", in_use)]));
+    assert_eq!(printed.matches(in_use).count(), 1, "{printed}");
     for (reason, advice) in [
-        ("AFFINITY", "gpuaas explain with the same --sku"),
+        ("AFFINITY", "gpuaas explain with the same flags"),
         ("HOST_NOT_READY", "Try again in a few minutes"),
-        (
-            "CLEANUP_BLOCKED",
-            "Only an operator makes these GPUs free again",
-        ),
+        ("CLEANUP_BLOCKED", "Only an operator can repair these GPUs"),
     ] {
-        let told = launch(refusal(reason, "No.", &[]));
-        assert!(told.contains(advice), "{told}");
+        let printed = launch(refusal(reason, "No.", &[]));
+        assert!(printed.contains(advice), "{printed}");
     }
 }
 
 #[test]
-fn c_34_a_key_that_was_used_otherwise_does_not_send_one_to_make_a_second() {
+fn c_34_a_key_that_was_used_otherwise_does_not_lead_to_a_second_one() {
     let world = World::new();
     let reused = error(409, "IDEMPOTENCY_KEY_REUSED", "The key was used.", &[]);
     world.on("POST", "/api/v1/capacity-reservations", [(409, reused)]);
@@ -278,7 +286,7 @@ fn c_34_a_key_that_was_used_otherwise_does_not_send_one_to_make_a_second() {
     assert_eq!(ran.code, 4, "{ran:?}");
     for part in [
         "exactly the same flags",
-        "in place of lengths like 2h",
+        "instead of durations such as 2h",
         "gpuaas reservations list --all",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);

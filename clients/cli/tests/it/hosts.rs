@@ -30,7 +30,7 @@ fn discovery_is_waited_for_and_what_fits_is_approved() {
         .run(&["admin", "node", "discover", "h1", "--wait"])
         .ok();
     assert!(
-        ran.out.contains("0      lab    can be approved")
+        ran.out.contains("0      lab    approvable")
             && ran.out.contains("1      lab    disk is mounted"),
         "{}",
         ran.out
@@ -110,7 +110,7 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
             .run(&["admin", "slots", "disable", NODE, "1"])
             .ok()
             .out,
-        format!("Slot {SLOT} is disabled and taken out of sale.\n")
+        format!("Slot {SLOT} is disabled and unschedulable.\n")
     );
 }
 

@@ -44,7 +44,7 @@ fn nodes_are_cordoned_drained_and_shown() {
         .ok();
     assert!(
         ran.out
-            .starts_with("Node h1 is cordoned (rack move): it takes nothing new;"),
+            .starts_with("Node h1 is cordoned (rack move): it takes no new allocations;"),
         "{}",
         ran.out
     );
@@ -93,7 +93,7 @@ fn nodes_are_cordoned_drained_and_shown() {
         .ok();
     assert!(
         ran.out
-            .contains("is drained (rack move): nothing is left on it."),
+            .contains("is drained (rack move): it has no allocations."),
         "{}",
         ran.out
     );
@@ -111,7 +111,7 @@ fn nodes_are_cordoned_drained_and_shown() {
     let ran = world.run(&["admin", "node", "uncordon", "h1"]).ok();
     assert!(
         ran.out
-            .contains("takes allocations; it holds 1 claim(s) of 1 allocation(s)."),
+            .contains("takes allocations; it has 1 claim(s) of 1 allocation(s)."),
         "{}",
         ran.out
     );
@@ -130,7 +130,7 @@ fn a_drain_that_does_not_end_in_time_says_what_is_left() {
         &format!("/api/v1/admin/nodes/{NODE}:drain"),
         placement("draining", 3),
     );
-    // whole nodes have no slots to tell whose they are
+    // bare metal has no slots that name their allocations
     let slots = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
     world.get(&slots, json!({}));
     let ran = world.run(&[
@@ -146,14 +146,15 @@ fn a_drain_that_does_not_end_in_time_says_what_is_left() {
     ]);
     assert_eq!(ran.code, 1);
     assert!(
-        ran.err.starts_with("3 allocations left\n") && ran.err.contains("still holds 3 claim(s)"),
+        ran.err.starts_with("3 allocations left\n")
+            && ran.err.contains("is not empty after 0 s: 3 claim(s)"),
         "{}",
         ran.err
     );
 }
 
 #[test]
-fn several_are_launched_in_one_call_and_kept_apart() {
+fn several_are_launched_in_one_call_with_anti_affinity() {
     let world = World::new();
     let key = world.home.path().join("k.pub");
     std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
@@ -217,7 +218,7 @@ fn several_are_launched_in_one_call_and_kept_apart() {
         json!({ "config": { "name": "web" }, "placement": explanation() }),
     );
     let ran = launch(&["--validate-only", "--affinity", FIRST]).ok();
-    assert!(ran.out.contains("would fit on 1 of 9 nodes"), "{}", ran.out);
+    assert!(ran.out.contains("fit on 1 of 9 nodes"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body["placement"], json!({ "affinity": FIRST }));
     launch(&["--validate-only", "--require-prewarmed"]).ok();
@@ -235,14 +236,14 @@ fn several_are_launched_in_one_call_and_kept_apart() {
 }
 
 #[test]
-fn a_launch_waits_in_line_and_says_where_it_stands() {
+fn a_launch_is_queued_and_shows_its_position() {
     let world = World::new();
     let key = world.home.path().join("k.pub");
     std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
     let key = key.to_str().expect("path");
     let waiting = json!({ "id": FIRST, "config": { "name": "web", "sku": "lab-slice", "gpu_count": 1 },
         "status": { "state": "requested", "queue": { "position": 3, "reason": "SLOTS_IN_USE",
-            "message": "All GPUs that would fit are in use.",
+            "message": "2 GPUs are in use on 1 node.",
             "since": "2026-01-31T12:00:00Z", "deadline": "2026-01-31T14:00:00Z" } } });
     post(&world, "/api/v1/allocations", waiting.clone());
     let launch = |more: &[&str]| {
@@ -267,11 +268,11 @@ fn a_launch_waits_in_line_and_says_where_it_stands() {
     let ran = launch(&[]).ok();
     assert!(
         ran.err
-            .contains("waits, place 3 in line: All GPUs that would fit are in use."),
+            .contains("is queued, position 3: 2 GPUs are in use on 1 node."),
         "{}",
         ran.err
     );
-    assert!(ran.out.contains("until 2026-01-31"), "{}", ran.out);
+    assert!(ran.out.contains("expires 2026-01-31"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
     assert_eq!(
         sent.body["wait"],
@@ -282,11 +283,7 @@ fn a_launch_waits_in_line_and_says_where_it_stands() {
         json!({ "allocations": [waiting.clone()] }),
     );
     let ran = world.run(&["list"]).ok();
-    assert!(
-        ran.out.contains("requested, place 3 in line"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains("queued, position 3"), "{}", ran.out);
 
     post(
         &world,
@@ -315,7 +312,7 @@ fn a_launch_waits_in_line_and_says_where_it_stands() {
 }
 
 #[test]
-fn an_operator_sees_the_line_and_sets_classes() {
+fn an_operator_sees_the_queue_and_sets_priorities() {
     let world = World::new();
     world.get(
         "/api/v1/admin/queue",
@@ -334,7 +331,7 @@ fn an_operator_sees_the_line_and_sets_classes() {
         "{}",
         ran.out
     );
-    // all pages of a long line
+    // all pages of a long queue
     let page = |position: u32, next: &str| {
         let request = json!({ "slot_class": "lab", "position": position, "priority": "low" });
         (
@@ -358,16 +355,16 @@ fn an_operator_sees_the_line_and_sets_classes() {
     );
     world.get(&path, json!({ "project_id": NODE, "priority": "high" }));
     let ran = world.run(&["admin", "queue", "priority", NODE]).ok();
-    assert!(ran.out.contains("wait with priority high"), "{}", ran.out);
+    assert!(ran.out.contains("has high priority"), "{}", ran.out);
     let ran = world
-        .run(&["admin", "queue", "prioritise", NODE, "low"])
+        .run(&["admin", "queue", "set-priority", NODE, "low"])
         .ok();
-    assert!(ran.out.contains("wait with priority low"), "{}", ran.out);
+    assert!(ran.out.contains("has low priority"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body, json!({ "priority": "low" }));
     assert_eq!(
         world
-            .run(&["admin", "queue", "prioritise", NODE, "vip"])
+            .run(&["admin", "queue", "set-priority", NODE, "vip"])
             .code,
         2
     );

@@ -17,7 +17,7 @@ fn a_move() -> Value {
 }
 
 #[test]
-fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
+fn b_49_an_evacuation_plan_shows_each_placement_or_why_there_is_none() {
     let world = World::new();
     let nodes = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }, { "id": OTHER, "config": { "hostname": "h2" } }] });
     world.get("/api/v1/admin/nodes", nodes);
@@ -26,7 +26,7 @@ fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
         "gpus_unplaceable": 4, "allocations_ending": 1, "blocked_slots": 1, "notice": "Nothing was executed.",
         "allocations": [
             { "allocation": planned("db", 4, "active"), "constraints_known": true,
-              "reasons": [{ "reason": "SLOTS_IN_USE", "gpus": 8, "nodes": 1, "message": "8 GPUs on 1 node are in use." }] },
+              "reasons": [{ "reason": "SLOTS_IN_USE", "gpus": 8, "nodes": 1, "message": "8 GPUs are in use on 1 node." }] },
             { "allocation": planned("web", 2, "active"), "place": { "node_id": OTHER, "hostname": "h9", "slot_indexes": [4, 5] } },
             { "allocation": planned("old", 1, "releasing") },
         ]
@@ -36,13 +36,13 @@ fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
         .run(&["admin", "node", "evacuation-plan", "h1", "h2"])
         .ok();
     for part in [
-        "1 allocation(s) with 2 GPU(s) would fit elsewhere, 1 with 4 GPU(s) would have to wait.",
-        "1 allocation(s) are being released already.",
-        "1 slot(s) wait for a repair.",
-        "nowhere: 8 GPUs on 1 node are in use.",
+        "1 allocation(s) with 2 GPU(s) fit elsewhere, 1 with 4 GPU(s) do not.",
+        "1 allocation(s) are being released.",
+        "1 slot(s) need a repair.",
+        "does not fit: 8 GPUs are in use on 1 node.",
         "h9, slots 4, 5",
-        "ends by itself",
-        "did not keep placement constraints; theirs are not known",
+        "being released",
+        "placement constraints of some allocations are unknown",
         "Nothing was executed.",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
@@ -65,7 +65,7 @@ fn b_49_an_evacuation_plan_shows_each_place_or_why_there_is_none() {
 }
 
 #[test]
-fn a_defragmentation_names_its_steps_or_says_that_nothing_helps() {
+fn a_defragmentation_lists_its_steps_or_reports_that_no_move_helps() {
     let world = World::new();
     world.get(
         "/api/v1/admin/capacity:defragmentation",
@@ -89,10 +89,10 @@ fn a_defragmentation_names_its_steps_or_says_that_nothing_helps() {
     };
     let ran = run(&["--max-moves", "3"]).ok();
     for part in [
-        "2 launch(es) of 8 GPU(s) of lab-slice in lab fit now. Moving 1 allocation(s) with 2 GPU(s) would make it 3.",
-        "1. Off node h1: 1 more.",
+        "2 launch(es) of 8 GPU(s) of lab-slice in lab fit now. Moving 1 allocation(s) with 2 GPU(s) increases this to 3.",
+        "1. Move off node h1: 1 more launch(es).",
         "h2, slots 4, 5",
-        "given up at its bound",
+        "reached its limit",
         "Nothing was executed.",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
@@ -106,7 +106,7 @@ fn a_defragmentation_names_its_steps_or_says_that_nothing_helps() {
     let ran = run(&[]).ok();
     assert!(
         ran.out
-            .contains("moving at most 8 allocation(s) would not make it more."),
+            .contains("Moving up to 8 allocation(s) does not increase this."),
         "{}",
         ran.out
     );
@@ -114,7 +114,7 @@ fn a_defragmentation_names_its_steps_or_says_that_nothing_helps() {
 }
 
 #[test]
-fn b_47_preservation_shows_shares_and_what_would_make_nodes_whole() {
+fn b_47_preservation_shows_shares_and_the_moves_that_free_nodes_for_bare_metal() {
     let world = World::new();
     world.get(
         "/api/v1/admin/capacity:preservation",
@@ -130,8 +130,8 @@ fn b_47_preservation_shows_shares_and_what_would_make_nodes_whole() {
     for part in [
         "2 (25 %)",
         "4 (50 %)",
-        "h200_sxm of lab: 1 move(s) with 2 GPU(s) would make 1 sliced node(s) whole again.",
-        "Off node h1:",
+        "h200_sxm in lab: 1 move(s) of 2 GPU(s) would free 1 node(s) for bare metal.",
+        "Move off node h1:",
         "h2, slots 4, 5",
         "Nothing was executed.",
     ] {

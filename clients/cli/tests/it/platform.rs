@@ -150,7 +150,7 @@ fn the_catalog_reads_well_and_empty_states_say_what_to_do() {
     world.get("/api/v1/skus", json!({ "skus": [{ "code": "lab-slice", "display_name": "Lab slice", "capacity_shape": "gpu_slice", "allowed_gpu_counts": [1, 2], "lab": true, "price_per_gpu_hour": { "currency_code": "EUR", "units": "1", "nanos": 0 } }] }));
     assert_eq!(
         world.run(&["skus"]).ok().out,
-        "SKU        NAME       SHAPE            GPU COUNTS  PER GPU HOUR\n\
+        "SKU        NAME       SHAPE            GPU COUNTS  PER GPU-HOUR\n\
          lab-slice  Lab slice  gpu_slice (lab)  1, 2        1.00 EUR\n"
     );
     world.get("/api/v1/regions", json!({ "regions": [{ "code": "eu", "display_name": "Europe", "enabled": false, "unavailable_reason": "opens in May" }] }));
@@ -179,13 +179,13 @@ fn the_catalog_reads_well_and_empty_states_say_what_to_do() {
 }
 
 #[test]
-fn an_audit_of_the_ledger_ends_with_1_when_something_is_broken() {
+fn an_audit_of_the_ledger_exits_with_1_on_a_violation() {
     let world = World::new();
     let invariant = |broken: &str, subjects: Value| json!({ "name": "slot_has_its_claim", "rule": "a slot in use has exactly one live claim", "broken": broken, "subjects": subjects });
     let command = ["admin", "audit", "ledger"];
     world.get("/api/v1/admin/ledger:audit", json!({ "audit_time": "2026-01-01T00:00:00Z", "sound": true, "invariants": [invariant("0", json!([]))] }));
     let ran = world.run(&command).ok();
-    assert!(ran.out.contains("slot_has_its_claim") && ran.out.contains("The ledger is sound."));
+    assert!(ran.out.contains("slot_has_its_claim") && ran.out.contains("All invariants hold."));
     world.get(
         "/api/v1/admin/ledger:audit",
         json!({ "sound": false, "invariants": [invariant("1", json!([SLOT]))] }),
@@ -193,7 +193,7 @@ fn an_audit_of_the_ledger_ends_with_1_when_something_is_broken() {
     let ran = world.run(&command);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(
-        ran.out.contains(SLOT) && !ran.out.contains("is sound"),
+        ran.out.contains(SLOT) && !ran.out.contains("All invariants hold"),
         "{ran:?}"
     );
     assert!(

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::support::World;
 
 #[test]
-fn members_and_administrators_see_how_much_a_project_may_hold() {
+fn members_and_administrators_see_the_quotas_of_a_project() {
     let world = World::new();
     let told = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2, "default_max_gpus": 64,
         "quotas": [{ "project_id": "p1", "sku": "lab-slice", "max_gpus": 8, "used_gpus": 3 },
@@ -29,14 +29,14 @@ fn members_and_administrators_see_how_much_a_project_may_hold() {
         ] {
             assert!(cells.iter().any(|cells| cells == row), "{row:?}: {ran:?}");
         }
-        assert!(ran.out.contains("64 GPUs of any other SKU"), "{ran:?}");
+        assert!(ran.out.contains("every other SKU is 64 GPUs"), "{ran:?}");
         let json = [command, &["--output", "json"]].concat();
         assert_eq!(world.run(&json).ok().json(), told);
     }
 }
 
 #[test]
-fn an_administrator_limits_how_many_allocations_a_project_may_hold() {
+fn an_administrator_sets_the_allocation_quota_of_a_project() {
     let world = World::new();
     let path = "/api/v1/admin/projects/p1/allocation-limit";
     let answer = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2 });
@@ -46,7 +46,7 @@ fn an_administrator_limits_how_many_allocations_a_project_may_hold() {
         .ok();
     assert_eq!(
         ran.out.trim(),
-        "Project p1 may hold 5 allocations; it holds 2."
+        "The quota of project p1 is 5 allocations; 2 in use."
     );
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.target, path);

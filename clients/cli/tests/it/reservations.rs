@@ -13,26 +13,26 @@ fn reservation(state: &str) -> Value {
             "release_unused_after_seconds": 1800 },
         "status": { "state": state, "reserved_gpus": 3, "used_gpus": 1, "unused_gpus": 1, "unavailable_gpus": 1,
             "unused_since": "2026-01-31T13:00:00Z", "released_gpus": 1,
-            "reason": "1 GPU were unused for 1800 seconds and were given back.",
+            "reason": "1 GPU was unused for 30 minutes and was released.",
             "launches": [{ "gpu_count": 1, "fits": 1 }, { "gpu_count": 2, "fits": 0 }] },
         "metadata": { "created_by": "user:root" } })
 }
 
 #[test]
-fn a_member_sees_what_is_reserved_and_how_it_stands() {
+fn a_member_sees_the_reservations_and_their_state() {
     let world = World::new();
     let path = "/api/v1/capacity-reservations";
     world.get(path, json!({ "reservations": [] }));
     let ran = world.run(&["reservations", "list"]).ok();
     assert!(
         ran.out
-            .contains("Nothing is reserved now. Reserve capacity: gpuaas reservations create"),
+            .contains("No active reservations. Create one: gpuaas reservations create"),
         "{}",
         ran.out
     );
     world.get(path, json!({ "reservations": [reservation("gathering")] }));
     let ran = world.run(&["reservations", "list"]).ok();
-    for told in ["training", "gathering", "HELD", "2026-01-31"] {
+    for told in ["training", "gathering", "RESERVED", "2026-01-31"] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
     world.get(&format!("{path}/{ID}"), reservation("active"));
@@ -40,9 +40,9 @@ fn a_member_sees_what_is_reserved_and_how_it_stands() {
     for told in [
         "3 GPU of lab-slice in lab",
         "3 GPU: 1 used, 1 unused, 1 unavailable",
-        "Fits now   1 launch of 1 GPU, or 0 of 2 GPUs",
-        "gives back what is unused for 30m 00s",
-        "given back.",
+        "Fits now     1 launch of 1 GPU, or 0 of 2 GPUs",
+        "after 30m 00s without use",
+        "and was released.",
         "user:root",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
@@ -96,7 +96,9 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         .run(&["admin", "reservations", "cancel", ID, "--reason", "over"])
         .ok();
     assert!(
-        ran.out.starts_with("Canceled. What runs goes on.") && ran.out.contains("canceled"),
+        ran.out
+            .starts_with("The reservation has ended. Running allocations continue.")
+            && ran.out.contains("canceled"),
         "{}",
         ran.out
     );
@@ -115,20 +117,11 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         json!({ "project_id": PROJECT, "max_gpus": 4, "reserved_gpus": 3 }),
     );
     let ran = world.run(&["admin", "reservations", "limit", PROJECT]).ok();
-    assert!(
-        ran.out
-            .contains("may reserve 4 GPU by itself; it has reserved 3"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains("is 4 GPUs; 3 reserved"), "{}", ran.out);
     let ran = world
         .run(&["admin", "reservations", "limit", PROJECT, "8"])
         .ok();
-    assert!(
-        ran.out.contains("may reserve 8 GPU by itself"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains("is 8 GPUs"), "{}", ran.out);
     assert_eq!(
         world.changes().pop().expect("a change").body,
         json!({ "max_gpus": 8 })
@@ -152,8 +145,8 @@ fn an_operator_reserves_cancels_and_sets_limits() {
 #[test]
 fn a_refusal_names_the_limit_that_it_is_about() {
     let world = World::new();
-    let limit = "The project may reserve 4 GPU by itself and has reserved 3; ask an operator to reserve more for it.";
-    let quota = "The project may hold 4 GPUs of lab-slice and holds 3.";
+    let limit = "The project may reserve 4 GPUs and has reserved 3.";
+    let quota = "The quota of lab-slice is 4 GPUs and 3 are in use.";
     let create = [
         "reservations",
         "create",
@@ -170,7 +163,7 @@ fn a_refusal_names_the_limit_that_it_is_about() {
     ];
     for (message, advice) in [
         (limit, "gpuaas admin reservations limit PROJECT COUNT"),
-        (quota, "Release something"),
+        (quota, "Release an allocation"),
     ] {
         world.on(
             "POST",
@@ -183,7 +176,7 @@ fn a_refusal_names_the_limit_that_it_is_about() {
 }
 
 #[test]
-fn a_name_is_looked_for_in_the_project_that_is_said() {
+fn a_name_is_resolved_in_the_given_project() {
     let world = World::new();
     let path = "/api/v1/capacity-reservations";
     let several = "must be given: you belong to several projects";
@@ -212,7 +205,7 @@ fn a_name_is_looked_for_in_the_project_that_is_said() {
 }
 
 #[test]
-fn an_operator_says_which_of_several_projects_and_lists_a_region() {
+fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
     let world = World::new();
     let path = "/api/v1/admin/capacity-reservations";
     let mut other = reservation("active");
@@ -223,7 +216,7 @@ fn an_operator_says_which_of_several_projects_and_lists_a_region() {
     );
     let ran = world.run(&["admin", "reservations", "show", "training"]);
     assert!(
-        ran.code == 2 && ran.err.contains("say which with --project ID"),
+        ran.code == 2 && ran.err.contains("choose one with --project ID"),
         "{ran:?}"
     );
     let ran = world.run(&["admin", "reservations", "show", "nothing"]);

@@ -112,7 +112,7 @@ pub fn refusal(reason: &str, message: &str, causes: &[(&str, &str)]) -> Value {
 /// Where a launch of four GPUs would fit.
 pub fn explanation() -> Value {
     json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 4, "nodes": 9, "nodes_fit": 1, "removed": [
-        { "reason": "FRAGMENTED", "gpus": 12, "nodes": 8, "message": "12 GPUs free on 8 nodes, none has 4 in one legal group." }
+        { "reason": "FRAGMENTED", "gpus": 12, "nodes": 8, "message": "12 GPUs are free on 8 nodes, but no node has 4 that can be used together." }
     ] })
 }
 

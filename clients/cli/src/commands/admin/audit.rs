@@ -1,4 +1,4 @@
-//! Proof that the platform's records are sound.
+//! Audit of the ledger.
 use serde_json::Value;
 
 use super::Session;
@@ -7,7 +7,7 @@ use crate::output::{print_json, print_table};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Evaluate every invariant of the ledger on one snapshot; exit code 1 when one is broken.
+    /// Check every invariant of the ledger on one snapshot. Exits with 1 if one is violated.
     Ledger,
 }
 
@@ -24,22 +24,22 @@ async fn ledger(session: &Session) -> Result<(), Failure> {
         print_json(&answer);
     } else {
         let rows = invariants.iter().map(row).collect();
-        print_table(["INVARIANT", "BROKEN", "BY"], rows);
+        print_table(["INVARIANT", "VIOLATIONS", "ROWS"], rows);
     }
     let broken: Vec<&str> = invariants
         .iter()
         .filter(|invariant| count(invariant) != "0")
         .filter_map(|invariant| invariant["rule"].as_str())
         .collect();
-    // an answer without invariants proves nothing
+    // an answer without invariants is no proof
     if answer["sound"].as_bool() == Some(true) && broken.is_empty() && !invariants.is_empty() {
         if !session.json() {
-            say!("The ledger is sound.");
+            say!("All invariants hold.");
         }
         return Ok(());
     }
     Err(Failure::Local(format!(
-        "the ledger is not sound; close the regions for new allocations and look at the rows named above. It should hold that {}",
+        "the ledger violates its invariants. Disable the regions and check the rows named above. Violated: {}",
         broken.join("; ")
     )))
 }

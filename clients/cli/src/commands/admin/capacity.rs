@@ -17,10 +17,10 @@ pub struct Flags {
     /// Only this SKU.
     #[arg(long)]
     sku: Option<String>,
-    /// How many hours back.
+    /// Length of the time range in hours.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: u32,
-    /// Minutes that are shown as one row; chosen to make about 24 rows when absent.
+    /// Length of an interval in minutes [default: about 24 rows].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=60 * 24 * 31))]
     every: Option<u32>,
 }
@@ -71,14 +71,21 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let history: History = parse(&answer)?;
     if history.buckets.is_empty() {
         say!(
-            "No samples in that time. A running scheduler writes one a minute, once slots are approved; `scheduler.capacity_history_days` says how long they are kept."
+            "No samples in this time range. The scheduler takes one a minute once slots are approved, and keeps them for `scheduler.capacity_history_days`."
         );
         return Ok(());
     }
     let rows = history.buckets.iter().map(row).collect();
     print_table(
         [
-            "FROM", "REGION", "SKU", "NODES", "GPUS", "HELD", "FREE", "IN USE",
+            "FROM",
+            "REGION",
+            "SKU",
+            "NODES",
+            "GPUS",
+            "PEAK IN USE",
+            "LOWEST FREE",
+            "UTILIZATION",
         ],
         rows,
     );

@@ -15,10 +15,10 @@ pub enum Region {
     Put {
         /// A DNS label.
         code: String,
-        /// Shown to users.
+        /// Display name.
         #[arg(long, default_value = "")]
         name: String,
-        /// Show it, but sell nothing there.
+        /// Show the region, but accept no allocations.
         #[arg(long)]
         disabled: bool,
         /// Why it is disabled, shown to users.
@@ -65,16 +65,16 @@ pub enum Sku {
 pub struct SkuFlags {
     /// Slug, for example h200-sxm-slice.
     code: String,
-    /// Shown to users.
+    /// Display name.
     #[arg(long, default_value = "")]
     name: String,
     /// gpu_slice or baremetal.
     #[arg(long, default_value = "gpu_slice")]
     shape: String,
-    /// The only class of slots that it sells, for example h200_sxm or lab.
+    /// Slot class of the SKU, for example h200_sxm or lab.
     #[arg(long, value_name = "CLASS")]
     slot_class: String,
-    /// How many GPUs one allocation may have, for example 1,2,4.
+    /// Allowed GPU counts of an allocation, for example 1,2,4.
     #[arg(long, value_delimiter = ',', required = true, value_name = "COUNTS")]
     gpu_counts: Vec<u32>,
     /// Name of the VM profile, for example h200_1g_24c_64g.
@@ -118,7 +118,7 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
         session,
         &answer,
         &format!(
-            "SKU {} is on sale once it has a price: gpuaas admin price create --sku {}",
+            "SKU {} is saved. It is offered once it has a price: gpuaas admin price create --sku {}",
             flags.code, flags.code
         ),
     );
@@ -127,16 +127,16 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Price {
-    /// Publish a price, valid from now on for new allocations.
+    /// Publish a price for new allocations.
     Create {
         /// The SKU.
         #[arg(long)]
         sku: String,
-        /// Price per GPU and hour, for example "2.50 EUR".
+        /// Price per GPU-hour, for example "2.50 EUR".
         #[arg(long, value_name = "AMOUNT")]
         amount: String,
     },
-    /// List all prices ever published, newest first.
+    /// List all price versions, newest first.
     List {
         /// Only this SKU.
         #[arg(long)]
@@ -160,7 +160,7 @@ pub async fn price(session: &Session, command: Price) -> Result<(), Failure> {
             done(
                 session,
                 &answer,
-                &format!("{sku} costs {amount} per GPU and hour from now on."),
+                &format!("{sku} now costs {amount} per GPU-hour."),
             );
         }
         Price::List { sku } => {
@@ -200,17 +200,17 @@ fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
             text(price, "id"),
         ]);
     }
-    print_table(["SKU", "PER GPU HOUR", "FROM", "ID"], rows);
+    print_table(["SKU", "PER GPU-HOUR", "FROM", "ID"], rows);
     Ok(())
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Image {
-    /// Add an image; it becomes active when the registry has it.
+    /// Add an image. It becomes active once it is in the registry.
     Create(ImageFlags),
     /// List images of every status.
     List,
-    /// Make an image active or disabled.
+    /// Activate or disable an image.
     SetStatus {
         /// The image.
         slug: String,
@@ -222,24 +222,24 @@ pub enum Image {
 
 #[derive(Debug, clap::Args)]
 pub struct ImageFlags {
-    /// Lower-case letters, digits, '.' and '-'.
+    /// Lowercase letters, digits, '.' and '-'.
     slug: String,
     /// oci://host/namespace/name:tag or …@sha256:….
     #[arg(long, value_name = "URI")]
     source: String,
-    /// SKU that can run it; may be given several times.
+    /// Compatible SKU; repeatable.
     #[arg(long = "sku", required = true, value_name = "SKU")]
     skus: Vec<String>,
-    /// Shown to users.
+    /// Display name.
     #[arg(long, default_value = "")]
     name: String,
     /// How the guest gets its GPU drivers.
     #[arg(long, default_value = "none", value_parser = ["none", "cloud_init", "preinstalled"])]
     drivers: String,
-    /// Seconds the guest may take from start to a working login.
+    /// Maximum seconds from start to a working login.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     boot_timeout: u32,
-    /// Leave it disabled.
+    /// Create it disabled.
     #[arg(long)]
     disabled: bool,
 }

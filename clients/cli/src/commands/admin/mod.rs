@@ -1,4 +1,4 @@
-//! `admin`: what an administrator sets up and operates.
+//! `admin`: commands of administrators.
 mod audit;
 mod capacity;
 mod catalog;
@@ -16,52 +16,51 @@ use super::Session;
 use crate::failure::Failure;
 use crate::output::print_json;
 
-/// The help of an argument that is a project: the API has no list of them to find its id in.
-const PROJECT_HELP: &str = "Id of the project, a UUID: `project_id` of what `gpuaas list --output json` prints for a \
-member; also in the column PROJECT of `gpuaas admin reservations list`, `gpuaas admin queue list` and \
-`gpuaas admin node evacuation-plan`";
+/// Help of an argument that is a project: the API does not list projects.
+const PROJECT_HELP: &str = "Id of the project, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \
+`gpuaas admin node evacuation-plan`, or `project_id` in `gpuaas list --output json` of a member";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Regions: where capacity is sold.
+    /// Regions.
     #[command(subcommand)]
     Region(catalog::Region),
-    /// SKUs: what is sold.
+    /// SKUs.
     #[command(subcommand)]
     Sku(catalog::Sku),
-    /// Quotas: how much a project may hold.
+    /// Quotas of projects.
     #[command(subcommand)]
     Quota(quota::Command),
     /// Prices.
     #[command(subcommand)]
     Price(catalog::Price),
-    /// Guest images.
+    /// Images.
     #[command(subcommand)]
     Image(catalog::Image),
-    /// Hosts.
+    /// Nodes.
     #[command(subcommand)]
     Node(node::Command),
-    /// Slots of a host.
+    /// Slots of a node.
     #[command(subcommand)]
     Slots(slots::Command),
-    /// How much of the fleet was in use, and free, over time.
+    /// Show used and free capacity over time.
     Capacity(capacity::Flags),
-    /// Suggest which few allocations would have to be elsewhere for more launches of a size to fit. Nothing is done.
+    /// Find the fewest moves that let more launches of a size fit. A simulation; nothing is moved.
     Defragmentation(plans::Defragmentation),
-    /// How many hosts could be sold whole, and which could be again. Nothing is done.
+    /// Show the nodes that are free for bare metal, and the moves that would free more. Nothing is moved.
     Preservation(plans::Preservation),
-    /// What placement would make of each node for a launch.
+    /// Explain for each node whether a launch fits on it.
     Explain(super::explain::Flags),
-    /// Allocations with their placement.
+    /// Allocations with their node, claims and tasks.
     #[command(subcommand)]
     Allocation(node::AllocationCommand),
-    /// Requests that wait for capacity.
+    /// Queued launch requests.
     #[command(subcommand)]
     Queue(queue::Command),
-    /// Capacity that is kept for projects.
+    /// Capacity reservations of all projects.
     #[command(subcommand)]
     Reservations(reservations::Command),
-    /// Proof that the platform's records are sound.
+    /// Audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
 }
@@ -90,7 +89,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Says what was done, or gives the answer to a program.
+/// Prints the result as a sentence, or the answer as JSON.
 fn done(session: &Session, answer: &Value, sentence: &str) {
     if session.json() {
         print_json(answer);

@@ -1,4 +1,4 @@
-//! Hosts: registration, enrolment, discovery; and an allocation's placement.
+//! Nodes: registration, enrolment, discovery; and the claims of an allocation.
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::placement::{self, Verb};
 use super::{Session, done, plans};
 use crate::api::parse;
-use crate::commands::place::words;
+use crate::commands::place;
 use crate::failure::Failure;
 use crate::model::{AllocationDetail, Discovery, Node};
 use crate::output::{print_json, print_line, print_table, took};
@@ -21,80 +21,80 @@ const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Register a host to be; its agent enrols with a token.
+    /// Register a node. Its agent then enrols with a token.
     Create {
-        /// A unique name.
+        /// Unique hostname.
         #[arg(long)]
         hostname: String,
-        /// Where it stands.
+        /// Region of the node.
         #[arg(long)]
         region: String,
-        /// What it is for.
+        /// Capacity shape of the node.
         #[arg(long, default_value = "slice", value_parser = ["slice", "baremetal"])]
         mode: String,
-        /// Most VMs at a time; 0 is no limit.
+        /// Maximum VMs on the node; 0: no limit.
         #[arg(long, default_value_t = 0, value_name = "COUNT")]
         max_vms: u32,
     },
-    /// Get a single-use enrolment token and write it to a file; it is never printed.
+    /// Create a single-use enrolment token and write it to a file. It is never printed.
     EnrolToken {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
         /// File for the token, mode 0600; it must not exist.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Have a host look at its devices and propose slots.
+    /// Discover the devices of a node and propose slots.
     Discover {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Wait for the outcome.
+        /// Wait for the result.
         #[arg(long)]
         wait: bool,
-        /// Longest time to wait, in seconds.
+        /// Maximum wait in seconds.
         #[arg(long, default_value_t = 120, value_name = "SECONDS")]
         timeout: u64,
     },
-    /// Keep new allocations off a host; what is there stays.
+    /// Cordon a node: it takes no new allocations, existing ones continue.
     Cordon {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Why, for the other operators.
+        /// Reason.
         #[arg(long)]
         reason: String,
     },
-    /// Let a host take allocations again: ends a cordon or a drain.
+    /// Uncordon a node: ends a cordon or a drain.
     Uncordon {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Why, for the other operators.
+        /// Reason.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Keep new allocations off a host until it is empty. Nothing is stopped: its allocations end when their owners
-    /// release them.
+    /// Drain a node: it takes no new allocations until it is empty. Nothing is stopped; allocations end when their
+    /// owners release them.
     Drain {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Why, for the other operators.
+        /// Reason.
         #[arg(long)]
         reason: String,
-        /// Wait until nothing is left on it.
+        /// Wait until the node is empty.
         #[arg(long)]
         wait: bool,
-        /// Longest time to wait, in seconds.
+        /// Maximum wait in seconds.
         #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
         timeout: u64,
     },
-    /// Plan to empty hosts: what would have to be stopped, and where it would fit. Nothing is done.
+    /// Plan the evacuation of nodes: where each of their allocations would fit. Nothing is moved.
     EvacuationPlan {
-        /// Id, unique beginning of it, or hostname; several are emptied at the same time.
+        /// Id, unique prefix of it, or hostname; several nodes are evacuated together.
         #[arg(required = true, num_args = 1..=32)]
         nodes: Vec<String>,
     },
-    /// Show a host as placement sees it: cordoned or draining, and what it still holds.
+    /// Show whether a node takes allocations, and its claims.
     Placement {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
     },
 }
@@ -124,10 +124,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Cordon { node, reason } => {
-            placement::intend(session, &node, Verb::Cordon, &reason, None).await
+            placement::change(session, &node, Verb::Cordon, &reason, None).await
         }
         Command::Uncordon { node, reason } => {
-            placement::intend(session, &node, Verb::Uncordon, &reason, None).await
+            placement::change(session, &node, Verb::Uncordon, &reason, None).await
         }
         Command::Drain {
             node,
@@ -136,7 +136,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             timeout,
         } => {
             let wait = wait.then(|| Duration::from_secs(timeout));
-            placement::intend(session, &node, Verb::Drain, &reason, wait).await
+            placement::change(session, &node, Verb::Drain, &reason, wait).await
         }
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Placement { node } => placement::show(session, &node).await,
@@ -151,7 +151,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 
 async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Failure> {
     let node = resolve::node(&session.api, node).await?;
-    // opened first: a token that cannot be kept must not be made
+    // opened first: a token that cannot be written must not be created
     let unwritable =
         |error: std::io::Error| Failure::Usage(format!("cannot write {}: {error}", out.display()));
     let mut file = OpenOptions::new()
@@ -177,7 +177,7 @@ async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Fa
             Ok(answer)
         }
         _ => Err(Failure::Local(
-            "this token was made before and is not shown again; use another idempotency key"
+            "this enrolment token was already created and cannot be shown again; use another idempotency key"
                 .to_owned(),
         )),
     });
@@ -197,7 +197,7 @@ async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Fa
         session,
         &answer,
         &format!(
-            "The token is in {}. It works once; give it to the host's agent.",
+            "The token is in {}. It works once; pass it to the agent of the node.",
             out.display()
         ),
     );
@@ -232,7 +232,7 @@ async fn discover(
             }
             "queued" | "running" if wait => {
                 return Err(Failure::Local(format!(
-                    "the discovery still runs after {} s",
+                    "the discovery is still running after {} s",
                     limit.as_secs()
                 )));
             }
@@ -253,32 +253,32 @@ fn show_discovery(
     }
     say!("Discovery {} is {}.", discovery.id, discovery.state);
     for blocker in discovery.candidate_summary.iter().flat_map(|s| &s.blockers) {
-        say!("  blocked: {blocker}");
+        say!("  blocker: {blocker}");
     }
     if discovery.state != "completed" {
-        say!("Look again with --wait.");
+        say!("Run it again with --wait to wait for the result.");
     } else if discovery.candidates.is_empty() {
-        say!("The host proposes no slots.");
+        say!("The node has no candidates for slots.");
     } else {
         let rows = discovery.candidates.iter().map(|c| {
             let blockers = if c.blockers.is_empty() {
-                "can be approved".to_owned()
+                "approvable".to_owned()
             } else {
                 c.blockers.join("; ")
             };
             [c.slot_index.to_string(), c.slot_class.clone(), blockers]
         });
         print_table(["INDEX", "CLASS", "STATE"], rows.collect());
-        say!("Approve those that can be: gpuaas admin slots approve {node} --all");
+        say!("Approve the candidates: gpuaas admin slots approve {node} --all");
     }
     Ok(())
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub enum AllocationCommand {
-    /// Show where an allocation is placed and what its host was told.
+    /// Show the node, claims and node tasks of an allocation.
     Show {
-        /// Whole id of the allocation.
+        /// Full id of the allocation.
         allocation: String,
     },
 }
@@ -298,8 +298,11 @@ pub async fn allocation(session: &Session, command: AllocationCommand) -> Result
         detail.allocation.status.state,
         detail.node_id
     );
-    let asked = detail.allocation.config.placement.as_ref();
-    print_line("Placed", &asked.map(words).unwrap_or_default());
+    let constraints = detail.allocation.config.placement.as_ref();
+    print_line(
+        "Placement",
+        &constraints.map(place::text).unwrap_or_default(),
+    );
     let claims = detail.claims.into_iter().map(|c| {
         [
             c.kind,
@@ -319,7 +322,7 @@ pub async fn allocation(session: &Session, command: AllocationCommand) -> Result
             .tasks
             .into_iter()
             .map(|t| [t.kind, t.id, t.state, took(t.create_time, t.end_time)]);
-        print_table(["TASK", "ID", "STATE", "TOOK"], tasks.collect());
+        print_table(["TASK", "ID", "STATE", "DURATION"], tasks.collect());
     }
     Ok(())
 }

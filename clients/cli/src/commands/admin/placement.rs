@@ -1,11 +1,11 @@
-//! Nodes in and out of placement, and what placement makes of each of them.
+//! Cordon and drain of nodes, and the explanation of a placement by node.
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::plans::taken;
+use super::plans::slots_text;
 use super::{Session, done};
 use crate::api::parse;
 use crate::commands::Side;
@@ -15,23 +15,23 @@ use crate::model::{AllocationDetail, NodePlacement, NodeVerdict, NodeVerdicts, S
 use crate::output::{print_json, print_table};
 use crate::resolve;
 
-/// Most nodes that one explanation tells of.
-const MOST_EXPLAINED: u32 = 500;
+/// Maximum nodes of one explanation.
+const MAX_NODES: u32 = 500;
 const POLL: Duration = Duration::from_millis(500);
 
-/// What an operator says of a node.
+/// What an operator does to a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
-    /// Nothing new, what is there stays.
+    /// No new allocations; existing ones continue.
     Cordon,
     /// Ends a cordon or a drain.
     Uncordon,
-    /// Nothing new until it is empty.
+    /// No new allocations until it is empty.
     Drain,
 }
 
 impl Verb {
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Cordon => "cordon",
             Self::Uncordon => "uncordon",
@@ -40,11 +40,11 @@ impl Verb {
     }
 }
 
-/// Says it, and with a limit waits until a drained node is empty.
+/// Changes the state of a node, and with a limit waits until a drained node is empty.
 ///
 /// # Errors
 /// See [`Failure`]; a node that is not empty when the time is over.
-pub async fn intend(
+pub async fn change(
     session: &Session,
     node: &str,
     verb: Verb,
@@ -56,28 +56,28 @@ pub async fn intend(
         .api
         .change(
             Method::POST,
-            &["admin", "nodes", &format!("{node}:{}", verb.word())],
+            &["admin", "nodes", &format!("{node}:{}", verb.name())],
             &json!({ "reason": reason }),
             &session.key,
         )
         .await?;
     let started = Instant::now();
-    let mut told = None;
+    let mut reported = None;
     loop {
         let now: NodePlacement = parse(&answer)?;
         match wait {
             Some(limit) if !now.drained && now.admin_state == "draining" => {
                 let counts = Some((now.live_claims, now.live_allocations));
-                if !session.json() && told != counts {
+                if !session.json() && reported != counts {
                     note!("{}", left(session, &node, &now).await?);
-                    told = counts;
+                    reported = counts;
                 }
                 if started.elapsed() >= limit {
                     return Err(Failure::Local(format!(
-                        "after {} s node {} still holds {}; its allocations end when their owners release them",
+                        "node {1} is not empty after {0} s: {2} left. Allocations end when their owners release them",
                         limit.as_secs(),
                         now.hostname,
-                        holds(&now)
+                        load(&now)
                     )));
                 }
                 tokio::time::sleep(POLL).await;
@@ -94,21 +94,21 @@ pub async fn intend(
     }
 }
 
-/// What keeps a node from being empty: how many allocations, and which, as far as its slots tell.
+/// The remaining allocations of a node, by name where its slots have them.
 async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<String, Failure> {
     if node.live_allocations == 0 {
         return Ok(format!(
-            "no allocation left, but {} claim(s); see: gpuaas slots {}",
+            "0 allocations and {} claim(s) left; see: gpuaas slots {}",
             node.live_claims, node.hostname
         ));
     }
     let slots = ["admin", "nodes", id, "resource-slots"];
     let answer = session.api.get(&slots, &[]).await?;
     let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
-    let holders: BTreeSet<String> = slots.into_iter().map(|slot| slot.allocation_id).collect();
+    let allocations: BTreeSet<String> = slots.into_iter().map(|slot| slot.allocation_id).collect();
     let mut names = Vec::new();
-    for holder in holders.iter().filter(|id| !id.is_empty()) {
-        let path = ["admin", "allocations", holder];
+    for allocation in allocations.iter().filter(|id| !id.is_empty()) {
+        let path = ["admin", "allocations", allocation];
         let detail: AllocationDetail = parse(&session.api.get(&path, &[]).await?)?;
         names.push(detail.allocation.config.name);
     }
@@ -121,7 +121,7 @@ async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<Strin
     ))
 }
 
-/// Shows a node as placement sees it.
+/// Shows whether a node takes allocations.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -145,27 +145,27 @@ fn sentence(node: &NodePlacement) -> String {
     let name = &node.hostname;
     match node.admin_state.as_str() {
         "draining" if node.drained => {
-            format!("Node {name} is drained{why}: nothing is left on it.")
+            format!("Node {name} is drained{why}: it has no allocations.")
         }
         "draining" => format!(
-            "Node {name} is draining{why}: it takes nothing new and still holds {}.",
-            holds(node)
+            "Node {name} is draining{why}: it takes no new allocations and has {} left.",
+            load(node)
         ),
         "cordoned" => format!(
-            "Node {name} is cordoned{why}: it takes nothing new; {} stay.",
-            holds(node)
+            "Node {name} is cordoned{why}: it takes no new allocations; {} continue.",
+            load(node)
         ),
         _ if node.schedulable => {
-            format!("Node {name} takes allocations; it holds {}.", holds(node))
+            format!("Node {name} takes allocations; it has {}.", load(node))
         }
         _ => format!(
-            "Node {name} would take allocations, but it is not ready: {}.",
+            "Node {name} takes no allocations because it is not ready: {}.",
             node.not_schedulable_reason
         ),
     }
 }
 
-fn holds(node: &NodePlacement) -> String {
+fn load(node: &NodePlacement) -> String {
     format!(
         "{} claim(s) of {} allocation(s)",
         node.live_claims, node.live_allocations
@@ -183,13 +183,13 @@ pub async fn of_all(session: &Session) -> Result<Vec<Value>, Failure> {
         .await
 }
 
-/// What placement makes of each node for a launch.
+/// The scheduler's verdict on each node for a launch.
 ///
 /// # Errors
 /// See [`Failure`].
 pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Failure> {
     let mut query = flags.query(session, Side::Operator).await?;
-    query.push(("page_size", MOST_EXPLAINED.to_string()));
+    query.push(("page_size", MAX_NODES.to_string()));
     let answer = session
         .api
         .get(&["admin", "node-placements:explain"], &query)
@@ -201,7 +201,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
     let found: NodeVerdicts = parse(&answer)?;
     print_explanation(&found.explanation);
     say!("");
-    let told = found.nodes.len();
+    let shown = found.nodes.len();
     let rows = found.nodes.into_iter().map(|node| {
         let outcome = outcome(&node);
         let score: Vec<String> = node
@@ -211,24 +211,22 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
             .collect();
         [node.hostname, outcome, score.join(" ")]
     });
-    print_table(["NODE", "WOULD TAKE, OR WHY NOT", "SCORE"], rows.collect());
+    print_table(["NODE", "PLACEMENT OR REASON", "SCORE"], rows.collect());
     let all = found.explanation.nodes;
-    if told < usize::try_from(all).unwrap_or(usize::MAX) {
-        say!(
-            "\nThese are {told} of {all} nodes, the best first; the sums above are of all of them."
-        );
+    if shown < usize::try_from(all).unwrap_or(usize::MAX) {
+        say!("\nShowing the best {shown} of {all} nodes. The totals above cover all nodes.");
     }
     Ok(())
 }
 
-/// What would be taken of a node, or why nothing is.
+/// The slots that the launch would use, or the reasons against the node.
 fn outcome(node: &NodeVerdict) -> String {
     if node.fits {
-        return taken(&node.slot_indexes);
+        return slots_text(&node.slot_indexes);
     }
     let reasons: Vec<&str> = node.reasons.iter().map(|r| r.message.as_str()).collect();
     if reasons.is_empty() {
-        return "another size or class".to_owned();
+        return "other GPU count or slot class".to_owned();
     }
     reasons.join(" ")
 }

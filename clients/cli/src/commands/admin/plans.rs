@@ -1,4 +1,4 @@
-//! Plans: what emptying hosts would take, what moving a few allocations would bring. None of them is carried out.
+//! Simulations: evacuation, defragmentation and capacity for bare metal. None of them is carried out.
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::resolve;
 pub struct Defragmentation {
     #[command(flatten)]
     launch: explain::Size,
-    /// Most allocations to move.
+    /// Maximum allocations to move.
     #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
     max_moves: u32,
 }
@@ -45,7 +45,7 @@ struct EvacuationPlan {
 #[serde(default)]
 struct Evacuated {
     allocation: Planned,
-    place: Option<Place>,
+    place: Option<Placement>,
     reasons: Vec<UnavailableReason>,
     constraints_known: bool,
 }
@@ -65,14 +65,14 @@ struct Planned {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Place {
+struct Placement {
     hostname: String,
     slot_indexes: Vec<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Suggestion {
+struct DefragmentationPlan {
     sku: String,
     gpu_count: u32,
     region_code: String,
@@ -96,7 +96,7 @@ struct Step {
 #[serde(default)]
 struct Move {
     allocation: Planned,
-    place: Place,
+    place: Placement,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,7 +143,7 @@ async fn read<T: DeserializeOwned>(
     parse(&answer).map(Some)
 }
 
-/// Prints what would have to be stopped for hosts to be empty, and where it would fit.
+/// Prints where each allocation of the nodes would fit.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -157,7 +157,7 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
         return Ok(());
     };
     say!(
-        "{} allocation(s) with {} GPU(s) would fit elsewhere, {} with {} GPU(s) would have to wait.",
+        "{} allocation(s) with {} GPU(s) fit elsewhere, {} with {} GPU(s) do not.",
         plan.allocations_fit,
         plan.gpus_fit,
         plan.allocations_unplaceable,
@@ -165,12 +165,12 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
     );
     if plan.allocations_ending > 0 {
         say!(
-            "{} allocation(s) are being released already.",
+            "{} allocation(s) are being released.",
             plan.allocations_ending
         );
     }
     if plan.blocked_slots > 0 {
-        say!("{} slot(s) wait for a repair.", plan.blocked_slots);
+        say!("{} slot(s) need a repair.", plan.blocked_slots);
     }
     if !plan.allocations.is_empty() {
         say!("");
@@ -183,14 +183,14 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
                 "GPUS",
                 "STATE",
                 "AGE",
-                "ON",
-                "WOULD FIT ON, OR WHY NOT",
+                "NODE",
+                "PLACEMENT OR REASON",
             ],
             plan.allocations.iter().map(evacuated).collect(),
         );
         if plan.allocations.iter().any(|one| !one.constraints_known) {
             say!(
-                "\nSome were made by a release that did not keep placement constraints; theirs are not known."
+                "\nThe placement constraints of some allocations are unknown: an older release did not record them."
             );
         }
     }
@@ -200,23 +200,23 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
 
 fn evacuated(one: &Evacuated) -> [String; 9] {
     let outcome = match &one.place {
-        Some(place) => at(place),
-        None if one.allocation.state == "releasing" => "ends by itself".to_owned(),
+        Some(place) => placement_text(place),
+        None if one.allocation.state == "releasing" => "being released".to_owned(),
         None => {
             let why: Vec<&str> = one.reasons.iter().map(|r| r.message.as_str()).collect();
-            format!("nowhere: {}", why.join(" "))
+            format!("does not fit: {}", why.join(" "))
         }
     };
-    let held = &one.allocation;
+    let allocation = &one.allocation;
     [
-        held.id.clone(),
-        held.name.clone(),
-        held.project_id.clone(),
-        held.sku.clone(),
-        held.gpu_count.to_string(),
-        held.state.clone(),
-        held.create_time.map(age).unwrap_or_default(),
-        held.hostname.clone(),
+        allocation.id.clone(),
+        allocation.name.clone(),
+        allocation.project_id.clone(),
+        allocation.sku.clone(),
+        allocation.gpu_count.to_string(),
+        allocation.state.clone(),
+        allocation.create_time.map(age).unwrap_or_default(),
+        allocation.hostname.clone(),
         outcome,
     ]
 }
@@ -225,21 +225,21 @@ fn age(since: Timestamp) -> String {
     duration((Timestamp::now().as_second() - since.as_second()).max(0))
 }
 
-/// A place in words.
-fn at(place: &Place) -> String {
-    format!("{}, {}", place.hostname, taken(&place.slot_indexes))
+/// A planned placement as text.
+fn placement_text(place: &Placement) -> String {
+    format!("{}, {}", place.hostname, slots_text(&place.slot_indexes))
 }
 
-/// What is taken of a node, in words; no slot is all of it.
-pub fn taken(slot_indexes: &[u32]) -> String {
+/// The slots of a placement as text; without slots it is bare metal.
+pub fn slots_text(slot_indexes: &[u32]) -> String {
     if slot_indexes.is_empty() {
-        return "the whole node".to_owned();
+        return "bare metal".to_owned();
     }
     let slots: Vec<String> = slot_indexes.iter().map(u32::to_string).collect();
     format!("slots {}", slots.join(", "))
 }
 
-/// Prints which allocations would have to be elsewhere for more launches of a size to fit.
+/// Prints the fewest moves that let more launches of a size fit.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -247,7 +247,7 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
     let mut query = flags.launch.query(session).await?;
     query.push(("max_moves", flags.max_moves.to_string()));
     let found = read(session, "capacity:defragmentation", &query).await?;
-    let Some(found): Option<Suggestion> = found else {
+    let Some(found): Option<DefragmentationPlan> = found else {
         return Ok(());
     };
     let launches = format!(
@@ -256,21 +256,21 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
     );
     if found.steps.is_empty() {
         say!(
-            "{} {launches} fit now; moving at most {} allocation(s) would not make it more.",
+            "{} {launches} fit now. Moving up to {} allocation(s) does not increase this.",
             found.fits_before,
             flags.max_moves
         );
     } else {
         let moves: usize = found.steps.iter().map(|step| step.moves.len()).sum();
         say!(
-            "{} {launches} fit now. Moving {moves} allocation(s) with {} GPU(s) would make it {}.",
+            "{} {launches} fit now. Moving {moves} allocation(s) with {} GPU(s) increases this to {}.",
             found.fits_before,
             found.gpus_moved,
             found.fits_after
         );
         for (number, step) in (1..).zip(&found.steps) {
             say!(
-                "\n{number}. Off node {}: {} more.",
+                "\n{number}. Move off node {}: {} more launch(es).",
                 step.hostname,
                 step.gained
             );
@@ -278,7 +278,7 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
         }
     }
     if found.cut {
-        say!("\nThe search was given up at its bound; there may be more.");
+        say!("\nThe search reached its limit. More moves may be possible.");
     }
     say!("\n{}", found.notice);
     Ok(())
@@ -291,16 +291,16 @@ fn print_moves(moves: &[Move]) {
             one.allocation.name.clone(),
             one.allocation.project_id.clone(),
             one.allocation.gpu_count.to_string(),
-            at(&one.place),
+            placement_text(&one.place),
         ]
     };
     print_table(
-        ["ALLOCATION", "NAME", "PROJECT", "GPUS", "WOULD GO TO"],
+        ["ALLOCATION", "NAME", "PROJECT", "GPUS", "PLACEMENT"],
         moves.iter().map(row).collect(),
     );
 }
 
-/// Prints how many hosts could be sold whole, and which could be again.
+/// Prints the nodes that are free for bare metal, and the moves that would free more.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -338,17 +338,17 @@ pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), 
             "REGION",
             "CLASS",
             "NODES",
-            "WHOLE AND FREE",
-            "HELD WHOLE",
-            "EMPTY, NOT SELLABLE",
-            "SLICED",
-            "COULD BE WHOLE",
+            "BAREMETAL FREE",
+            "BAREMETAL ALLOCATED",
+            "UNSCHEDULABLE",
+            "RUNNING VMS",
+            "RECOVERABLE",
         ],
         rows.collect(),
     );
     for of in found.nodes.iter().filter(|of| of.recoverable > 0) {
         say!(
-            "\n{} of {}: {} move(s) with {} GPU(s) would make {} sliced node(s) whole again.",
+            "\n{} in {}: {} move(s) of {} GPU(s) would free {} node(s) for bare metal.",
             of.slot_class,
             of.region_code,
             of.moves,
@@ -356,7 +356,7 @@ pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), 
             of.recoverable
         );
         for node in &of.easiest {
-            say!("\nOff node {}:", node.hostname);
+            say!("\nMove off node {}:", node.hostname);
             print_moves(&node.moves);
         }
     }

@@ -1,4 +1,4 @@
-//! Requests that wait for capacity: who, in which order, and in which class.
+//! Queued launch requests, in order, and their priorities.
 use std::collections::HashMap;
 
 use clap::ValueEnum;
@@ -14,29 +14,28 @@ use crate::output::{print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List them in the order in which they are served.
+    /// List queued requests in the order in which they are placed.
     List {
         /// The region [default: the only enabled one].
         #[arg(long)]
         region: Option<String>,
     },
-    /// Show the class of a project's requests.
+    /// Show the priority of a project.
     Priority {
         #[arg(help = PROJECT_HELP)]
         project: String,
     },
-    /// Set the class of a project's requests, those that wait already included. That there is such a project is not
-    /// checked.
-    Prioritise {
+    /// Set the priority of a project, queued requests included. The existence of the project is not checked.
+    SetPriority {
         #[arg(help = PROJECT_HELP)]
         project: String,
-        /// A higher class is served first; every hour of waiting raises a request by one.
+        /// Higher priorities are placed first; each hour in the queue raises a request by one level.
         #[arg(value_enum)]
         priority: Priority,
     },
 }
 
-/// Class of waiting requests.
+/// Priority of queued requests.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Priority {
     Low,
@@ -57,11 +56,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let path = ["admin", "projects", &project, "priority"];
             let answer = session.api.get(&path, &[]).await?;
             let word = answer["priority"].as_str().unwrap_or_default();
-            let told = format!("Requests of project {project} wait with priority {word}.");
-            done(session, &answer, &told);
+            let sentence = format!("Project {project} has {word} priority.");
+            done(session, &answer, &sentence);
             Ok(())
         }
-        Command::Prioritise { project, priority } => {
+        Command::SetPriority { project, priority } => {
             let word = priority.to_possible_value();
             let word = word.as_ref().map_or("", |value| value.get_name());
             let answer = session
@@ -73,8 +72,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     &session.key,
                 )
                 .await?;
-            let told = format!("Requests of project {project} wait with priority {word}.");
-            done(session, &answer, &told);
+            let sentence = format!("Project {project} has {word} priority.");
+            done(session, &answer, &sentence);
             Ok(())
         }
     }
@@ -93,7 +92,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
     }
     let requests: Vec<QueuedRequest> = parse(&requests)?;
     if requests.is_empty() {
-        say!("Nobody waits in {region}.");
+        say!("No queued requests in {region}.");
         return Ok(());
     }
     let mut hostnames = HashMap::new();
@@ -107,8 +106,8 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
         );
     }
     let rows = requests.into_iter().map(|one| {
-        let kept = one.backfill_node_ids.iter();
-        let kept: Vec<&str> = kept
+        let reserved = one.backfill_node_ids.iter();
+        let reserved: Vec<&str> = reserved
             .map(|id| hostnames.get(id).unwrap_or(id).as_str())
             .collect();
         [
@@ -121,21 +120,21 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             time(one.since),
             time(one.deadline),
             one.reason,
-            kept.join(" "),
+            reserved.join(" "),
         ]
     });
     print_table(
         [
             "CLASS",
-            "PLACE",
+            "POSITION",
             "PRIORITY",
             "PROJECT",
             "GPUS",
             "ALLOCATIONS",
-            "SINCE",
-            "UNTIL",
+            "WAITING SINCE",
+            "DEADLINE",
             "REASON",
-            "NODES KEPT",
+            "BACKFILL NODES",
         ],
         rows.collect(),
     );

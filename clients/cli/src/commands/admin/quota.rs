@@ -1,4 +1,4 @@
-//! How much a project may hold: GPUs of each SKU, and allocations of all of them together.
+//! Quotas of a project: GPUs of each SKU, and allocations over all SKUs.
 use reqwest::Method;
 use serde_json::json;
 
@@ -8,26 +8,26 @@ use crate::failure::Failure;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Show how much a project may hold, and holds.
+    /// Show the quotas of a project and their use.
     Get {
         #[arg(help = PROJECT_HELP)]
         project: String,
     },
-    /// Set how many GPUs of a SKU a project may hold.
+    /// Set the GPU quota of a project for a SKU.
     Put {
         #[arg(help = PROJECT_HELP)]
         project: String,
         /// The SKU.
         sku: String,
-        /// 0 lets it hold none.
+        /// Maximum GPUs; 0 allows none.
         #[arg(long, value_name = "COUNT")]
         max_gpus: u32,
     },
-    /// Set how many allocations, of all SKUs together, a project may hold.
+    /// Set the allocation quota of a project, over all SKUs.
     Allocations {
         #[arg(help = PROJECT_HELP)]
         project: String,
-        /// 0 lets it hold none.
+        /// Maximum allocations; 0 allows none.
         #[arg(long, value_name = "COUNT")]
         max: u32,
     },
@@ -54,9 +54,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 .change(Method::PUT, &path, &body, &session.key)
                 .await?;
             let used = answer["used_gpus"].as_u64().unwrap_or_default();
-            let told =
-                format!("Project {project} may hold {max_gpus} GPUs of {sku}; it holds {used}.");
-            done(session, &answer, &told);
+            let sentence = format!(
+                "The quota of project {project} is {max_gpus} GPUs of {sku}; {used} in use."
+            );
+            done(session, &answer, &sentence);
             Ok(())
         }
         Command::Allocations { project, max } => {
@@ -67,8 +68,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 .change(Method::PUT, &path, &body, &session.key)
                 .await?;
             let used = answer["used_allocations"].as_u64().unwrap_or_default();
-            let told = format!("Project {project} may hold {max} allocations; it holds {used}.");
-            done(session, &answer, &told);
+            let sentence =
+                format!("The quota of project {project} is {max} allocations; {used} in use.");
+            done(session, &answer, &sentence);
             Ok(())
         }
     }

@@ -1,4 +1,4 @@
-//! Capacity that is kept for projects, and how much they may reserve themselves.
+//! Capacity reservations of all projects, and the reservation limits of projects.
 use reqwest::Method;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 pub enum Command {
     #[command(flatten)]
     Common(reservations::Common),
-    /// List them, newest first.
+    /// List reservations, newest first.
     List {
         #[command(flatten)]
         listed: reservations::Listed,
@@ -18,11 +18,11 @@ pub enum Command {
         #[arg(long)]
         region: Option<String>,
     },
-    /// Show or set how many GPUs a project may reserve without you.
+    /// Show or set how many GPUs the members of a project can reserve.
     Limit {
         #[arg(help = PROJECT_HELP)]
         project: String,
-        /// GPUs of all its own reservations; 0: only administrators reserve; left out: show it.
+        /// Maximum reserved GPUs; 0: only administrators can reserve; omit it to show the limit.
         gpus: Option<u32>,
     },
 }
@@ -49,10 +49,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let [most, reserved] =
                 ["max_gpus", "reserved_gpus"].map(|key| answer[key].as_u64().unwrap_or_default());
-            let told = format!(
-                "Project {project} may reserve {most} GPU by itself; it has reserved {reserved}."
+            let sentence = format!(
+                "The reservation limit of project {project} is {most} GPUs; {reserved} reserved."
             );
-            done(session, &answer, &told);
+            done(session, &answer, &sentence);
             Ok(())
         }
     }

@@ -1,4 +1,4 @@
-//! Slots: approval, taking out of sale and back, repair.
+//! Slots: approval, disabling and enabling, repair.
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -15,11 +15,11 @@ const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Approve proposed slots of the latest discovery, all or none.
+    /// Approve candidates of the latest discovery as slots, all or none.
     Approve {
-        /// Id, unique beginning of it, or hostname.
+        /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Indexes of the slots, for example 0,1.
+        /// Indexes of the candidates, for example 0,1.
         #[arg(
             long,
             value_delimiter = ',',
@@ -27,37 +27,37 @@ pub enum Command {
             conflicts_with = "all"
         )]
         index: Vec<u32>,
-        /// All that can be approved.
+        /// All approvable candidates.
         #[arg(long)]
         all: bool,
-        /// The discovery that was reviewed [default: the latest].
+        /// The discovery that you reviewed [default: the latest].
         #[arg(long, value_name = "ID")]
         discovery: Option<String>,
     },
-    /// Take a slot out of sale; one in use after its cleanup.
+    /// Disable a slot. A slot in use is disabled after its release.
     Disable {
         #[command(flatten)]
         slot: SlotRef,
-        /// Why; kept in the audit trail.
+        /// Reason, for the audit trail.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Put a disabled slot back on sale.
+    /// Enable a disabled slot.
     Enable {
         #[command(flatten)]
         slot: SlotRef,
     },
-    /// Wipe a blocked slot, prove it empty and put it back on sale.
+    /// Repair a blocked slot: wipe its disk, verify it is empty and make it schedulable again.
     Repair {
         #[command(flatten)]
         slot: SlotRef,
-        /// Why you are sure; kept in the audit trail.
+        /// Reason, for the audit trail.
         #[arg(long)]
         reason: String,
-        /// Wait for the outcome.
+        /// Wait for the result.
         #[arg(long)]
         wait: bool,
-        /// Longest time to wait, in seconds.
+        /// Maximum wait in seconds.
         #[arg(long, default_value_t = 900, value_name = "SECONDS")]
         timeout: u64,
     },
@@ -65,9 +65,9 @@ pub enum Command {
 
 #[derive(Debug, clap::Args)]
 pub struct SlotRef {
-    /// Node: id, unique beginning of it, or hostname.
+    /// Node: id, unique prefix of it, or hostname.
     node: String,
-    /// Slot: id, unique beginning of it, or index.
+    /// Slot: id, unique prefix of it, or index.
     slot: String,
 }
 
@@ -104,7 +104,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(
                 session,
                 &answer,
-                &format!("Slot {slot} is {status} and taken out of sale."),
+                &format!("Slot {slot} is {status} and unschedulable."),
             );
             Ok(())
         }
@@ -172,7 +172,7 @@ async fn approve(
             .collect::<Vec<_>>()
             .join(",");
         return Err(Failure::Usage(format!(
-            "name slots with --index or --all; these can be approved: {}",
+            "choose candidates with --index or --all; approvable: {}",
             if can.is_empty() { "none" } else { &can }
         )));
     }
@@ -187,7 +187,7 @@ async fn approve(
             &session.key,
         )
         .await?;
-    print_slots(session, &answer, "Nothing was approved.")
+    print_slots(session, &answer, "No slot was approved.")
 }
 
 async fn repair(
@@ -213,7 +213,7 @@ async fn repair(
         match (repair.state.as_str(), wait) {
             ("failed", _) => {
                 return Err(Failure::Local(format!(
-                    "the repair failed, the slot stays {}: {}",
+                    "the repair failed, the slot is still {}: {}",
                     repair.slot_status, repair.detail
                 )));
             }
@@ -229,7 +229,7 @@ async fn repair(
             }
             ("running", Some(limit)) => {
                 return Err(Failure::Local(format!(
-                    "the repair still runs after {} s",
+                    "the repair is still running after {} s",
                     limit.as_secs()
                 )));
             }

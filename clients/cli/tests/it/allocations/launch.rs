@@ -93,9 +93,9 @@ fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
         ran.err
     );
     for line in [
-        &format!("Log in     gpuaas ssh {ID}"),
-        "State      active, running",
-        "What       1 x lab-slice, image lab-mini, region lab (lab: emulated, no GPU)",
+        &format!("Log in       gpuaas ssh {ID}"),
+        "State        active, running",
+        "Size         1 x lab-slice, image lab-mini, region lab (lab: emulated, no GPU)",
     ] {
         assert!(ran.out.contains(line), "{line}: {}", ran.out);
     }
@@ -125,7 +125,7 @@ fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
 }
 
 #[test]
-fn a_failed_launch_tells_reason_and_advice() {
+fn a_failed_launch_prints_reason_and_advice() {
     let world = World::new();
     let key = key_pair(&world);
     let mut failed = allocation("failed");
@@ -139,14 +139,14 @@ fn a_failed_launch_tells_reason_and_advice() {
 }
 
 #[test]
-fn validate_only_keeps_nothing() {
+fn validate_only_changes_nothing() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
     let ran = world
         .run(&launch_arguments(&key, &["--validate-only"]))
         .ok();
-    assert!(ran.out.contains("Nothing was kept"));
+    assert!(ran.out.contains("Dry run passed"));
     assert_eq!(world.changes()[0].body["validate_only"], true);
 }
 
@@ -189,7 +189,7 @@ fn a_refusal_is_not_retried_and_names_field_rule_and_request() {
     assert_eq!(
         ran.err,
         "error: gpu_count: must be one of 1, 2.\n  gpu_count: must be one of 1, 2\n  image: is not active\n  \
-         advice:  See what is sold: gpuaas skus\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
+         advice:  List the SKUs: gpuaas skus\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
     );
     assert_eq!(world.changes().len(), 1);
     let ran = world.run(&[&arguments[..], &["--output", "json"]].concat());

@@ -1,7 +1,7 @@
 //! The commands of a user: launch, list, show, ssh, release, usage. Here, what their tests share.
-mod held;
+mod commands;
 mod launch;
-mod words;
+mod messages;
 
 use crate::support::{ID, World, allocation, write};
 use serde_json::{Value, json};

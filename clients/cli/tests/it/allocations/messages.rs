@@ -1,4 +1,4 @@
-//! What is said of an allocation that is off, has ended, or was never billed.
+//! Output for an allocation that is stopped, has ended, or was never billed.
 use serde_json::{Value, json};
 
 use super::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
@@ -18,7 +18,7 @@ fn with_stale_step(mut allocation: Value) -> Value {
 }
 
 #[test]
-fn a_stopped_vm_is_said_to_be_stopped_and_ssh_does_not_try() {
+fn a_stopped_vm_is_shown_as_stopped_and_ssh_does_not_try() {
     let world = World::new();
     world.fake_program("ssh");
     world.get(
@@ -42,7 +42,7 @@ fn a_stopped_vm_is_said_to_be_stopped_and_ssh_does_not_try() {
         );
         let shown = world.run(&["show", ID]).ok().out;
         assert!(
-            shown.contains(&format!("State      active, {power}"))
+            shown.contains(&format!("State        active, {power}"))
                 && shown.contains("Address ")
                 && !shown.contains("ssh"),
             "{shown}"
@@ -64,8 +64,7 @@ fn ssh_to_what_is_not_active_is_refused() {
     let ran = world.run(&["ssh", ID]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err
-            .contains("is provisioning: there is nothing to log in to"),
+        ran.err.contains("is provisioning: it has no login"),
         "{}",
         ran.err
     );
@@ -83,7 +82,7 @@ fn an_option_for_ssh_wins_over_our_own() {
 }
 
 #[test]
-fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
+fn an_ended_launch_shows_no_running_step() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
@@ -106,7 +105,7 @@ fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
     let asked = launch_arguments(&key, &["--wait"]);
     let ran = world.run(&asked).ok();
     assert!(
-        ran.out.contains("State      active, running") && !ran.out.contains("activate"),
+        ran.out.contains("State        active, running") && !ran.out.contains("activate"),
         "{}",
         ran.out
     );
@@ -119,16 +118,16 @@ fn a_launch_that_is_over_says_nothing_of_a_step_that_runs() {
         ],
         "only what has ended, in order"
     );
-    // a step of an active one that is on its way is told
+    // a running step of an active allocation is shown
     world.get(&one(), with_stale_step(with_power("stopping")));
     world.get(&format!("{}/timeline", one()), timeline());
     world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
     let shown = world.run(&["show", ID]).ok().out;
-    assert!(shown.contains("Now        activate 0%"), "{shown}");
+    assert!(shown.contains("Progress     activate 0%"), "{shown}");
 }
 
 #[test]
-fn what_only_waited_cost_nothing() {
+fn a_queued_request_is_not_billed() {
     let world = World::new();
     world.on(
         "POST",
@@ -136,11 +135,11 @@ fn what_only_waited_cost_nothing() {
         [(200, allocation("released"))],
     );
     let ran = world.run(&["release", ID]).ok();
-    assert_eq!(ran.out, format!("{ID} is released. It cost nothing.\n"));
+    assert_eq!(ran.out, format!("{ID} is released. It was not billed.\n"));
 }
 
 #[test]
-fn a_name_of_what_has_ended_leads_to_the_newest_that_had_it() {
+fn a_name_of_an_ended_allocation_leads_to_the_latest_with_that_name() {
     let world = World::new();
     let ended = |number: u32, hour: u32, state: &str| {
         let mut one = allocation(state);
@@ -155,7 +154,7 @@ fn a_name_of_what_has_ended_leads_to_the_newest_that_had_it() {
     let ran = world.run(&["show", "first"]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(
-        ran.err.contains("has ended")
+        ran.err.contains("no active allocation is named")
             && ran
                 .err
                 .contains("01930000-0003-7000-8000-000000000001, which is failed"),

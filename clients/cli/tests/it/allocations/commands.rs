@@ -159,12 +159,12 @@ fn show_has_state_address_cost_and_timeline() {
     );
     let ran = world.run(&["show", ID]).ok();
     for line in [
-        "Placed     apart from app=db, where the image is cached",
-        "State      active, running",
-        "Created    2026-01-31 13:00:00 CET",
-        "Cost       0.0625 EUR so far, for 1m 30s of GPU time",
-        "Address    10.0.0.5 inside the node's network",
-        "or         ssh -p 2201 -o ConnectTimeout=15 -o UserKnownHostsFile=",
+        "Placement    anti-affinity to app=db, image cached",
+        "State        active, running",
+        "Created      2026-01-31 13:00:00 CET",
+        "Cost         0.0625 EUR so far, for 1m 30s of GPU time",
+        "Address      10.0.0.5 (private)",
+        "or           ssh -p 2201 -o ConnectTimeout=15 -o UserKnownHostsFile=",
         "13:00:00  ok      reserve                         0.2s  1 slot on a lab host",
     ] {
         assert!(ran.out.contains(line), "{line}: {}", ran.out);
@@ -197,7 +197,7 @@ fn names_and_unique_beginnings_stand_for_ids() {
 }
 
 #[test]
-fn a_member_of_several_projects_says_in_which_a_name_is_looked_for() {
+fn a_member_of_several_projects_chooses_the_project_of_a_name() {
     let world = World::new();
     let several = "must be given: you belong to several projects";
     let unsaid = error(
@@ -318,7 +318,7 @@ fn release_waits_for_the_wipe_and_shows_only_what_is_new() {
     let ran = world.run(&["release", ID, "--wait"]).ok();
     assert_eq!(
         ran.out,
-        format!("{ID} is released. See what it cost: gpuaas usage --allocation {ID}\n")
+        format!("{ID} is released. Show its cost: gpuaas usage --allocation {ID}\n")
     );
     assert!(
         ran.err.contains("release.wipe") && !ran.err.contains("provision.clone"),
