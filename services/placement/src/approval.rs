@@ -7,7 +7,9 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use crate::model::{Bindings, EvidenceKind, Health, Slot, SlotClass, SlotEvidence, SlotStatus};
+use crate::model::{
+    Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, StoredHealth,
+};
 use crate::{Error, Result, lock, slots};
 
 /// A slot an operator approved.
@@ -96,7 +98,7 @@ pub async fn approve(
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<Vec<Slot>> {
     lock::node(conn, node_id).await?;
-    let (host_health, current): (Health, Uuid) =
+    let (host_health, current): (StoredHealth, Uuid) =
         sqlx::query_as("SELECT host_health, instance_id FROM nodes WHERE id = $1")
             .bind(node_id)
             .fetch_one(&mut *conn)
@@ -165,7 +167,7 @@ async fn approve_one(
     node_id: Uuid,
     definition: &Definition,
     seen: Seen<'_>,
-    host_health: Health,
+    host_health: StoredHealth,
     new_id: &mut impl FnMut() -> Uuid,
 ) -> Result<()> {
     let lacking = missing(definition.class, &definition.bindings);
@@ -219,7 +221,7 @@ async fn insert(
     conn: &mut PgConnection,
     node_id: Uuid,
     definition: &Definition,
-    host_health: Health,
+    host_health: StoredHealth,
     id: Uuid,
 ) -> Result<Uuid> {
     let bindings = &definition.bindings;

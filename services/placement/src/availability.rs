@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, sentence, telling};
+use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, telling};
+use crate::error::{reasons, sentence};
 use crate::model::Shape;
 use crate::reserve::{self, Policy};
 use crate::{Reason, Result, candidates};
@@ -99,7 +100,7 @@ fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, 
         return (fits, Vec::new());
     }
     let removed = fleet.rank(rules, request).removed();
-    (0, telling(removed, request.gpu_count))
+    (0, reasons(telling(removed, request.gpu_count)))
 }
 
 fn count_whole(
@@ -109,7 +110,7 @@ fn count_whole(
 ) -> (u32, Vec<Reason>) {
     let (fit, removed) = judge_whole(rules, request, nodes);
     match u32::try_from(fit.len()).unwrap_or(u32::MAX) {
-        0 => (0, removed),
+        0 => (0, reasons(removed)),
         fits => (fits, Vec::new()),
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::decision::{CandidateNode, CandidateSlot, ImageKey, ReservedFor, WholeNode};
-use crate::model::{Bindings, Health, SlotClass, SlotStatus};
+use crate::model::{Bindings, Health, SlotClass, SlotStatus, StoredHealth};
 use crate::slots::missing;
 
 #[derive(sqlx::FromRow)]
@@ -22,7 +22,7 @@ struct NodeRow {
     max_vms: i32,
     legal_groups: Json<Vec<Vec<u32>>>,
     version: String,
-    image_keys: Vec<ImageKey>,
+    image_keys: Vec<i64>,
     live_vms: i64,
     exclusively_held: bool,
 }
@@ -32,8 +32,11 @@ struct SlotRow {
     id: Uuid,
     node_id: Uuid,
     slot_index: i32,
+    #[sqlx(try_from = "String")]
     class: SlotClass,
+    #[sqlx(try_from = "String")]
     status: SlotStatus,
+    #[sqlx(try_from = "StoredHealth")]
     health_state: Health,
     held: bool,
     reserved_for: Option<Uuid>,
@@ -194,7 +197,11 @@ impl NodeRow {
             max_vms: self.max_vms.unsigned_abs(),
             live_vms: u32::try_from(self.live_vms).unwrap_or(u32::MAX),
             exclusively_held: self.exclusively_held,
-            images: self.image_keys,
+            images: self
+                .image_keys
+                .into_iter()
+                .map(ImageKey::from_bits)
+                .collect(),
             legal_groups: self.legal_groups.0,
             version: self.version.into(),
         }

@@ -6,7 +6,6 @@
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
 //! of what changed; nothing runs in the background and nothing lags. What is sold is decided under the node's lock, on the
 //! rows themselves or on a copy of the same version.
-use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +19,7 @@ use uuid::Uuid;
 use crate::decision::Fleet;
 use crate::{Error, Result, candidates};
 
-/// Slice nodes by region.
-pub type Regions = HashMap<String, Arc<Fleet>>;
+pub use crate::decision::Regions;
 
 /// How connections of a process that places are set up: statements are planned once per connection. Planning them for
 /// each reservation anew takes as long as running them, and what they look for is always found by its keys.
@@ -75,9 +73,8 @@ struct Known {
     since: Option<(i64, String)>,
     /// Number of the last reading that came to its end.
     reading: u64,
+    /// Slice nodes by region.
     regions: Regions,
-    /// Changes only when a node comes, goes or moves: whoever copies what is known shares it.
-    region_of: Arc<HashMap<Uuid, String>>,
 }
 
 /// What a look at the ledger finds.
@@ -215,17 +212,7 @@ impl Known {
     async fn put(&mut self, conn: &mut PgConnection, ids: Vec<Uuid>) -> Result<()> {
         let nodes = candidates::of_all_regions(conn, &ids).await?;
         // nothing is awaited from here on
-        let mut gone: HashSet<Uuid> = ids.into_iter().collect();
-        for (region_code, node) in nodes {
-            gone.remove(&node.id);
-            if self.region_of.get(&node.id) != Some(&region_code) {
-                self.remove(node.id);
-                Arc::make_mut(&mut self.region_of).insert(node.id, region_code.clone());
-            }
-            Arc::make_mut(self.regions.entry(region_code).or_default()).put(&node);
-        }
-        // no slice nodes any more
-        gone.into_iter().for_each(|id| self.remove(id));
+        self.regions.replace(ids, nodes);
         Ok(())
     }
 
@@ -233,16 +220,6 @@ impl Known {
         match self.regions.get(region_code) {
             Some(fleet) => look(fleet),
             None => look(&Fleet::default()),
-        }
-    }
-
-    fn remove(&mut self, id: Uuid) {
-        if !self.region_of.contains_key(&id) {
-            return;
-        }
-        let region_code = Arc::make_mut(&mut self.region_of).remove(&id);
-        if let Some(fleet) = region_code.and_then(|code| self.regions.get_mut(&code)) {
-            Arc::make_mut(fleet).remove(id);
         }
     }
 }

@@ -31,6 +31,7 @@ struct Row {
     code: String,
     display_name: String,
     capacity_shape: Shape,
+    #[sqlx(try_from = "String")]
     slot_class: SlotClass,
     allowed_gpu_counts: Vec<i32>,
     profile_name: String,

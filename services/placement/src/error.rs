@@ -4,6 +4,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::decision::{Cause, UnschedulableReason};
 use crate::quota;
 
 /// Result with [`Error`].
@@ -20,6 +21,56 @@ pub struct Reason {
     pub nodes: u32,
     /// A sentence for the user.
     pub message: String,
+}
+
+impl From<UnschedulableReason> for Reason {
+    fn from(found: UnschedulableReason) -> Self {
+        Self {
+            reason: reason_of(found.cause),
+            gpus: found.gpus,
+            nodes: found.nodes,
+            message: found.message,
+        }
+    }
+}
+
+/// What the decision found, as the ledger reports it.
+pub(crate) fn reasons(found: Vec<UnschedulableReason>) -> Vec<Reason> {
+    found.into_iter().map(Reason::from).collect()
+}
+
+/// The closed reason of a cause.
+fn reason_of(cause: Cause) -> ErrorReason {
+    match cause {
+        Cause::Fragmented => ErrorReason::Fragmented,
+        Cause::FabricHeld => ErrorReason::FabricHeld,
+        Cause::IncompleteSlot => ErrorReason::IncompleteSlot,
+        Cause::CleanupBlocked => ErrorReason::CleanupBlocked,
+        Cause::HugepagesMissing => ErrorReason::HugepagesMissing,
+        Cause::NodeDraining => ErrorReason::NodeDraining,
+        Cause::SlotUnhealthy => ErrorReason::SlotUnhealthy,
+        Cause::SlotsInUse => ErrorReason::SlotsInUse,
+        Cause::NodeVmLimit => ErrorReason::NodeVmLimit,
+        Cause::CapacityReserved => ErrorReason::CapacityReserved,
+        Cause::Affinity => ErrorReason::Affinity,
+        Cause::ImageNotCached => ErrorReason::ImageNotCached,
+        Cause::WaitingAhead => ErrorReason::WaitingAhead,
+        Cause::HostNotReady => ErrorReason::HostNotReady,
+        Cause::NoCapacity => ErrorReason::NoCapacity,
+    }
+}
+
+/// What a reason means, for the user.
+#[must_use]
+pub fn sentence(reason: ErrorReason) -> &'static str {
+    match reason {
+        ErrorReason::RegionDisabled => "The region is closed for new allocations.",
+        ErrorReason::Quota => "The project's quota is used up.",
+        other => Cause::all()
+            .find(|cause| reason_of(*cause) == other)
+            .unwrap_or(Cause::NoCapacity)
+            .sentence(),
+    }
 }
 
 /// A limit that a request would exceed.

@@ -9,7 +9,7 @@
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
 //! | [`reservations`] | capacity that is kept for one project for a while |
 //! | [`waiting`] | requests that wait for capacity: their order, and what is kept for them |
-//! | [`decision`] | the pure placement decision with its reasons |
+//! | [`decision`] | the pure placement decision with its reasons: a crate of its own |
 //! | [`availability`] | what fits now, and why not more |
 //! | [`capacity`] | the nodes in memory, for availability, explanations and reports |
 //! | [`reports`] | plans for operators: to empty nodes, to defragment, to keep whole nodes |
@@ -72,7 +72,6 @@ pub mod candidates;
 pub mod capacity;
 pub mod catalog;
 pub mod claims;
-pub mod decision;
 mod error;
 pub mod events;
 pub mod history;
@@ -97,6 +96,8 @@ pub mod timeline;
 pub mod waiting;
 pub mod wire;
 pub mod workflows;
+
+pub use gpuaas_placement_decision as decision;
 
 pub use error::{Error, Reason, Result, of_batch};
 pub use model::{Fence, Outcome, Scope};

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use jiff_sqlx::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use sqlx::types::Json;
 use uuid::Uuid;
+
+pub use gpuaas_placement_decision::model::{Health, SlotClass, SlotStatus};
 
 use crate::reserve::Constraints;
 
@@ -122,29 +126,6 @@ words! {
     }
 }
 words! {
-    /// State of a slot.
-    SlotStatus {
-        /// For sale.
-        Available = "available",
-        /// Claimed, host untouched.
-        Reserved = "reserved",
-        /// Host works on it.
-        Provisioning = "provisioning",
-        /// In use.
-        Active = "active",
-        /// Being taken down.
-        Releasing = "releasing",
-        /// Being wiped.
-        Cleanup = "cleanup",
-        /// May hold tenant data; only a repair ends this (CON-25).
-        CleanupBlocked = "cleanup_blocked",
-        /// Not for sale by the operator's intent or until revalidated.
-        Disabled = "disabled",
-        /// Gone for good.
-        Retired = "retired",
-    }
-}
-words! {
     /// State of a claim; all but `released` hold the slot.
     ClaimState {
         /// Claimed.
@@ -173,15 +154,6 @@ words! {
     }
 }
 words! {
-    /// Class of a slot; a SKU sells one class only.
-    SlotClass {
-        /// A whole H200 SXM GPU with its disk and fabric function.
-        H200Sxm = "h200_sxm",
-        /// Emulated, no GPU.
-        Lab = "lab",
-    }
-}
-words! {
     /// What proves that a slot holds no tenant data.
     EvidenceKind {
         /// An operator approved a disk that was proven empty.
@@ -195,21 +167,60 @@ words! {
     }
 }
 
-/// Health of a slot, ordered from best to worst (A-91, INC-13).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type,
-)]
+/// [`Health`] as the database has it: a type of its own, ordered from best to worst.
+#[derive(Debug, Clone, Copy, sqlx::Type)]
 #[sqlx(type_name = "health", rename_all = "lowercase")]
-#[serde(rename_all = "lowercase")]
-pub enum Health {
-    /// Fit.
+pub(crate) enum StoredHealth {
     Healthy,
-    /// Nothing is known yet.
     Unknown,
-    /// Works, not as it should.
     Degraded,
-    /// Does not work, or was not proven clean.
     Failed,
+}
+
+impl From<StoredHealth> for Health {
+    fn from(stored: StoredHealth) -> Self {
+        match stored {
+            StoredHealth::Healthy => Self::Healthy,
+            StoredHealth::Unknown => Self::Unknown,
+            StoredHealth::Degraded => Self::Degraded,
+            StoredHealth::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<Health> for StoredHealth {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Healthy => Self::Healthy,
+            Health::Unknown => Self::Unknown,
+            Health::Degraded => Self::Degraded,
+            Health::Failed => Self::Failed,
+        }
+    }
+}
+
+/// A word of a closed set as the database has it: text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored<T>(pub T);
+
+impl<T> sqlx::Type<Postgres> for Stored<T> {
+    fn type_info() -> PgTypeInfo {
+        <String as sqlx::Type<Postgres>>::type_info()
+    }
+
+    fn compatible(ty: &PgTypeInfo) -> bool {
+        <String as sqlx::Type<Postgres>>::compatible(ty)
+    }
+}
+
+impl<'r, T> sqlx::Decode<'r, Postgres> for Stored<T>
+where
+    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
+{
+    fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+        let word = <String as sqlx::Decode<'r, Postgres>>::decode(value)?;
+        Ok(Self(T::try_from(word)?))
+    }
 }
 
 /// The devices and addresses of a slot on its host (A-95..A-99, A-102..A-108); empty text is "none".
@@ -419,7 +430,7 @@ pub struct Claim {
     /// Index of the slot on its node.
     pub slot_index: Option<i32>,
     /// Class of the slot.
-    pub slot_class: Option<SlotClass>,
+    pub slot_class: Option<Stored<SlotClass>>,
     /// State.
     pub state: ClaimState,
     /// Generation of the slot under this claim: part of the fencing token.
@@ -442,8 +453,10 @@ pub struct Slot {
     /// Index on the node.
     pub slot_index: i32,
     /// Class.
+    #[sqlx(try_from = "String")]
     pub class: SlotClass,
     /// Status.
+    #[sqlx(try_from = "String")]
     pub status: SlotStatus,
     /// Grows with every claim and repair.
     pub generation: i64,
@@ -452,6 +465,7 @@ pub struct Slot {
     /// The operator wants it out of sale.
     pub disabled: bool,
     /// Worst of host and cleanup health.
+    #[sqlx(try_from = "StoredHealth")]
     pub health_state: Health,
     /// Why.
     pub health_detail: String,

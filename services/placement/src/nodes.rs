@@ -3,7 +3,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::model::{Health, SlotStatus};
+use crate::model::{Health, SlotStatus, StoredHealth};
 use crate::{Error, Result, lock, slots};
 
 /// A node as inventory hands it over.
@@ -81,6 +81,7 @@ pub struct Node {
     /// Allocations whose VM had its hugepages when the free ones were counted.
     pub hugepages_allocated_to: Vec<Uuid>,
     /// Health of the host.
+    #[sqlx(try_from = "StoredHealth")]
     pub host_health: Health,
 }
 
@@ -130,7 +131,7 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     .bind(&spec.agent_address)
     .bind(spec.instance_id)
     .bind(spec.lab)
-    .bind(spec.host_health)
+    .bind(StoredHealth::from(spec.host_health))
     .execute(&mut *conn)
     .await?;
     lock::node(conn, spec.id).await?;
@@ -143,7 +144,7 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
           WHERE node_id = $1 AND host_health <> $2 AND status <> 'retired'",
     )
     .bind(spec.id)
-    .bind(spec.host_health)
+    .bind(StoredHealth::from(spec.host_health))
     .execute(&mut *conn)
     .await?;
     if spec.new_instance && before.instance_id != spec.instance_id {
@@ -196,7 +197,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(spec.max_vms)
     .bind(Json(&spec.legal_groups))
     .bind(spec.lab)
-    .bind(spec.host_health)
+    .bind(StoredHealth::from(spec.host_health))
     .bind(&spec.mode)
     .bind(&spec.image_digests)
     .bind(&spec.hugepages_allocated_to)

@@ -28,9 +28,9 @@ use uuid::Uuid;
 use crate::availability::launch_request;
 use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, PackingStrategy, Rules, telling};
+use crate::decision::{Fleet, PackingStrategy, Rules, UnschedulableReason, telling};
 use crate::model::{Image, Shape};
-use crate::{Error, Reason, Result, quota};
+use crate::{Error, Result, quota};
 
 use admit::check_quota;
 pub(crate) use admit::{check, over_quota, refusal};
@@ -145,7 +145,7 @@ pub struct Explanation {
     /// Nodes on which it fits.
     pub nodes_fit: u32,
     /// Per cause, the nodes it removes.
-    pub removed: Vec<Reason>,
+    pub removed: Vec<UnschedulableReason>,
 }
 
 /// One key with all that is reserved under it.

@@ -168,6 +168,7 @@ struct Moved {
 pub(crate) struct Reserved {
     pub id: Uuid,
     pub slot_index: i32,
+    #[sqlx(try_from = "String")]
     pub class: SlotClass,
     pub generation: i64,
     #[sqlx(flatten)]

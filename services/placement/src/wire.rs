@@ -60,41 +60,41 @@ impl From<Constraints> for public::PlacementConstraints {
     }
 }
 
-impl From<SlotStatus> for common::SlotStatus {
-    fn from(status: SlotStatus) -> Self {
-        match status {
-            SlotStatus::Available => Self::Available,
-            SlotStatus::Reserved => Self::Reserved,
-            SlotStatus::Provisioning => Self::Provisioning,
-            SlotStatus::Active => Self::Active,
-            SlotStatus::Releasing => Self::Releasing,
-            SlotStatus::Cleanup => Self::Cleanup,
-            SlotStatus::CleanupBlocked => Self::CleanupBlocked,
-            SlotStatus::Disabled => Self::Disabled,
-            SlotStatus::Retired => Self::Retired,
-        }
+/// A slot's status.
+#[must_use]
+pub fn slot_status(status: SlotStatus) -> common::SlotStatus {
+    match status {
+        SlotStatus::Available => common::SlotStatus::Available,
+        SlotStatus::Reserved => common::SlotStatus::Reserved,
+        SlotStatus::Provisioning => common::SlotStatus::Provisioning,
+        SlotStatus::Active => common::SlotStatus::Active,
+        SlotStatus::Releasing => common::SlotStatus::Releasing,
+        SlotStatus::Cleanup => common::SlotStatus::Cleanup,
+        SlotStatus::CleanupBlocked => common::SlotStatus::CleanupBlocked,
+        SlotStatus::Disabled => common::SlotStatus::Disabled,
+        SlotStatus::Retired => common::SlotStatus::Retired,
     }
 }
 
-impl From<Health> for common::HealthState {
-    fn from(health: Health) -> Self {
-        match health {
-            Health::Healthy => Self::Healthy,
-            Health::Unknown => Self::Unknown,
-            Health::Degraded => Self::Degraded,
-            Health::Failed => Self::Failed,
-        }
+/// A health.
+#[must_use]
+pub fn health_state(health: Health) -> common::HealthState {
+    match health {
+        Health::Healthy => common::HealthState::Healthy,
+        Health::Unknown => common::HealthState::Unknown,
+        Health::Degraded => common::HealthState::Degraded,
+        Health::Failed => common::HealthState::Failed,
     }
 }
 
-impl From<common::HealthState> for Health {
-    fn from(wire: common::HealthState) -> Self {
-        match wire {
-            common::HealthState::Healthy => Self::Healthy,
-            common::HealthState::Unknown | common::HealthState::Unspecified => Self::Unknown,
-            common::HealthState::Degraded => Self::Degraded,
-            common::HealthState::Failed => Self::Failed,
-        }
+/// The health that a host reports; unknown where it reports none.
+#[must_use]
+pub fn health(wire: common::HealthState) -> Health {
+    match wire {
+        common::HealthState::Healthy => Health::Healthy,
+        common::HealthState::Unknown | common::HealthState::Unspecified => Health::Unknown,
+        common::HealthState::Degraded => Health::Degraded,
+        common::HealthState::Failed => Health::Failed,
     }
 }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::model::Slot;
-use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots};
+use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, wire};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
-use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::{Value, json};
 use tonic::{Code, Request, Response, Status};
@@ -118,8 +117,8 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
         .failure
         .as_ref()
         .and_then(|failure| failure.get("message").and_then(Value::as_str));
-    let status: common::SlotStatus = slot.status.into();
-    let health: common::HealthState = slot.health_state.into();
+    let status = wire::slot_status(slot.status);
+    let health = wire::health_state(slot.health_state);
     pb::SlotRepair {
         id: row.id.to_string(),
         slot_id: slot.id.to_string(),

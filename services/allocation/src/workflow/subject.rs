@@ -73,7 +73,7 @@ pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepErr
         slot_index: unsigned(claim.slot_index.unwrap_or_default()),
         slot_class: claim
             .slot_class
-            .map(|class| class.as_str().to_owned())
+            .map(|class| class.0.as_str().to_owned())
             .unwrap_or_default(),
         token: Some(token(work, cell_epoch, claim.slot_generation)),
         bindings: Some(claim.snapshot.bindings.clone().into()),

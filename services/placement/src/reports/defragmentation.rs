@@ -64,9 +64,9 @@ pub async fn defragmentation(
     asked: &Asked,
 ) -> Result<Suggestion> {
     // first, so that the copy and what follows are of one snapshot
-    let mut nodes = capacity.now(conn).await?;
+    let nodes = capacity.now(conn).await?;
     let sku = check(conn, asked).await?;
-    let fleet = nodes.remove(&asked.region_code).unwrap_or_default();
+    let fleet = nodes.fleet(&asked.region_code);
     let rows = in_regions(conn, std::slice::from_ref(&asked.region_code)).await?;
     let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
     let site = Site {

@@ -11,6 +11,7 @@ use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::availability::cause;
 use crate::capacity::Capacity;
 use crate::decision::{Evacuee, Fleet, Rules, Site, WholeNode, evacuate, judge_whole, telling};
+use crate::error::reasons;
 use crate::model::{AllocationState, Shape, SlotClass};
 use crate::reserve::{Policy, Request};
 use crate::waiting::{self, Ahead};
@@ -63,10 +64,10 @@ pub async fn evacuation(
     node_ids: &BTreeSet<Uuid>,
 ) -> Result<Plan> {
     // first, so that the copy and what follows are of one snapshot
-    let mut regions = capacity.now(conn).await?;
+    let regions = capacity.now(conn).await?;
     let region_code = region_of(conn, node_ids).await?;
     let leaving: Vec<Uuid> = node_ids.iter().copied().collect();
-    let mut fleet: Fleet = Arc::unwrap_or_clone(regions.remove(&region_code).unwrap_or_default());
+    let mut fleet: Fleet = Arc::unwrap_or_clone(regions.fleet(&region_code));
     leaving.iter().for_each(|id| fleet.remove(*id));
 
     let rows = on_nodes(conn, &leaving).await?;
@@ -98,7 +99,7 @@ pub async fn evacuation(
         .collect();
     for (id, outcome) in evacuate(&site, &evacuees, &node_of) {
         let outcome = outcome.map(|choice| (choice.node_id, choice.score.indexes));
-        let told = |causes| telling(causes, gpus.get(&id).copied().unwrap_or_default());
+        let told = |causes| reasons(telling(causes, gpus.get(&id).copied().unwrap_or_default()));
         outcomes.push((id, outcome.map_err(told)));
     }
 
@@ -243,13 +244,13 @@ async fn place_whole(
             .for_one(conn, (fleet, &nodes), row, request.slot_class)
             .await?;
         rules.kept.clone_from(&before);
-        let (fit, reasons) = judge_whole(&rules, &request, &nodes);
+        let (fit, removed) = judge_whole(&rules, &request, &nodes);
         let outcome = match fit.first() {
             Some(node_id) => {
                 rules.avoid.insert(*node_id);
                 Ok((*node_id, Vec::new()))
             }
-            None => Err(reasons),
+            None => Err(reasons(removed)),
         };
         placed.push((row.id, outcome));
     }

@@ -6,7 +6,7 @@ use super::held::{Names, PlannedMove, Row, Skus, in_regions, kept, tenants};
 use crate::capacity::Capacity;
 use crate::catalog;
 use crate::decision::{Emptied, PackingStrategy, Site, preserve};
-use crate::model::SlotClass;
+use crate::model::{SlotClass, Stored};
 use crate::{Result, decision};
 
 /// Most nodes that are shown with their moves.
@@ -131,14 +131,16 @@ async fn in_mode_baremetal(
     conn: &mut PgConnection,
     region_code: &str,
 ) -> Result<Vec<(SlotClass, u32)>> {
-    let rows: Vec<(SlotClass, i64)> = sqlx::query_as(
+    let rows: Vec<(Stored<SlotClass>, i64)> = sqlx::query_as(
         "SELECT s.class, count(DISTINCT n.id) FROM nodes n JOIN slots s ON s.node_id = n.id AND s.status <> 'retired'
           WHERE n.mode = 'baremetal' AND n.region_code = $1 GROUP BY s.class ORDER BY s.class",
     )
     .bind(region_code)
     .fetch_all(conn)
     .await?;
-    let number =
-        |(class, nodes): (SlotClass, i64)| (class, u32::try_from(nodes).unwrap_or(u32::MAX));
-    Ok(rows.into_iter().map(number).collect())
+    let number = |nodes: i64| u32::try_from(nodes).unwrap_or(u32::MAX);
+    Ok(rows
+        .into_iter()
+        .map(|(class, nodes)| (class.0, number(nodes)))
+        .collect())
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{CapacityReservation, Tended, get, hold, least, limit, record, sold, tend};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::decision::sentence;
+use crate::error::sentence;
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Keep, Policy, Search, ids_of, once, over_quota, refusal, try_again};
 use crate::{Error, Reason, Result, quota};

@@ -4,8 +4,7 @@ use sqlx::PgConnection;
 
 use super::{Policy, Request};
 use crate::catalog::{self, Sku};
-use crate::decision::sentence;
-use crate::error::Exceeded;
+use crate::error::{Exceeded, sentence};
 use crate::model::Shape;
 use crate::{Error, Reason, Result, quota};
 
@@ -98,7 +97,8 @@ pub(crate) fn over_quota(message: String, exceeded: Option<Exceeded>) -> Error {
 
 /// The refusal of a request that fits nowhere: one cause leads by its name, several are `NO_CAPACITY` with all
 /// of them as details; fragmentation always leads, since it says that waiting for one node helps.
-pub(crate) fn refusal(causes: Vec<Reason>) -> Error {
+pub(crate) fn refusal(causes: impl IntoIterator<Item = impl Into<Reason>>) -> Error {
+    let causes: Vec<Reason> = causes.into_iter().map(Into::into).collect();
     let fragmented = causes
         .iter()
         .find(|cause| cause.reason == ErrorReason::Fragmented);

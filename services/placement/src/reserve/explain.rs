@@ -7,13 +7,13 @@ use uuid::Uuid;
 
 use super::admit::check;
 use super::{Explanation, Policy, Request, constraints, count, whole};
+use crate::Result;
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::decision::{Choice, Fleet, Ranking, Rules, Verdict};
+use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use crate::model::Shape;
 use crate::waiting::Ahead;
-use crate::{Reason, Result};
 
 /// What placement makes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct NodeVerdict {
     pub hostname: String,
     /// What would be taken, none: the node as a whole; or why not. No cause is told of a node that is of another size or
     /// class than the whole node that is asked for.
-    pub outcome: Result<Option<Choice>, Vec<Reason>>,
+    pub outcome: Result<Option<Choice>, Vec<UnschedulableReason>>,
 }
 
 /// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only project, region, SKU,
@@ -56,8 +56,8 @@ async fn rank(
     sku: &Sku,
 ) -> Result<(Arc<Fleet>, Ranking)> {
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
-    let mut nodes = capacity.now(conn).await?;
-    let fleet = nodes.remove(&request.region_code).unwrap_or_default();
+    let nodes = capacity.now(conn).await?;
+    let fleet = nodes.fleet(&request.region_code);
     let rules = ahead.keep_in(rules, &fleet);
     let ranking = fleet.rank(&rules, &launch_request(sku, request));
     Ok((fleet, ranking))
@@ -111,7 +111,10 @@ pub async fn explain_nodes(
     Ok((found, verdicts))
 }
 
-fn unnamed(node_id: Uuid, outcome: Result<Option<Choice>, Vec<Reason>>) -> NodeVerdict {
+fn unnamed(
+    node_id: Uuid,
+    outcome: Result<Option<Choice>, Vec<UnschedulableReason>>,
+) -> NodeVerdict {
     NodeVerdict {
         node_id,
         hostname: String::new(),

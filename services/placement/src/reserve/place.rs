@@ -101,7 +101,7 @@ pub(crate) async fn take(
         let likely_ones = !left.is_empty();
         if left.is_empty() {
             // none of the likely ones fits: all, which also say why not
-            let nodes = capacity.now(conn).await?.remove(region).unwrap_or_default();
+            let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
             if ranking.fits() == 0 {
                 return Err(refusal(telling(ranking.removed(), asked.gpu_count)));

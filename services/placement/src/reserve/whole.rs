@@ -83,7 +83,7 @@ async fn look(
     let nodes = candidates::load_whole(conn, region, None).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
-        let slices = capacity.now(conn).await?.remove(region).unwrap_or_default();
+        let slices = capacity.now(conn).await?.fleet(region);
         rules = ahead.keep_whole(&rules, &slices, &nodes);
     }
     Ok((rules, nodes))

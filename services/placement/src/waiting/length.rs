@@ -11,6 +11,7 @@ pub struct Length {
     /// Region.
     pub region_code: String,
     /// Class of slots.
+    #[sqlx(try_from = "String")]
     pub slot_class: SlotClass,
     /// Requests; a batch is one.
     pub requests: i64,
@@ -41,6 +42,7 @@ pub struct Outcome {
     /// Region.
     pub region_code: String,
     /// Class of slots.
+    #[sqlx(try_from = "String")]
     pub slot_class: SlotClass,
     /// `served`, `expired` (its deadline was over) or `impossible` (it cannot be placed any more).
     pub how: String,

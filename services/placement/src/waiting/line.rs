@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::order::{Ticket, order};
 use crate::Result;
-use crate::model::{Allocation, AllocationState, Priority, SlotClass};
+use crate::model::{Allocation, AllocationState, Priority, SlotClass, Stored};
 use crate::reserve::Constraints;
 
 /// A request in line.
@@ -67,6 +67,7 @@ struct Row {
     reserves: bool,
     now: Timestamp,
     region_code: String,
+    #[sqlx(try_from = "String")]
     slot_class: SlotClass,
 }
 
@@ -97,12 +98,16 @@ macro_rules! waiting {
 /// # Errors
 /// Those of the database.
 pub async fn lines(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
-    Ok(sqlx::query_as(
+    let lines: Vec<(String, Stored<SlotClass>)> = sqlx::query_as(
         "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' ORDER BY 1, 2",
     )
     .fetch_all(conn)
-    .await?)
+    .await?;
+    Ok(lines
+        .into_iter()
+        .map(|(region, class)| (region, class.0))
+        .collect())
 }
 
 /// A line in its order, and the time by the ledger's clock that the order is of.
@@ -264,6 +269,6 @@ pub fn sentence(reason: &str) -> &'static str {
         ErrorReason::Quota => {
             "The project's quota is used up; release something or ask for a higher quota."
         }
-        other => crate::decision::sentence(other),
+        other => crate::error::sentence(other),
     }
 }

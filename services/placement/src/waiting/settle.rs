@@ -33,7 +33,7 @@ pub(crate) async fn settle(
     let line = able(conn, policy, line).await?;
     let mut wanted = (Uuid::nil(), BTreeSet::new());
     if !line.is_empty() {
-        let fleet = capacity.now(conn).await?.remove(region_code);
+        let fleet = capacity.now(conn).await?.get(region_code).cloned();
         let mut slices = Slices {
             region_code,
             fleet: fleet.unwrap_or_default(),

@@ -3,7 +3,7 @@ use gpuaas_common::error::reason_name;
 use gpuaas_placement::model::{Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{self, Request};
-use gpuaas_placement::{Error, availability, catalog, quota};
+use gpuaas_placement::{Error, Reason, availability, catalog, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_slot, lab_slot, lab_spec};
@@ -319,7 +319,9 @@ async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
     )
     .await;
     let rows = rows.expect("availability");
-    for told in [&explained.expect("explained").removed, &rows[0].reasons] {
+    let removed = explained.expect("explained").removed;
+    let removed: Vec<Reason> = removed.into_iter().map(Reason::from).collect();
+    for told in [&removed, &rows[0].reasons] {
         let told: Vec<_> = told.iter().map(|one| (one.reason, one.gpus)).collect();
         assert_eq!(
             told,

@@ -1,9 +1,8 @@
 //! The placement decision as a pure function: policy by table, invariants by property.
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, ImageKey, Request, count_fits, decide, fabric_key,
+    CandidateNode, CandidateSlot, Cause, ImageKey, Request, count_fits, decide, fabric_key,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -88,11 +87,11 @@ fn chosen(request: &Request, nodes: &[CandidateNode]) -> Option<(u128, Vec<i32>)
         .map(|choice| (choice.node_id.as_u128(), choice.score.indexes.clone()))
 }
 
-fn reasons(request: &Request, nodes: &[CandidateNode]) -> Vec<ErrorReason> {
+fn reasons(request: &Request, nodes: &[CandidateNode]) -> Vec<Cause> {
     decide(request, nodes)
         .reasons
         .into_iter()
-        .map(|cause| cause.reason)
+        .map(|cause| cause.cause)
         .collect()
 }
 
@@ -146,7 +145,7 @@ fn without_a_report_only_one_and_all_are_offered() {
     let nodes = [plain.clone()];
     assert!(chosen(&request(1), &nodes).is_some() && chosen(&request(8), &nodes).is_some());
     assert_eq!(chosen(&request(2), &nodes), None);
-    assert_eq!(reasons(&request(2), &nodes), [ErrorReason::Fragmented]);
+    assert_eq!(reasons(&request(2), &nodes), [Cause::Fragmented]);
     hold(&mut plain, &[3]);
     assert_eq!(chosen(&request(8), &[plain]), None);
 }
@@ -159,15 +158,15 @@ fn b_17_free_gpus_of_two_nodes_do_not_add_up() {
     }
     assert_eq!(
         reasons(&request(2), &nodes),
-        [ErrorReason::Fragmented, ErrorReason::SlotsInUse]
+        [Cause::Fragmented, Cause::SlotsInUse]
     );
     // eight free ones in all, so eight is fragmented too; a ninth would not be
     assert_eq!(
         reasons(&request(8), &nodes),
-        [ErrorReason::Fragmented, ErrorReason::SlotsInUse]
+        [Cause::Fragmented, Cause::SlotsInUse]
     );
     hold(&mut nodes[0], &[1]);
-    assert_eq!(reasons(&request(8), &nodes), [ErrorReason::SlotsInUse]);
+    assert_eq!(reasons(&request(8), &nodes), [Cause::SlotsInUse]);
 }
 
 #[test]
@@ -176,24 +175,21 @@ fn inc_40_incomplete_rows_are_ignored_whatever_their_status() {
     node.slots[0].complete = false;
     assert_eq!(
         reasons(&request(1), &[node.clone()]),
-        [ErrorReason::IncompleteSlot]
+        [Cause::IncompleteSlot]
     );
     node.slots[0].status = SlotStatus::Disabled;
-    assert_eq!(reasons(&request(1), &[node]), [ErrorReason::IncompleteSlot]);
+    assert_eq!(reasons(&request(1), &[node]), [Cause::IncompleteSlot]);
 }
 
 #[test]
 fn b_46_blocked_and_failed_slots_are_never_chosen() {
     let mut blocked = node(1, 1);
     blocked.slots[0].status = SlotStatus::CleanupBlocked;
-    assert_eq!(
-        reasons(&request(1), &[blocked]),
-        [ErrorReason::CleanupBlocked]
-    );
+    assert_eq!(reasons(&request(1), &[blocked]), [Cause::CleanupBlocked]);
     for health in [Health::Unknown, Health::Degraded, Health::Failed] {
         let mut sick = node(1, 1);
         sick.slots[0].health = health;
-        assert_eq!(reasons(&request(1), &[sick]), [ErrorReason::SlotUnhealthy]);
+        assert_eq!(reasons(&request(1), &[sick]), [Cause::SlotUnhealthy]);
     }
 }
 
@@ -207,10 +203,7 @@ fn b_56_two_slots_of_one_request_need_two_fabric_devices() {
     assert!(chosen(&request(1), &[shared.clone()]).is_some());
     assert_eq!(chosen(&request(2), &[shared.clone()]), None);
     // both are free, in a legal group, and cannot be had together
-    assert_eq!(
-        reasons(&request(2), &[shared.clone()]),
-        [ErrorReason::FabricHeld]
-    );
+    assert_eq!(reasons(&request(2), &[shared.clone()]), [Cause::FabricHeld]);
     // B-54: one function of its own is not enough, all must have one
     shared.slots[0].own_fabric_vf = true;
     assert_eq!(fabric_key(&shared.slots[0], &shared), "0000:1a:00.0");
@@ -239,7 +232,7 @@ fn inc_27_a_held_parent_device_keeps_its_other_slots_away() {
     hold(&mut node, &[0]);
     assert_eq!(
         reasons(&request(1), &[node]),
-        [ErrorReason::FabricHeld, ErrorReason::SlotsInUse]
+        [Cause::FabricHeld, Cause::SlotsInUse]
     );
 }
 
@@ -252,7 +245,7 @@ fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
     hold(&mut one_vm, &[0]);
     assert_eq!(
         reasons(&request(1), &[whole, one_vm.clone()]),
-        [ErrorReason::SlotsInUse, ErrorReason::NodeVmLimit]
+        [Cause::SlotsInUse, Cause::NodeVmLimit]
     );
     let told = decide(&request(1), &[one_vm.clone()]).reasons;
     let told: Vec<&str> = told.iter().map(|cause| cause.message.as_str()).collect();

@@ -1,5 +1,6 @@
 //! Where a request would fit, and what removes the other nodes, with numbers.
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::decision::Cause;
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{self, Request};
 use gpuaas_placement::{Error, availability};
@@ -154,17 +155,17 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         .await
         .expect("fits once");
     assert_eq!((found.nodes, found.nodes_fit), (4, 1));
-    let removed: Vec<(ErrorReason, u32, u32)> = found
+    let removed: Vec<(Cause, u32, u32)> = found
         .removed
         .iter()
-        .map(|cause| (cause.reason, cause.nodes, cause.gpus))
+        .map(|cause| (cause.cause, cause.nodes, cause.gpus))
         .collect();
     assert_eq!(
         removed,
         [
-            (ErrorReason::Fragmented, 1, 3),
-            (ErrorReason::HugepagesMissing, 1, 8),
-            (ErrorReason::NodeDraining, 1, 8)
+            (Cause::Fragmented, 1, 3),
+            (Cause::HugepagesMissing, 1, 8),
+            (Cause::NodeDraining, 1, 8)
         ]
     );
     // node by node, for operators: the one that fits first, with its slots and its score
@@ -185,7 +186,7 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         .outcome
         .as_ref()
         .expect_err("out");
-    assert_eq!(why[0].reason, ErrorReason::HugepagesMissing);
+    assert_eq!(why[0].cause, Cause::HugepagesMissing);
     assert_eq!(
         reserve::explain_nodes(&mut conn, &world.capacity, POLICY, &four(&world), 2)
             .await

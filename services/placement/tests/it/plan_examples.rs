@@ -3,11 +3,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, Fleet, PackingStrategy, Site, Tenant, defragment, evacuate,
-    preserve,
+    Apart, CandidateNode, Cause, Evacuee, Fleet, PackingStrategy, Site, Tenant, defragment,
+    evacuate, preserve,
 };
 use gpuaas_placement::model::SlotClass;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::decision::{hold, node, request};
@@ -200,9 +199,7 @@ fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
     let causes = placed[&15]
         .as_ref()
         .expect_err("its neighbour has no place");
-    let affinity = causes
-        .iter()
-        .find(|cause| cause.reason == ErrorReason::Affinity);
+    let affinity = causes.iter().find(|cause| cause.cause == Cause::Affinity);
     assert_eq!(affinity.map(|cause| cause.nodes), Some(2));
 }
 

@@ -2,7 +2,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Evacuee, Fleet, PackingStrategy, Request, Site, evacuate,
+    CandidateNode, CandidateSlot, Cause, Evacuee, Fleet, PackingStrategy, Request, Site, evacuate,
 };
 use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
 use gpuaas_placement::reports::Outcome;
@@ -127,9 +127,9 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     let causes = planned[0].1.as_ref().expect_err("nothing is planned there");
     let told: Vec<_> = causes
         .iter()
-        .map(|one| (one.reason, one.gpus, one.nodes))
+        .map(|one| (one.cause, one.gpus, one.nodes))
         .collect();
-    assert_eq!(told, [(ErrorReason::FabricHeld, 1, 1)]);
+    assert_eq!(told, [(Cause::FabricHeld, 1, 1)]);
     assert!(causes[0].message.contains("plans leave such nodes out"));
 }
 

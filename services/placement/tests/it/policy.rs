@@ -2,8 +2,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Choice, Fleet, PackingStrategy, Request, ReservedFor, Rules,
-    decide_by,
+    CandidateNode, CandidateSlot, Cause, Choice, Fleet, PackingStrategy, Request, ReservedFor,
+    Rules, decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -311,12 +311,12 @@ proptest! {
             (choices, ranking.removed(), fleet.count_fits_by(&rules, &asked))
         };
         let (choices, removed, fits) = told(&fleet);
-        let mut alone = (Vec::new(), BTreeMap::<&str, (u32, u32)>::new(), 0);
+        let mut alone = (Vec::new(), BTreeMap::<Cause, (u32, u32)>::new(), 0);
         for node in &fleet {
             let (choices, removed, fits) = told(std::slice::from_ref(node));
             alone.0.extend(choices);
             for reason in removed {
-                let sum = alone.1.entry(reason.reason.as_str_name()).or_default();
+                let sum = alone.1.entry(reason.cause).or_default();
                 *sum = (sum.0 + reason.gpus, sum.1 + reason.nodes);
             }
             alone.2 += fits;
@@ -325,7 +325,7 @@ proptest! {
             choices.sort_by_key(|choice| choice.node_id);
             choices
         };
-        let summed = removed.iter().map(|one| (one.reason.as_str_name(), (one.gpus, one.nodes))).collect();
+        let summed = removed.iter().map(|one| (one.cause, (one.gpus, one.nodes))).collect();
         prop_assert_eq!((by_node(choices), summed, fits), (by_node(alone.0), alone.1, alone.2));
     }
 }

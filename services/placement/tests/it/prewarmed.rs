@@ -123,10 +123,8 @@ async fn con_10_b_57_require_prewarmed_takes_a_node_with_the_image_or_says_how_m
     }
     assert_eq!(world.fingerprint().await, before, "nothing was kept");
     let told = explain(&world, &prewarmed(&world)).await;
-    assert_eq!(
-        (told.nodes, told.nodes_fit, &told.removed),
-        (2, 0, &expected)
-    );
+    let removed: Vec<Reason> = told.removed.into_iter().map(Reason::from).collect();
+    assert_eq!((told.nodes, told.nodes_fit, removed), (2, 0, expected));
     // who does not ask for it is not refused
     assert_eq!(explain(&world, &launch(&world)).await.nodes_fit, 2);
     // a host that has it says so, and the copy in memory learns of it

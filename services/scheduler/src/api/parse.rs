@@ -248,7 +248,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             "must be false until an instance with an address has enrolled",
         ));
     }
-    let host_health = request.host_health().into();
+    let host_health = wire::health(request.host_health());
     digest::check_images("image_digests", &request.image_digests)?;
     Ok(NodeSpec {
         id: id::parse("node_id", &request.node_id)?,

@@ -8,6 +8,7 @@ use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
 use gpuaas_placement::reserve::{Explanation, NodeVerdict};
+use gpuaas_placement::wire;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
@@ -48,10 +49,13 @@ pub(super) fn availability(row: Availability) -> public::Availability {
     }
 }
 
-pub(super) fn reasons(causes: Vec<Reason>) -> Vec<public::UnavailableReason> {
+pub(super) fn reasons(
+    causes: impl IntoIterator<Item = impl Into<Reason>>,
+) -> Vec<public::UnavailableReason> {
     causes
         .into_iter()
-        .map(|cause| public::UnavailableReason {
+        .map(Into::into)
+        .map(|cause: Reason| public::UnavailableReason {
             reason: reason_name(cause.reason).to_owned(),
             gpus: cause.gpus,
             nodes: cause.nodes,
@@ -150,8 +154,8 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         node_id: slot.node_id.to_string(),
         slot_index: slot.slot_index.unsigned_abs(),
         slot_class: slot.class.to_string(),
-        status: common::SlotStatus::from(slot.status).into(),
-        health_state: common::HealthState::from(slot.health_state).into(),
+        status: wire::slot_status(slot.status).into(),
+        health_state: wire::health_state(slot.health_state).into(),
         health_detail: slot.health_detail,
         disabled: slot.disabled,
         generation: slot.generation,

@@ -21,7 +21,7 @@ use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
 use crate::waiting::{self, Ask, Waiting, Walk};
-use crate::{Error, Result, allocations, outbox, quota, timeline, workflows};
+use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
 
 /// What one look at all lines led to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -220,7 +220,7 @@ async fn place_all(
         }
         if row.capacity_shape == Shape::Baremetal && !policy.baremetal {
             // replicas are switched over one by one: it is left for one that sells whole nodes
-            return Err(refusal(Vec::new()));
+            return Err(refusal(Vec::<Reason>::new()));
         }
         let request = request_of(&row, waiting.ticket.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;

@@ -1,7 +1,7 @@
 //! What the ledger says, in a form that the model can be equal to.
 use std::collections::BTreeMap;
 
-use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
+use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus, Stored};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -88,7 +88,16 @@ pub struct View {
 }
 
 /// Id, node, index, status, generation, clean generation, disabled, in repair.
-type SlotRow = (Uuid, Uuid, i32, SlotStatus, i64, Option<i64>, bool, bool);
+type SlotRow = (
+    Uuid,
+    Uuid,
+    i32,
+    Stored<SlotStatus>,
+    i64,
+    Option<i64>,
+    bool,
+    bool,
+);
 /// Id, state, node, power, workflow, periods, open periods.
 type AllocationRow = (
     Uuid,
@@ -218,7 +227,7 @@ impl View {
             let slot = SlotView {
                 node,
                 index,
-                status,
+                status: status.0,
                 generation,
                 clean,
                 disabled,

@@ -2,10 +2,9 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Fleet, Request, ReservedFor, Rules, decide_by,
+    CandidateNode, CandidateSlot, Cause, Fleet, Request, ReservedFor, Rules, decide_by,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -72,12 +71,12 @@ fn chosen(rules: &Rules, gpu_count: usize, node: &CandidateNode) -> Option<Vec<i
         .map(|choice| choice.score.indexes.clone())
 }
 
-fn reasons(rules: &Rules, gpu_count: usize, node: &CandidateNode) -> Vec<(ErrorReason, u32)> {
+fn reasons(rules: &Rules, gpu_count: usize, node: &CandidateNode) -> Vec<(Cause, u32)> {
     let decision = decide_by(rules, &ask(gpu_count), std::slice::from_ref(node));
     decision
         .reasons
         .iter()
-        .map(|one| (one.reason, one.gpus))
+        .map(|one| (one.cause, one.gpus))
         .collect()
 }
 
@@ -93,10 +92,7 @@ fn its_project_takes_it_first_and_others_never() {
     assert_eq!(chosen(&of(None), 2, &node), None);
     assert_eq!(
         reasons(&of(None), 2, &node),
-        [
-            (ErrorReason::Fragmented, 2),
-            (ErrorReason::CapacityReserved, 2)
-        ]
+        [(Cause::Fragmented, 2), (Cause::CapacityReserved, 2)]
     );
     let fleet = Fleet::of(&[node]);
     assert_eq!(fleet.count_fits(&ask(1)), 2);
@@ -113,7 +109,7 @@ fn what_the_reserved_gpus_need_of_the_host_is_left_for_them() {
     assert_eq!(chosen(&of(None), 2, &tight), None);
     assert_eq!(
         reasons(&of(None), 2, &tight),
-        [(ErrorReason::CapacityReserved, 4)]
+        [(Cause::CapacityReserved, 4)]
     );
     assert_eq!(chosen(&of(Some(OURS)), 2, &tight), Some(vec![0, 1]));
     assert_eq!(Fleet::of(&[tight]).count_fits(&ask(1)), 1);

@@ -1,5 +1,6 @@
 //! Who may draw on what is reserved, and what others are told.
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::decision::Cause;
 use gpuaas_placement::model::{Scope, SlotStatus};
 use gpuaas_placement::reservations::{CapacityReservation, Tended};
 use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_waiting};
@@ -184,7 +185,7 @@ async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
         .await
         .expect("explained");
     assert_eq!((found.nodes, found.nodes_fit), (1, 0));
-    assert_eq!(found.removed[0].reason, ErrorReason::CapacityReserved);
+    assert_eq!(found.removed[0].cause, Cause::CapacityReserved);
     assert_eq!(
         found.removed[0].message,
         "2 GPUs on 1 node are reserved for others."

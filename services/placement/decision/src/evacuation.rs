@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::trial::Trial;
 use super::{Choice, Request, Rules, Site};
-use crate::Reason;
+use crate::UnschedulableReason;
 
 /// An allocation that would have to leave its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn evacuate(
     site: &Site<'_>,
     evacuees: &[Evacuee],
     node_of: &HashMap<Uuid, Uuid>,
-) -> Vec<(Uuid, Result<Choice, Vec<Reason>>)> {
+) -> Vec<(Uuid, Result<Choice, Vec<UnschedulableReason>>)> {
     let mut trial = Trial::of(site);
     let mut node_of = node_of.clone();
     for one in evacuees {

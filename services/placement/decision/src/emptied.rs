@@ -10,7 +10,8 @@ use crate::model::SlotClass;
 impl Fleet {
     /// The nodes on which a request may fit once everybody has gone, those with most free slots first. On no other node
     /// would it; whether it does on one of these is told by [`super::decide_by`] on the node as it is then.
-    pub(crate) fn when_empty(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
+    #[must_use]
+    pub fn when_empty(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
         let boards = self.boards.iter();
         let mut could: Vec<&Board> = boards
             .filter(|board| board.could_take(rules, request))

@@ -3,13 +3,13 @@ mod change;
 mod layout;
 mod whole;
 
+use crate::Cause;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use self::layout::Layout;
@@ -230,36 +230,36 @@ impl Board {
     }
 
     /// What keeps the node as a whole away.
-    fn blocker(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
+    fn blocker(&self, rules: &Rules, request: &Request) -> Option<Cause> {
         if rules.allow(self.id) && rules.kept.contains(&self.id) {
-            Some(ErrorReason::WaitingAhead)
+            Some(Cause::WaitingAhead)
         } else {
             self.blocker_of_own(rules, request)
         }
     }
 
     /// The same for what is reserved for the project that asks: no line is before it there.
-    fn blocker_of_own(&self, rules: &Rules, request: &Request) -> Option<ErrorReason> {
+    fn blocker_of_own(&self, rules: &Rules, request: &Request) -> Option<Cause> {
         let (vms, hugepages) = self.reserved.needs_of_others(rules.project);
         let full = |vms: u32| self.max_vms > 0 && vms >= self.max_vms;
         if !rules.allow(self.id) {
-            Some(ErrorReason::Affinity)
+            Some(Cause::Affinity)
         } else if !self.enabled {
-            Some(ErrorReason::NodeDraining)
+            Some(Cause::NodeDraining)
         } else if !self.schedulable {
-            Some(ErrorReason::HostNotReady)
+            Some(Cause::HostNotReady)
         } else if self.exclusively_held {
-            Some(ErrorReason::SlotsInUse)
+            Some(Cause::SlotsInUse)
         } else if full(self.live_vms) {
-            Some(ErrorReason::NodeVmLimit)
+            Some(Cause::NodeVmLimit)
         } else if request.hugepages_1g > self.hugepages_1g_free {
-            Some(ErrorReason::HugepagesMissing)
+            Some(Cause::HugepagesMissing)
         } else if full(self.live_vms.saturating_add(vms))
             || request.hugepages_1g > self.hugepages_1g_free.saturating_sub(hugepages)
         {
-            Some(ErrorReason::CapacityReserved)
+            Some(Cause::CapacityReserved)
         } else if request.prewarmed && !request.finds_its_image(&self.images) {
-            Some(ErrorReason::ImageNotCached)
+            Some(Cause::ImageNotCached)
         } else {
             None
         }
@@ -299,13 +299,13 @@ impl Board {
         // what is open is chosen from together with what is its own, unless that alone is for it
         let from = blocker.map_or(side.usable | own, |_| own);
         let apart = || match u32::try_from(request.gpu_count) {
-            Ok(count) if side.layout.needs_one_device_twice(from, count) => ErrorReason::FabricHeld,
-            _ => ErrorReason::Fragmented,
+            Ok(count) if side.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
+            _ => Cause::Fragmented,
         };
         found.note(blocker.unwrap_or_else(apart), side.usable.count_ones());
         let blocker = self.blocker_of_own(rules, request);
         found.note(blocker.unwrap_or_else(apart), own.count_ones());
-        found.note(ErrorReason::CapacityReserved, others);
+        found.note(Cause::CapacityReserved, others);
         Cow::Owned(found)
     }
 
@@ -427,32 +427,32 @@ impl Side {
 }
 
 /// Why a slot cannot be sold; the inner `None` when it is not for sale at all.
-fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorReason>> {
+fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<Cause>> {
     match slot.status {
-        SlotStatus::CleanupBlocked => return Some(Some(ErrorReason::CleanupBlocked)),
-        SlotStatus::Disabled if !slot.complete => return Some(Some(ErrorReason::IncompleteSlot)),
+        SlotStatus::CleanupBlocked => return Some(Some(Cause::CleanupBlocked)),
+        SlotStatus::Disabled if !slot.complete => return Some(Some(Cause::IncompleteSlot)),
         SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
         // what ends there is not for sale again while the node is kept free
         _ if slot.status != SlotStatus::Available || slot.held => {
             return Some(Some(if node.enabled {
-                ErrorReason::SlotsInUse
+                Cause::SlotsInUse
             } else {
-                ErrorReason::NodeDraining
+                Cause::NodeDraining
             }));
         }
         _ => {}
     }
     if !slot.complete {
-        return Some(Some(ErrorReason::IncompleteSlot));
+        return Some(Some(Cause::IncompleteSlot));
     }
     if slot.health != Health::Healthy {
         // of a host that is not ready all slots are no better than it is: what is wrong is the host
         return Some(Some(if node.schedulable {
-            ErrorReason::SlotUnhealthy
+            Cause::SlotUnhealthy
         } else if node.enabled {
-            ErrorReason::HostNotReady
+            Cause::HostNotReady
         } else {
-            ErrorReason::NodeDraining
+            Cause::NodeDraining
         }));
     }
     let device_held = node.slots.iter().any(|other| {
@@ -462,5 +462,5 @@ fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<ErrorRea
             && other.fabric_device == slot.fabric_device
             && !(fabric_key(other, node).is_empty() && fabric_key(slot, node).is_empty())
     });
-    device_held.then_some(Some(ErrorReason::FabricHeld))
+    device_held.then_some(Some(Cause::FabricHeld))
 }

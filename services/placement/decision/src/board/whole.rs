@@ -1,21 +1,21 @@
 //! A compiled node as a whole: whether it is one, and whether it could be sold as one.
 use super::Board;
-use crate::decision::{Request, Rules};
 use crate::model::SlotClass;
+use crate::{Request, Rules};
 
 impl Board {
     /// Held as a whole.
-    pub(in crate::decision) fn is_held_whole(&self) -> bool {
+    pub(crate) fn is_held_whole(&self) -> bool {
         self.exclusively_held
     }
 
     /// Nobody has any of it.
-    pub(in crate::decision) fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.clean && !self.exclusively_held
     }
 
     /// The only class of its slots, if all of them are of one.
-    pub(in crate::decision) fn class(&self) -> Option<SlotClass> {
+    pub(crate) fn class(&self) -> Option<SlotClass> {
         let mut classes = SlotClass::ALL
             .iter()
             .filter(|class| self.sides[**class as usize].is_some());
@@ -23,7 +23,7 @@ impl Board {
     }
 
     /// Every slot of it is on sale, so that it could be sold as a whole.
-    pub(in crate::decision) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let all_usable = || {
             let mut sides = self.sides.iter().flatten();
             sides.all(|side| side.usable == side.layout.all)
@@ -31,9 +31,9 @@ impl Board {
         self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
     }
 
-    /// It could be sold as a whole now, as [`crate::decision::judge_whole`] says of nodes that are not compiled. Only
+    /// It could be sold as a whole now, as [`crate::judge_whole`] says of nodes that are not compiled. Only
     /// nodes for slices are compiled; one in mode baremetal is judged there.
-    pub(in crate::decision) fn fits_whole(&self, rules: &Rules, request: &Request) -> bool {
+    pub(crate) fn fits_whole(&self, rules: &Rules, request: &Request) -> bool {
         let open = rules.allow(self.id)
             && !rules.kept.contains(&self.id)
             && self.enabled

@@ -1,10 +1,10 @@
 //! Whole nodes: which of them can be sold as one, in which order, and why the others cannot.
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use crate::Cause;
 use uuid::Uuid;
 
 use super::causes::{Causes, Found, nobody_has};
 use super::{CandidateSlot, Request, Rules};
-use crate::Reason;
+use crate::UnschedulableReason;
 use crate::model::{Health, SlotStatus};
 
 /// A node as the decision about whole nodes sees it.
@@ -31,7 +31,7 @@ pub fn judge_whole(
     rules: &Rules,
     request: &Request,
     nodes: &[WholeNode],
-) -> (Vec<Uuid>, Vec<Reason>) {
+) -> (Vec<Uuid>, Vec<UnschedulableReason>) {
     let (fit, others) = judged(rules, request, nodes);
     let removed = sum(&fit, &others, request);
     (fit, removed)
@@ -39,11 +39,12 @@ pub fn judge_whole(
 
 /// What removes nodes in sum, and each node: those that can be sold, best first, then the others with what keeps how many of
 /// their GPUs away. Nothing does where the node is of another size or class.
-pub(crate) fn judge_each_whole(
+#[must_use]
+pub fn judge_each_whole(
     rules: &Rules,
     request: &Request,
     nodes: &[WholeNode],
-) -> (Vec<Reason>, Vec<Judged>) {
+) -> (Vec<UnschedulableReason>, Vec<Judged>) {
     let (fit, others) = judged(rules, request, nodes);
     let removed = sum(&fit, &others, request);
     let fit = fit.into_iter().map(|id| (id, Ok(())));
@@ -56,9 +57,9 @@ pub(crate) fn judge_each_whole(
 }
 
 /// A node, and what keeps it from being taken as a whole.
-pub(crate) type Judged = (Uuid, Result<(), Vec<Reason>>);
+pub type Judged = (Uuid, Result<(), Vec<UnschedulableReason>>);
 
-fn sum(fit: &[Uuid], others: &[(Uuid, Found)], request: &Request) -> Vec<Reason> {
+fn sum(fit: &[Uuid], others: &[(Uuid, Found)], request: &Request) -> Vec<UnschedulableReason> {
     let mut causes = Causes::default();
     others.iter().for_each(|(_, found)| causes.add(found));
     let reasons = causes.reasons(request.gpu_count);
@@ -103,13 +104,13 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
         return Err(Found::default());
     }
     let blocked = if !rules.allow(node.id) {
-        Some(ErrorReason::Affinity)
+        Some(Cause::Affinity)
     } else if rules.kept.contains(&node.id) {
-        Some(ErrorReason::WaitingAhead)
+        Some(Cause::WaitingAhead)
     } else if !node.enabled {
-        Some(ErrorReason::NodeDraining)
+        Some(Cause::NodeDraining)
     } else if !node.schedulable {
-        Some(ErrorReason::HostNotReady)
+        Some(Cause::HostNotReady)
     } else {
         None
     };
@@ -121,19 +122,19 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
     let mut found = Found::default();
     for slot in &node.slots {
         let reason = match slot.status {
-            SlotStatus::CleanupBlocked => ErrorReason::CleanupBlocked,
-            SlotStatus::Disabled | SlotStatus::Retired => ErrorReason::IncompleteSlot,
-            SlotStatus::Available if slot.held => ErrorReason::SlotsInUse,
-            SlotStatus::Available if is_anothers(slot, rules) => ErrorReason::CapacityReserved,
-            SlotStatus::Available if !slot.complete => ErrorReason::IncompleteSlot,
-            SlotStatus::Available if slot.health != Health::Healthy => ErrorReason::SlotUnhealthy,
+            SlotStatus::CleanupBlocked => Cause::CleanupBlocked,
+            SlotStatus::Disabled | SlotStatus::Retired => Cause::IncompleteSlot,
+            SlotStatus::Available if slot.held => Cause::SlotsInUse,
+            SlotStatus::Available if is_anothers(slot, rules) => Cause::CapacityReserved,
+            SlotStatus::Available if !slot.complete => Cause::IncompleteSlot,
+            SlotStatus::Available if slot.health != Health::Healthy => Cause::SlotUnhealthy,
             SlotStatus::Available => continue,
-            _ => ErrorReason::SlotsInUse,
+            _ => Cause::SlotsInUse,
         };
         found.note(reason, 1);
     }
     if found.is_empty() && node.held {
-        found.note(ErrorReason::SlotsInUse, all);
+        found.note(Cause::SlotsInUse, all);
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }

@@ -6,7 +6,7 @@ use super::board::{Board, LACKS_IMAGE, NOT_OWN, Shared};
 use super::causes::{Causes, Found, nobody_has};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
-use crate::Reason;
+use crate::UnschedulableReason;
 use crate::model::SlotClass;
 
 /// Candidate nodes, compiled once and asked often.
@@ -47,7 +47,7 @@ pub struct Verdict {
     /// Node.
     pub node_id: Uuid,
     /// The best choice on it, or what keeps how many of its GPUs away.
-    pub outcome: Result<Choice, Vec<Reason>>,
+    pub outcome: Result<Choice, Vec<UnschedulableReason>>,
 }
 
 impl Ranking {
@@ -72,7 +72,7 @@ impl Ranking {
 
     /// Per cause, the nodes it removes and their GPUs; one cause without numbers when there is no such node.
     #[must_use]
-    pub fn removed(&self) -> Vec<Reason> {
+    pub fn removed(&self) -> Vec<UnschedulableReason> {
         if self.pool == 0 {
             return vec![nobody_has("GPUs of this kind")];
         }

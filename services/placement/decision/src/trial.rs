@@ -2,15 +2,15 @@
 //!
 //! Each size that is placed has its nodes in the order of their rank, and a change of a node changes its place there:
 //! one placement costs what the depth of a tree costs, not a look at every node.
+use crate::Cause;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::board::Board;
 use super::{Choice, Fleet, PackingStrategy, Ranking, Request, Rules};
-use crate::Reason;
+use crate::UnschedulableReason;
 
 /// An allocation on a node, as far as a plan needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,7 +280,7 @@ impl Trial {
 
     /// What is free where the request would fit, but nothing is planned: slots of several classes share a fabric
     /// device there, and what a VM more does to the other class is not compiled.
-    pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<Reason> {
+    pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<UnschedulableReason> {
         let (mut gpus, mut nodes) = (0, 0);
         for board in self.fleet.boards.iter().filter(|board| board.is_tangled()) {
             if board.best(rules, request).is_some() {
@@ -288,8 +288,8 @@ impl Trial {
                 nodes += 1;
             }
         }
-        (nodes > 0).then(|| Reason {
-            reason: ErrorReason::FabricHeld,
+        (nodes > 0).then(|| UnschedulableReason {
+            cause: Cause::FabricHeld,
             gpus,
             nodes,
             message: format!(

@@ -1,42 +1,110 @@
-//! The placement decision: a pure function from a request and candidate nodes to ranked choices with reasons.
-//!
-//! A node is compiled once, when it is loaded: its slots are bits of a mask, a legal group is a mask too, so "fits",
-//! "breaks" and "left over" are bit operations, and a score is an integer. A [`Fleet`] holds compiled nodes; slots,
-//! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
-//! report; without one only a single GPU or the whole board is legal. Nothing here reads a clock, a database or a
-//! random number.
-mod alike;
-mod board;
-mod causes;
-mod defragmentation;
-mod emptied;
-mod evacuation;
-mod fleet;
-mod image;
-mod preservation;
-mod reserved;
-mod rooms;
-mod trial;
-mod whole;
-
+//! What both sides of the wall speak of: slots and nodes as a decision sees them, requests, rules, and what it answers.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::Reason;
-use crate::model::{Health, SlotClass, SlotStatus};
+use crate::{ImageKey, UnschedulableReason};
 
-pub use causes::{Found, sentence};
-pub use defragmentation::{Defragmentation, Step, defragment};
-pub use evacuation::{Evacuee, evacuate};
-pub use fleet::{Fleet, Ranking, Verdict};
-pub use image::ImageKey;
-pub use preservation::{ClassReport, Emptied, preserve};
-pub use trial::{Apart, Move, Site, Tenant};
-pub(crate) use whole::{Judged, judge_each_whole};
-pub use whole::{WholeNode, judge_whole};
+/// A word that is not of the closed set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownWord(String);
+
+impl std::fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} is not a known word", self.0)
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+/// A closed set of words.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Its word, as it is stored and sent.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The value of a word.
+            #[must_use]
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = UnknownWord;
+
+            fn try_from(word: String) -> Result<Self, UnknownWord> {
+                Self::parse(&word).ok_or(UnknownWord(word))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// State of a slot.
+    SlotStatus {
+        /// For sale.
+        Available = "available",
+        /// Claimed, host untouched.
+        Reserved = "reserved",
+        /// Host works on it.
+        Provisioning = "provisioning",
+        /// In use.
+        Active = "active",
+        /// Being taken down.
+        Releasing = "releasing",
+        /// Being wiped.
+        Cleanup = "cleanup",
+        /// May hold tenant data; only a repair ends this (CON-25).
+        CleanupBlocked = "cleanup_blocked",
+        /// Not for sale by the operator's intent or until revalidated.
+        Disabled = "disabled",
+        /// Gone for good.
+        Retired = "retired",
+    }
+}
+words! {
+    /// Class of a slot; a SKU sells one class only.
+    SlotClass {
+        /// A whole H200 SXM GPU with its disk and fabric function.
+        H200Sxm = "h200_sxm",
+        /// Emulated, no GPU.
+        Lab = "lab",
+    }
+}
+
+/// Health of a slot, ordered from best to worst (A-91, INC-13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// Fit.
+    Healthy,
+    /// Nothing is known yet.
+    Unknown,
+    /// Works, not as it should.
+    Degraded,
+    /// Does not work, or was not proven clean.
+    Failed,
+}
 
 /// What is to be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,7 +123,7 @@ pub struct Request {
 
 impl Request {
     /// A node with these images is one on which it can start without a pull.
-    fn finds_its_image(&self, images: &[ImageKey]) -> bool {
+    pub(crate) fn finds_its_image(&self, images: &[ImageKey]) -> bool {
         self.image.is_some_and(|image| images.contains(&image))
     }
 }
@@ -126,7 +194,7 @@ pub struct CandidateNode {
 }
 
 /// How a site fills its nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackingStrategy {
     /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
@@ -154,11 +222,11 @@ pub struct Rules {
 
 impl Rules {
     /// A node does not have what is like it for an answer: they say something about this very one.
-    fn name(&self, node_id: Uuid) -> bool {
+    pub(crate) fn name(&self, node_id: Uuid) -> bool {
         !self.allow(node_id) || self.kept.contains(&node_id)
     }
 
-    fn allow(&self, node_id: Uuid) -> bool {
+    pub(crate) fn allow(&self, node_id: Uuid) -> bool {
         let among = |only: &BTreeSet<Uuid>| only.contains(&node_id);
         self.only.as_ref().is_none_or(among) && !self.avoid.contains(&node_id)
     }
@@ -222,58 +290,5 @@ pub struct Decision {
     /// Best first.
     pub choices: Vec<Choice>,
     /// Why not more; told for nodes without a choice.
-    pub reasons: Vec<Reason>,
-}
-
-/// Ranks the nodes for a request, with no rules but the request's own.
-#[must_use]
-pub fn decide(request: &Request, nodes: &[CandidateNode]) -> Decision {
-    decide_by(&Rules::default(), request, nodes)
-}
-
-/// Ranks the nodes for a request.
-#[must_use]
-pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> Decision {
-    let fleet = Fleet::of(nodes);
-    let ranking = fleet.rank(rules, request);
-    Decision {
-        choices: fleet.choices(&ranking).collect(),
-        reasons: telling(ranking.removed(), request.gpu_count),
-    }
-}
-
-/// The causes that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
-/// keeps the others away, or by how few there are.
-#[must_use]
-pub fn telling(mut causes: Vec<Reason>, gpu_count: usize) -> Vec<Reason> {
-    let too_few = |cause: &Reason| {
-        cause.reason == ErrorReason::Fragmented && (cause.gpus as usize) < gpu_count
-    };
-    match &mut causes[..] {
-        [only] if too_few(only) => *only = causes::no_more(only.gpus, only.nodes),
-        _ => causes.retain(|cause| !too_few(cause)),
-    }
-    causes
-}
-
-/// How many such requests fit at the same time, filled in the order of the policy.
-#[must_use]
-pub fn count_fits(request: &Request, nodes: &[CandidateNode]) -> u32 {
-    Fleet::of(nodes).count_fits(request)
-}
-
-/// The fabric device a claim on this slot holds alone; empty when none. A shared parent is exclusive until every
-/// slot of it that can be sold has a function of its own (B-52..B-55, INC-27).
-#[must_use]
-pub fn fabric_key<'a>(slot: &'a CandidateSlot, node: &CandidateNode) -> &'a str {
-    let shared = |other: &&CandidateSlot| {
-        other.fabric_device == slot.fabric_device && other.status != SlotStatus::Disabled
-    };
-    let all_own = node
-        .slots
-        .iter()
-        .filter(shared)
-        .all(|other| other.own_fabric_vf)
-        && slot.own_fabric_vf;
-    if all_own { "" } else { &slot.fabric_device }
+    pub reasons: Vec<UnschedulableReason>,
 }

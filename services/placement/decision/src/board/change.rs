@@ -1,13 +1,13 @@
 //! A compiled node as it would be with a VM more or less: what planning reports are tried on.
+use crate::Cause;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::{Board, Layout, Pick, bits};
-use crate::decision::{CandidateNode, CandidateSlot, Request, Rules};
 use crate::model::{Health, SlotClass, SlotStatus};
+use crate::{CandidateNode, CandidateSlot, Request, Rules};
 
 /// Somebody has the slot, or works on it.
 pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
@@ -64,7 +64,7 @@ impl Layout {
 
 impl Board {
     /// The bits of slots of a class; none when one of them is not on the node.
-    pub(in crate::decision) fn mask(&self, class: SlotClass, slot_ids: &[Uuid]) -> Option<u64> {
+    pub(crate) fn mask(&self, class: SlotClass, slot_ids: &[Uuid]) -> Option<u64> {
         let slots = self.slots[class as usize].as_ref()?;
         slot_ids.iter().try_fold(0, |mask, id| {
             let bit = slots.iter().position(|(known, _)| known == id)?;
@@ -73,7 +73,7 @@ impl Board {
     }
 
     /// A VM more.
-    pub(in crate::decision) fn take(&mut self, request: &Request, pick: &Pick) {
+    pub(crate) fn take(&mut self, request: &Request, pick: &Pick) {
         let Some(side) = self.sides[request.slot_class as usize].as_mut() else {
             return;
         };
@@ -81,8 +81,8 @@ impl Board {
         side.usable &= !(pick.slots | kept_away);
         side.taken |= pick.slots;
         let mut found = (*side.found).clone();
-        found.note(ErrorReason::SlotsInUse, pick.slots.count_ones());
-        found.note(ErrorReason::FabricHeld, kept_away.count_ones());
+        found.note(Cause::SlotsInUse, pick.slots.count_ones());
+        found.note(Cause::FabricHeld, kept_away.count_ones());
         side.found = Arc::new(found);
         self.live_vms = self.live_vms.saturating_add(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_sub(request.hugepages_1g);
@@ -91,7 +91,7 @@ impl Board {
 
     /// A VM less, its disks wiped. What keeps its slots away is not corrected: a node that something was moved off
     /// is not asked why it does not fit.
-    pub(in crate::decision) fn free(&mut self, class: SlotClass, slots: u64, hugepages_1g: u32) {
+    pub(crate) fn free(&mut self, class: SlotClass, slots: u64, hugepages_1g: u32) {
         let Some(side) = self.sides[class as usize].as_mut() else {
             return;
         };
@@ -106,22 +106,22 @@ impl Board {
     }
 
     /// What a VM more or less does to it is known, and it takes new ones.
-    pub(in crate::decision) fn can_change(&self) -> bool {
+    pub(crate) fn can_change(&self) -> bool {
         self.enabled && self.schedulable && !self.exclusively_held && !self.tangled
     }
 
     /// It would change, but what that does to slots of another class is not known.
-    pub(in crate::decision) fn is_tangled(&self) -> bool {
+    pub(crate) fn is_tangled(&self) -> bool {
         self.tangled
     }
 
     /// Slots of the request's class that everybody may have.
-    pub(in crate::decision) fn free_slots(&self, request: &Request) -> u32 {
+    pub(crate) fn free_slots(&self, request: &Request) -> u32 {
         self.usable(request.slot_class).count_ones()
     }
 
     /// The bits of the slots of a class that everybody may have.
-    pub(in crate::decision) fn usable(&self, class: SlotClass) -> u64 {
+    pub(crate) fn usable(&self, class: SlotClass) -> u64 {
         self.sides[class as usize]
             .as_ref()
             .map_or(0, |side| side.usable)
@@ -129,7 +129,7 @@ impl Board {
 
     /// It may be that a request fits once nobody has anything of the node: nothing else than that is in its way. Every slot
     /// that somebody has counts as one that would be on sale, and so does every slot that is reserved for the project.
-    pub(in crate::decision) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
+    pub(crate) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
         let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
             return false;
         };
@@ -146,7 +146,7 @@ impl Board {
 
     /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
     /// something else than a VM keeps from being sold.
-    pub(in crate::decision) fn in_the_way(&self, request: &Request) -> Vec<u64> {
+    pub(crate) fn in_the_way(&self, request: &Request) -> Vec<u64> {
         let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
             return Vec::new();
         };

@@ -2,11 +2,16 @@
 
 /// The first eight bytes of the digest of an image, as `nodes.image_keys` has them: short, since every node is compared.
 /// What is started is proven by its whole digest on the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type)]
-#[sqlx(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ImageKey(i64);
 
 impl ImageKey {
+    /// The key with these bits, as it is stored.
+    #[must_use]
+    pub fn from_bits(bits: i64) -> Self {
+        Self(bits)
+    }
+
     /// The key of a digest, "sha256:…"; none when it is not one, which no node has.
     #[must_use]
     pub fn of(digest: &str) -> Option<Self> {

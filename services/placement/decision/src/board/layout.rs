@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use super::{Pick, bits};
-use crate::decision::{CandidateNode, CandidateSlot, fabric_key};
+use crate::{CandidateNode, CandidateSlot, fabric_key};
 
 /// What the slots of a class on a node have to do with each other; most nodes of a fleet share one.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
