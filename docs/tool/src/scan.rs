@@ -99,6 +99,7 @@ pub fn source(file: &str, text: &str) -> Vec<Mention> {
     let mut scan = Scan {
         file,
         language,
+        listed: listed(text),
         tests_only: is_test_file(file),
         ..Scan::default()
     };
@@ -110,6 +111,18 @@ pub fn source(file: &str, text: &str) -> Vec<Mention> {
     scan.name(&above);
     scan.mentions.sort();
     scan.mentions
+}
+
+/// Names of the tests that a file lists with `cases!`: they have no attribute.
+fn listed(text: &str) -> Vec<&str> {
+    let lists = text.split("cases![").skip(1);
+    let entries =
+        lists.flat_map(|list| list.split(']').next().unwrap_or_default().split([';', ',']));
+    let names = entries.filter_map(|entry| entry.trim().split_once(": "));
+    names
+        .filter(|(_, usual)| usual.parse::<u64>().is_ok())
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Whether everything in the file is there for tests.
@@ -133,6 +146,8 @@ fn is_test_file(file: &str) -> bool {
 struct Scan<'a> {
     file: &'a str,
     language: Language,
+    /// Tests without an attribute.
+    listed: Vec<&'a str>,
     /// The whole file is for tests.
     tests_only: bool,
     /// Ids in the comment block that ends on the line before.
@@ -219,11 +234,12 @@ impl Scan<'_> {
     /// Name of the test that begins on this line.
     fn function(&self, trimmed: &str) -> Option<String> {
         match self.language {
-            Language::Rust if self.marked => {
+            Language::Rust => {
                 let after = trimmed
                     .strip_prefix("fn ")
                     .or_else(|| trimmed.split_once(" fn ").map(|(_, after)| after))?;
-                identifier(after)
+                let name = identifier(after)?;
+                (self.marked || self.listed.contains(&name.as_str())).then_some(name)
             }
             Language::Shell => {
                 let (name, _) = trimmed.split_once("()")?;
@@ -290,6 +306,28 @@ mod tests {
                 None => mention.id.to_string(),
             })
             .collect()
+    }
+
+    #[test]
+    fn tests_that_a_file_lists_are_tests() {
+        let text = r#"
+pub fn cases() -> Vec<Case> {
+    cases![Place::System;
+        a_01_is_listed: 20,
+        other: 5,
+    ]
+}
+
+async fn a_01_is_listed() {
+    // and A-02
+}
+
+async fn a_03_helps() {}
+"#;
+        assert_eq!(
+            found("tests/tests/host/x.rs", text),
+            ["A-01 a_01_is_listed", "A-02 a_01_is_listed"]
+        );
     }
 
     #[test]
