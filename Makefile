@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-slow test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
+.PHONY: help install build up down status test test-host test-chaos test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
   bench-watches bench-terminal docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
@@ -30,15 +30,14 @@ down: ## end everything that `make up` started; the data stays
 status: ## show parts, processes, addresses, memory, health
 	@target/debug/gpuaas-dev status
 
-test: build ## run every test but the slow ones
-	@deploy/build-fault-programs.sh
-	@cargo nextest run --workspace
-	@cd clients/console && npm run --silent test -- --reporter dot
-	@echo 'test: a Debian guest was not booted; `make test-slow` does that, in 10 minutes or more'
+test: build ## the tests of every day: all but VMs, and one VM from request to proven-empty disk
+	@deploy/test.sh quick
 
-test-slow: build ## launch a Debian guest on the lab host and look into it
-	@deploy/build-fault-programs.sh
-	@cargo nextest run --workspace --profile slow
+test-host: build ## every other test with a real VM, on one lab host, the console in Chromium too
+	@deploy/test.sh host
+
+test-chaos: build ## for a night or a release: a kill at every step with VMs, long random runs, the release build
+	@deploy/test.sh chaos
 
 test-console: build ## use the console in a real Chromium, on a stack of its own
 	@deploy/test-console.sh
@@ -58,9 +57,8 @@ check: build ## all of lint but clippy: cheap once everything is built
 	target/debug/gpuaas-docs links --check
 	target/debug/gpuaas-gateway openapi | diff -u docs/reference/openapi.json -
 
-clippy: build ## clippy on everything, with and without the faults that tests inject
+clippy: build ## clippy on everything
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
-	cargo clippy --quiet -p gpuaas-agent -p gpuaas-allocation --all-targets --features gpuaas-agent/fault-injection,gpuaas-allocation/fault-injection -- -D warnings
 
 bench: bench-build ## run the benchmarks: pure pieces, then first login next to a plain script
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests --bench pure

@@ -1,4 +1,5 @@
-//! Kill points for fault tests. Without the feature `fault-injection` this is nothing.
+//! Kill points for fault tests. They are in development and test builds alone: a build without debug assertions, as
+//! every release is, has nothing of this.
 use std::path::Path;
 
 /// Which side of an effect.
@@ -12,7 +13,7 @@ pub enum Edge {
 
 /// Dies here when `<state_dir>/kill-at` names this step and edge; first proves that it did in
 /// `<state_dir>/killed-at`.
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
     use std::io::Write;
     let kill_at = state_dir.join("kill-at");
@@ -37,5 +38,5 @@ pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
 }
 
 /// Does nothing.
-#[cfg(not(feature = "fault-injection"))]
+#[cfg(not(debug_assertions))]
 pub fn boundary(_state_dir: &Path, _step: &str, _edge: Edge) {}

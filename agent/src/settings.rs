@@ -86,7 +86,7 @@
 //!
 //! Slot indexes of a lab host follow the order of `lab_disks`.
 //!
-//! With the cargo feature `fault-injection` (never in a product build) two more things are read: the file
+//! A development build (one with debug assertions, never a release) reads two more things: the file
 //! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
 //! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).

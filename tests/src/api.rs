@@ -185,6 +185,25 @@ impl Api {
         created["id"].as_str().expect("an id").to_owned()
     }
 
+    /// Every entry of an allocation's timeline, in order.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn timeline(&self, id: &str) -> Vec<Value> {
+        let mut entries = Vec::new();
+        let mut token = String::new();
+        loop {
+            // small pages, so that paging is used
+            let path = format!("/api/v1/allocations/{id}/timeline?page_size=3&page_token={token}");
+            let page = self.get(&path).await.expect("timeline");
+            entries.extend(page["entries"].as_array().cloned().unwrap_or_default());
+            token = text(&page, "/next_page_token").to_owned();
+            if token.is_empty() {
+                return entries;
+            }
+        }
+    }
+
     /// Asks for release.
     ///
     /// # Panics
@@ -238,6 +257,14 @@ impl Api {
         )
         .await
     }
+}
+
+/// The text at a JSON pointer; empty when there is none.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A valid request for one lab slice.

@@ -1,8 +1,8 @@
-//! The running system of the tests: started as `make up` starts one, beside it, with the programs that have
-//! kill points.
+//! The running system of the tests: started as `make up` starts one, beside it, with a kill point where a file says.
 use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use gpuaas_dev::ports::Instance;
@@ -61,16 +61,10 @@ impl System {
         let root = root();
         paths::ensure_dir(&root).expect("folder");
         let alone = File::create(root.join("test.lock")).expect("lock file");
-        // nextest runs one test of this crate at a time; a plain `cargo test` waits here
+        // two programs, or two tests of one
         alone.lock().expect("lock");
         let mut options =
             Options::beside(root.clone(), Instance::new(instance()).expect("a number"));
-        let fault_programs = paths::checkout().join("target/fault-injection");
-        assert!(
-            fault_programs.join("gpuaas-allocation").exists(),
-            "run deploy/build-fault-programs.sh first, as `make test` does"
-        );
-        options.programs.insert(0, fault_programs);
         options.otlp_endpoint = Self::otlp_endpoint();
         let file = options.root.join(KILL_FILE).display().to_string();
         let environment = vec![("GPUAAS_KILL_FILE".into(), file)];
@@ -238,6 +232,48 @@ impl System {
             .arg(command)
             .output()
             .expect("ssh starts")
+    }
+
+    /// What a guest answers to a command of its owner.
+    ///
+    /// # Panics
+    /// When it says nothing.
+    pub fn said(&self, allocation: &Value, command: &str) -> String {
+        let login = self.ssh(allocation, command);
+        let said = String::from_utf8_lossy(&login.stdout).trim().to_owned();
+        assert!(!said.is_empty(), "{login:?}");
+        said
+    }
+
+    /// Runs `gpuaas terminal` as a user at a pipe would.
+    ///
+    /// # Panics
+    /// When the program is not built or does not listen.
+    pub fn terminal(&self, id: &str, typed: &str) -> Output {
+        let mut child = Command::new(self.stack.program("gpuaas"))
+            .args(["--api", &self.stack.api_url()])
+            .arg("--token-file")
+            .arg(Tokens::of(&root()).user)
+            .args(["terminal", id])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program is built");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(typed.as_bytes()).expect("it listens");
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    }
+
+    /// Index of the slot that an allocation holds.
+    ///
+    /// # Panics
+    /// When it holds none.
+    pub async fn slot_of(&self, allocation: &str) -> usize {
+        let slots = self.slots().await;
+        let held = slots.iter().position(|s| s["allocation_id"] == allocation);
+        held.expect("a slot is held")
     }
 
     /// The backing file of a slot's disk.

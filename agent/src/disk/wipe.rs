@@ -114,7 +114,7 @@ fn failed(error: HostError) -> HostError {
 
 /// The wiper of this process.
 pub fn host_wiper() -> Box<dyn Wiper> {
-    #[cfg(feature = "fault-injection")]
+    #[cfg(debug_assertions)]
     if std::env::var("GPUAAS_FAULT_WIPE").as_deref() == Ok("lie") {
         return Box::new(LyingWiper);
     }
@@ -122,10 +122,10 @@ pub fn host_wiper() -> Box<dyn Wiper> {
 }
 
 /// Says it wiped and does nothing: what the verification must catch.
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 struct LyingWiper;
 
-#[cfg(feature = "fault-injection")]
+#[cfg(debug_assertions)]
 #[async_trait]
 impl Wiper for LyingWiper {
     async fn wipe(&self, _: &ClaimedDisk, _: WipePolicy, _: Duration) -> HostResult<()> {

@@ -1,38 +1,26 @@
 //! A terminal into a real VM, through everything: console protocol, edge, terminal gateway, agent, relay key.
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
+use gpuaas_dev::process;
 use gpuaas_dev::seed::Tokens;
-use gpuaas_dev::{paths, process};
 use gpuaas_tests::canary;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System, root};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-/// Runs `gpuaas terminal` as a user at a pipe would.
-fn terminal(system: &System, id: &str, typed: &str) -> Output {
-    let mut child = Command::new(paths::checkout().join("target/debug/gpuaas"))
-        .args(["--api", &system.stack.api_url()])
-        .arg("--token-file")
-        .arg(Tokens::of(&root()).user)
-        .args(["terminal", id])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program is built");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(typed.as_bytes()).expect("it listens");
-    drop(stdin);
-    child.wait_with_output().expect("it ends")
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release: 24,
+        f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it: 71,
+    ]
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
     let system = System::get().await;
     let id = system
@@ -47,7 +35,7 @@ async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
 
     // the command line, with the shell's exit code
     let typed = "echo slice-terminal-$((40+2)); id -un; tty; stty size; exit 7\n";
-    let said = tokio::task::block_in_place(|| terminal(&system, &id, typed));
+    let said = tokio::task::block_in_place(|| system.terminal(&id, typed));
     let output = String::from_utf8_lossy(&said.stdout).into_owned();
     assert_eq!(said.status.code(), Some(7), "{said:?}");
     for part in [
@@ -96,7 +84,6 @@ async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it() {
     let system = System::get().await;
     let id = system
@@ -131,7 +118,7 @@ async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it()
         }
     }
     let typed = "echo after-$((1+2)); exit 5\n";
-    let said = tokio::task::block_in_place(|| terminal(&system, &id, typed));
+    let said = tokio::task::block_in_place(|| system.terminal(&id, typed));
     assert_eq!(said.status.code(), Some(5), "{said:?}");
     assert!(String::from_utf8_lossy(&said.stdout).contains("after-3"));
 

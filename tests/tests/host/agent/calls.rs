@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::host::{LabHost, USER, until};
+use super::host::{LabHost, USER, until};
 
 /// An allocation on this host, with what it was granted.
 pub struct Tenant {
@@ -77,7 +77,7 @@ impl LabHost {
         }
     }
 
-    /// Slot `index` as discovery proposes it, for generation `generation`.
+    /// Slot `index` as discovery proposes it, for generation `generation` of this test.
     pub async fn slot(&self, index: usize, generation: u64) -> pb::SlotGrant {
         let report = self
             .topology()
@@ -101,7 +101,7 @@ impl LabHost {
             slot_class: candidate.slot_class.clone(),
             token: Some(pb::FencingToken {
                 cell_epoch: 1,
-                slot_generation: generation,
+                slot_generation: self.generation(generation),
                 workflow_epoch: 1,
             }),
             bindings: candidate.bindings.clone(),

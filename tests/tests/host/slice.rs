@@ -1,155 +1,27 @@
-//! The life of a slice through the public API, on a real VM with a real disk: what a user sees, what is billed,
-//! and what is left.
+//! Lives of a slice through the public API that go another way: a guest that never answers, a wipe that lies, a change of
+//! mind, and what the platform stands on away for a while.
 use std::time::Duration;
 
-use gpuaas_tests::api::launch_body;
+use gpuaas_tests::api::{launch_body, text};
 use gpuaas_tests::canary;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
 use gpuaas_tests::until::until;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired: 39,
+        p4_three_creates_with_one_key_are_one_allocation: 2,
+        p8_without_redis_everything_still_completes: 22,
+        p8_a_postgres_restart_in_the_middle_loses_nothing: 23,
+        p2_a_wipe_that_lies_is_caught: 62,
+        a_release_while_provisioning_cancels_it: 4,
+    ]
 }
 
-/// Index of the slot that an allocation holds.
-async fn slot_of(system: &System, allocation: &str) -> usize {
-    let slots = system.slots().await;
-    slots
-        .iter()
-        .position(|s| s["allocation_id"] == allocation)
-        .expect("a slot is held")
-}
-
-async fn timeline(system: &System, id: &str) -> Vec<Value> {
-    let mut entries = Vec::new();
-    let mut token = String::new();
-    loop {
-        // small pages, so that paging is used
-        let path = format!("/api/v1/allocations/{id}/timeline?page_size=3&page_token={token}");
-        let page = system.user.get(&path).await.expect("timeline");
-        entries.extend(page["entries"].as_array().cloned().unwrap_or_default());
-        token = text(&page, "/next_page_token").to_owned();
-        if token.is_empty() {
-            return entries;
-        }
-    }
-}
-
-#[tokio::test]
-async fn p2_a_slice_from_request_to_a_clean_disk() {
-    let system = System::get().await;
-    let id = system
-        .user
-        .launch("whole-life", "lab-mini", &system.public_key)
-        .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
-
-    // C-15..C-19: the read model
-    assert_eq!(
-        text(&active, "/status/vm"),
-        format!("gpuaas-slice-{}", id.replace('-', ""))
-    );
-    assert!(text(&active, "/status/access/guest_user").starts_with("u_"));
-    assert!(text(&active, "/status/access/private_ip").starts_with("10.100.0."));
-    assert_eq!(active.pointer("/status/access/ssh_port"), Some(&json!(22)));
-    assert_eq!(
-        active.pointer("/status/access/ssh_ready"),
-        Some(&json!(true))
-    );
-    assert_eq!(active.pointer("/status/lab"), Some(&json!(true)));
-    assert!(
-        !active.to_string().contains("lab-disk:"),
-        "H-14: no host detail for users"
-    );
-
-    // the owner logs in and leaves bytes on the disk, past the image, where only a wipe removes them
-    let canary = format!("CANARY-{}", uuid::Uuid::now_v7().simple());
-    let write = format!(
-        "id -un; for at in 60 200 400; do echo {canary} | dd of=/dev/vda bs=1M seek=$at conv=notrunc 2>/dev/null; done; sync; echo written"
-    );
-    let login = system.ssh(&active, &write);
-    let said = String::from_utf8_lossy(&login.stdout).into_owned();
-    assert!(
-        said.contains(text(&active, "/status/access/guest_user")),
-        "{login:?}"
-    );
-    let file = system.disk_file(slot_of(&system, &id).await);
-    let found = canary::occurrences(&file, canary.as_bytes());
-    assert_eq!(found, 3, "the canaries are on the disk: {login:?}");
-
-    let usage = system
-        .user
-        .get(&format!("/api/v1/usage?allocation_id={id}"))
-        .await
-        .expect("usage");
-    assert_eq!(
-        usage["intervals"].as_array().map(Vec::len),
-        Some(1),
-        "{usage}"
-    );
-    assert_eq!(
-        usage.pointer("/intervals/0/end_time"),
-        None,
-        "open while active"
-    );
-
-    system.user.release(&id).await;
-    let released = system.user.wait_state(&id, &["released"], PATIENCE).await;
-    assert_eq!(
-        canary::occurrences(&file, canary.as_bytes()),
-        0,
-        "P2: no tenant byte survives"
-    );
-
-    // the bill: one closed interval that ends when the release was accepted, and exact money
-    let interval = until("the interval to be closed", PATIENCE, async || {
-        let usage = system
-            .user
-            .get(&format!("/api/v1/usage?allocation_id={id}"))
-            .await
-            .ok()?;
-        usage.pointer("/intervals/0/end_time")?;
-        usage.pointer("/intervals/0").cloned()
-    })
-    .await;
-    assert_eq!(interval["gpu_count"], json!(1));
-    let micros: i128 = text(&interval, "/microseconds")
-        .parse()
-        .expect("microseconds");
-    let nanos = |money: &Value| {
-        let units: i128 = text(money, "/units").parse().unwrap_or(0);
-        units * 1_000_000_000 + i128::from(money["nanos"].as_i64().unwrap_or(0))
-    };
-    let price = nanos(&interval["price_per_gpu_hour"]);
-    let exact = micros * price;
-    let hour = 3_600_000_000_i128;
-    let amount = nanos(&interval["amount"]);
-    assert!(
-        (amount * hour - exact).abs() * 2 <= hour,
-        "half-even to the nano-unit: {interval}"
-    );
-    assert!(text(&released, "/status/release_time") >= text(&interval, "/end_time"));
-
-    let entries = timeline(&system, &id).await;
-    let sequences: Vec<i64> = entries
-        .iter()
-        .map(|e| text(e, "/sequence").parse().expect("a number"))
-        .collect();
-    assert_eq!(
-        sequences,
-        (1..=entries.len() as i64).collect::<Vec<_>>(),
-        "no gaps"
-    );
-    assert!(entries.iter().all(|e| e["state"] == "done"), "{entries:#?}");
-    system.assert_nothing_left().await;
-}
-
-#[tokio::test]
 async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired() {
     let system = System::get().await;
     let id = system
@@ -191,7 +63,6 @@ async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired()
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn p4_three_creates_with_one_key_are_one_allocation() {
     let system = System::get().await;
     let body = launch_body("once", "lab-mini", &system.public_key);
@@ -230,7 +101,6 @@ async fn p4_three_creates_with_one_key_are_one_allocation() {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn p8_without_redis_everything_still_completes() {
     let system = System::get().await;
     let redis = system.stack.redis().expect("redis");
@@ -247,7 +117,6 @@ async fn p8_without_redis_everything_still_completes() {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
     let system = System::get().await;
     let postgres = system.stack.postgres().expect("postgres");
@@ -257,7 +126,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
         .await;
     // in the middle: the guest boots
     until("the guest to boot", PATIENCE, async || {
-        let entries = timeline(&system, &id).await;
+        let entries = system.user.timeline(&id).await;
         entries
             .iter()
             .any(|e| text(e, "/step").contains("start"))
@@ -269,7 +138,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
     system.user.wait_state(&id, &["active"], PATIENCE).await;
     system.user.release(&id).await;
     until("the slot to be in cleanup", PATIENCE, async || {
-        let entries = timeline(&system, &id).await;
+        let entries = system.user.timeline(&id).await;
         entries
             .iter()
             .any(|e| text(e, "/step").contains("release"))
@@ -282,7 +151,6 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn p2_a_wipe_that_lies_is_caught() {
     let system = System::get().await;
     let lab = system.stack.lab().expect("lab");
@@ -309,7 +177,7 @@ async fn p2_a_wipe_that_lies_is_caught() {
         &format!("echo {canary} | dd of=/dev/vda bs=1M seek=300 conv=notrunc; sync"),
     );
     assert!(login.status.success(), "{login:?}");
-    let index = slot_of(&system, &id).await;
+    let index = system.slot_of(&id).await;
     let file = system.disk_file(index);
 
     restart_agent("GPUAAS_FAULT_WIPE=lie\n").await;
@@ -331,7 +199,6 @@ async fn p2_a_wipe_that_lies_is_caught() {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn a_release_while_provisioning_cancels_it() {
     let system = System::get().await;
     let id = system
@@ -339,7 +206,7 @@ async fn a_release_while_provisioning_cancels_it() {
         .launch("changed-my-mind", "lab-mini", &system.public_key)
         .await;
     until("the guest to boot", PATIENCE, async || {
-        let entries = timeline(&system, &id).await;
+        let entries = system.user.timeline(&id).await;
         entries
             .iter()
             .any(|e| text(e, "/step").contains("start"))

@@ -4,9 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpuaas_dev::stack::{Kind, Part};
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
 use gpuaas_tests::until::until;
 use serde_json::Value;
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed: 28,
+    ]
+}
 
 /// A live stream gives a sign of life more often.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -123,7 +131,6 @@ async fn up_again(system: &System) {
     part.wait_ready(system.stack.health()).await.expect("ready");
 }
 
-#[tokio::test]
 async fn p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed() {
     let system = System::get().await;
     let id = system

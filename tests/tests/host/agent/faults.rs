@@ -3,13 +3,25 @@ use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_tests::runner::{Case, Place};
 use uuid::Uuid;
 
-use crate::host::{LabHost, until};
+use super::host::{LabHost, until};
 
-#[tokio::test]
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::Host;
+        inc_41_a_guest_that_never_answers_fails_and_is_repaired: 25,
+        d_24_an_image_with_another_content_is_never_cloned: 2,
+        d_78_a_wiper_that_lies_is_caught: 24,
+        d_10_the_agent_is_killed_at_every_step_of_one_life: 46,
+        inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing: 30,
+        d_26_the_agent_is_killed_while_it_clones_and_clones_anew: 42,
+    ]
+}
+
 async fn inc_41_a_guest_that_never_answers_fails_and_is_repaired() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini-dead").await;
     let mut tenant = host.tenant(1, 1).await;
     let failure = host.failed(host.provision(&tenant, image).await).await;
@@ -40,10 +52,14 @@ async fn inc_41_a_guest_that_never_answers_fails_and_is_repaired() {
     host.tenant(1, 9).await;
 }
 
-#[tokio::test]
 async fn d_24_an_image_with_another_content_is_never_cloned() {
-    let host = LabHost::start().await;
-    let good = host.image("lab-mini").await;
+    let host = LabHost::get().await;
+    // an image that the host has not met
+    let content = [uuid::Uuid::now_v7().as_bytes().as_slice(), &[7; 1 << 20]].concat();
+    let good = host.push("lab-other", content).await;
+    let cache = host.folder.join("lab/image-cache");
+    let cached = || std::fs::read_dir(&cache).map_or(0, Iterator::count);
+    let before = cached();
     let tenant = host.tenant(0, 1).await;
     // the registry hands out other bytes under this digest
     let (_, hex) = good.digest.split_once(':').expect("digest");
@@ -67,10 +83,8 @@ async fn d_24_an_image_with_another_content_is_never_cloned() {
     assert_eq!(failure.reason, "IMAGE_PULL_FAILED");
     assert!(host.is_empty(0), "disk untouched");
     host.assert_no_residue().await;
-    let cached = std::fs::read_dir(host.folder.join("lab/image-cache"))
-        .expect("cache")
-        .count();
-    assert_eq!(cached, 0, "no wrong byte stays in the cache");
+    assert!(cache.is_dir());
+    assert_eq!(cached(), before, "no wrong byte stays in the cache");
 }
 
 /// The data file of a blob below the registry's folder.
@@ -89,9 +103,8 @@ fn find(folder: &std::path::Path, hex: &str) -> Option<std::path::PathBuf> {
     None
 }
 
-#[tokio::test]
 async fn d_78_a_wiper_that_lies_is_caught() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let mut tenant = host.tenant(0, 1).await;
     host.succeeded(host.provision(&tenant, image).await).await;
@@ -151,9 +164,8 @@ fn points(kind: Kind) -> Vec<String> {
 
 /// One life with the agent killed at every point of it, one after the other: what was done is not done twice,
 /// what was not is.
-#[tokio::test]
 async fn d_10_the_agent_is_killed_at_every_step_of_one_life() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let tenant = host.tenant(0, 1).await;
     let mut kills = points(Kind::Provision).into_iter();
@@ -194,9 +206,8 @@ async fn d_10_the_agent_is_killed_at_every_step_of_one_life() {
     assert_eq!(host.holds().await.holds, []);
 }
 
-#[tokio::test]
 async fn inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini-dead").await;
     let tenant = host.tenant(0, 1).await;
     let undone: Vec<String> = steps_of(Kind::Provision)
@@ -219,9 +230,8 @@ async fn inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing() {
     host.assert_no_residue().await;
 }
 
-#[tokio::test]
 async fn d_26_the_agent_is_killed_while_it_clones_and_clones_anew() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let small = host.image("lab-mini").await;
     // a guest with a long tail of bytes that do not compress, so that the clone takes a while
     let images = gpuaas_dev::seed::guest_images(&|_| {}).expect("guest images");

@@ -3,8 +3,10 @@
 use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_tests::kill::Kill;
+use gpuaas_tests::runner::Case;
 use gpuaas_tests::system::{PATIENCE, System};
-use libtest_mimic::{Arguments, Failed, Trial};
+
+use super::life;
 
 fn points(kind: Kind) -> Vec<String> {
     let steps = steps_of(kind).iter();
@@ -13,28 +15,18 @@ fn points(kind: Kind) -> Vec<String> {
         .collect()
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// One life for each step.
+pub fn lives() -> Vec<Case> {
     let (provision, release) = (points(Kind::Provision), points(Kind::Release));
     let lives = provision.len().max(release.len());
-    let trials = (0..lives)
-        .map(|life| {
-            let up = provision.get(life).cloned();
-            let down = release.get(life).cloned();
-            let name = [&up, &down]
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("_then_");
-            Trial::test(format!("p5_agent_killed_at_{name}"), move || {
-                let runtime = tokio::runtime::Runtime::new().expect("runtime");
-                runtime.block_on(one_life(up, down));
-                Ok::<(), Failed>(())
+    let kills = (0..lives).map(|life| (provision.get(life).cloned(), release.get(life).cloned()));
+    kills
+        .map(|(up, down)| {
+            life("p5_agent", &[&up.clone(), &down.clone()], 20, || {
+                one_life(up, down)
             })
         })
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+        .collect()
 }
 
 fn arm(system: &System, point: &str) -> Kill {

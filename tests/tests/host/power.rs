@@ -2,23 +2,18 @@
 //! proven by another boot of the guest's kernel.
 use std::time::Duration;
 
+use gpuaas_tests::api::text;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// What the guest answers to a command; a login may have to wait for a moment after a start.
-fn said(system: &System, allocation: &Value, command: &str) -> String {
-    let login = system.ssh(allocation, command);
-    let out = String::from_utf8_lossy(&login.stdout).trim().to_owned();
-    assert!(!out.is_empty(), "{login:?}");
-    out
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        a_stopped_and_started_vm_keeps_disk_address_and_bill: 59,
+        a_vm_that_went_off_with_its_host_is_started_again_and_says_so: 52,
+    ]
 }
 
 async fn interval(system: &System, id: &str) -> Value {
@@ -29,7 +24,6 @@ async fn interval(system: &System, id: &str) -> Value {
     all[0].clone()
 }
 
-#[tokio::test]
 async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
     let system = System::get().await;
@@ -39,15 +33,12 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         .await;
     let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
     assert_eq!(text(&active, "/status/power"), "running");
-    assert_eq!(
-        text(&active, "/status/boot_id"),
-        said(&system, &active, BOOT)
-    );
+    assert_eq!(text(&active, "/status/boot_id"), system.said(&active, BOOT));
     // the mini guest lives in memory, so the file is a block of the disk
     let write =
         "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
     let read = "dd if=/dev/vda bs=1M skip=80 count=1 2>/dev/null | head -c 4";
-    assert_eq!(said(&system, &active, write), "written");
+    assert_eq!(system.said(&active, write), "written");
     let started_at = until("the interval to be opened", PATIENCE, async || {
         let path = format!("/api/v1/usage?allocation_id={id}");
         let usage = system.user.get(&path).await.ok()?;
@@ -71,13 +62,13 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
 
     let started = system.user.power(&id, "start", "running").await;
     let rebooted = {
-        assert_eq!(said(&system, &started, read), "kept");
+        assert_eq!(system.said(&started, read), "kept");
         system.user.power(&id, "reboot", "running").await
     };
-    assert_eq!(said(&system, &rebooted, read), "kept");
+    assert_eq!(system.said(&rebooted, read), "kept");
     assert_eq!(
         text(&rebooted, "/status/boot_id"),
-        said(&system, &rebooted, BOOT)
+        system.said(&rebooted, BOOT)
     );
     let boots: Vec<&str> = [&active, &started, &rebooted]
         .iter()
@@ -109,7 +100,6 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
 }
 
 /// The lab host ends like a machine whose power fails, and starts as a boot of its own.
-#[tokio::test]
 async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
     const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
     let system = System::get().await;
@@ -129,7 +119,7 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
         .wait_state(&stays_off, &["active"], PATIENCE)
         .await;
     let off = system.user.power(&stays_off, "stop", "stopped").await;
-    let boot = said(&system, &active, BOOT);
+    let boot = system.said(&active, BOOT);
 
     system.stack.lab().expect("lab").down();
     system
@@ -147,7 +137,7 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
         (anew && text(&now, "/status/power") == "running").then_some(now)
     })
     .await;
-    assert_eq!(said(&system, &back, BOOT), text(&back, "/status/boot_id"));
+    assert_eq!(system.said(&back, BOOT), text(&back, "/status/boot_id"));
     assert_eq!(
         back.pointer("/status/access"),
         active.pointer("/status/access")

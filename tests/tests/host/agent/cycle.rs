@@ -1,13 +1,24 @@
 //! The whole life of a slice, and what a caller may do twice.
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_tests::runner::{Case, Place};
 use uuid::Uuid;
 
-use crate::host::{LabHost, USER, until};
+use super::host::{LabHost, USER, until};
 
-#[tokio::test]
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::Host;
+        d_67_from_image_to_login_and_back_to_an_empty_disk: 28,
+        b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_has_proved: 2,
+        d_08_leases_are_fenced_and_operations_need_them: 3,
+        d_71_a_release_stops_a_provision_that_still_runs: 4,
+        p5_a_restart_of_libvirtd_breaks_neither_a_guest_nor_its_release: 24,
+    ]
+}
+
 async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let tenant = host.tenant(0, 1).await;
     let operation = host.provision(&tenant, image.clone()).await;
@@ -86,9 +97,8 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
 }
 
 /// The caller names approved slots; what they are on this host, the host finds out and proves before it leases anything.
-#[tokio::test]
 async fn b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_has_proved() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let slot = host.slot(0, 5).await;
     let bindings = slot.bindings.clone().expect("bindings");
     let mut elsewhere = slot.clone();
@@ -130,9 +140,8 @@ async fn b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_
     assert_eq!(host.holds().await.holds.len(), 1);
 }
 
-#[tokio::test]
 async fn d_08_leases_are_fenced_and_operations_need_them() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let tenant = host.tenant(0, 5).await;
     let refusal = |result: Result<pb::AcquireLeaseResponse, gpuaas_common::Error>| {
         result.expect_err("refused").reason()
@@ -141,7 +150,7 @@ async fn d_08_leases_are_fenced_and_operations_need_them() {
     let foreign = pb::SlotGrant {
         token: Some(pb::FencingToken {
             cell_epoch: 9,
-            slot_generation: 9,
+            slot_generation: host.generation(9),
             workflow_epoch: 9,
         }),
         ..tenant.slot.clone()
@@ -153,7 +162,7 @@ async fn d_08_leases_are_fenced_and_operations_need_them() {
     let old = pb::SlotGrant {
         token: Some(pb::FencingToken {
             cell_epoch: 1,
-            slot_generation: 4,
+            slot_generation: host.generation(4),
             workflow_epoch: 9,
         }),
         ..tenant.slot.clone()
@@ -203,9 +212,8 @@ async fn d_08_leases_are_fenced_and_operations_need_them() {
     assert_eq!(refused.reason(), ErrorReason::OperationNotFound);
 }
 
-#[tokio::test]
 async fn d_71_a_release_stops_a_provision_that_still_runs() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini-dead").await;
     let tenant = host.tenant(0, 1).await;
     let provision = host.provision(&tenant, image).await;
@@ -226,9 +234,8 @@ async fn d_71_a_release_stops_a_provision_that_still_runs() {
     assert_eq!(host.holds().await.holds, []);
 }
 
-#[tokio::test]
 async fn p5_a_restart_of_libvirtd_breaks_neither_a_guest_nor_its_release() {
-    let host = LabHost::start().await;
+    let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let tenant = host.tenant(0, 1).await;
     host.succeeded(host.provision(&tenant, image).await).await;

@@ -1,14 +1,22 @@
 //! A slice with a real distribution in it: Debian 12, its systemd, its OpenSSH, its cloud-init. What the mini guest
 //! only imitates, cloud-init does here with the seed that the host wrote.
 //!
-//! It takes minutes to build and to boot without KVM, so `make test` leaves it out: `make test-slow`.
+//! It takes minutes to build and to boot without KVM.
 use std::time::Duration;
 
 use gpuaas_dev::seed;
 use gpuaas_tests::api::launch_body;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed: 300,
+    ]
+}
 
 /// Time for one boot of a distribution on an emulated processor that others use too; the platform itself gives up
 /// after 20 minutes.
@@ -33,7 +41,6 @@ async fn size(system: &System, allocation: &Value, device: &str) -> u64 {
     size.parse().expect("bytes")
 }
 
-#[tokio::test]
 async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
     let system = System::get().await;
     seed::add_debian(&system.stack, &|_: &str| {})

@@ -1,6 +1,5 @@
 //! A stack of its own beside others: repeatable start, restart of what changed alone, an end that leaves nothing.
 //! The programs must be built: `make build`.
-
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -8,6 +7,14 @@ use gpuaas_dev::paths;
 use gpuaas_dev::ports::ClaimedInstance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::stack::{Options, Stack};
+use gpuaas_tests::runner::{Case, Place};
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::Host;
+        a_stack_starts_once_restarts_what_changed_and_ends_whole: 8,
+    ]
+}
 
 /// Ends the stack also when the test fails.
 struct Down(Stack);
@@ -38,7 +45,6 @@ async fn processes(stack: &Stack) -> BTreeMap<String, Process> {
         .collect()
 }
 
-#[tokio::test]
 async fn a_stack_starts_once_restarts_what_changed_and_ends_whole() {
     let claimed = ClaimedInstance::claim().unwrap();
     let root = paths::run_dir().join(format!("test/stack-{}", claimed.instance().number()));

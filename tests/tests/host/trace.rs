@@ -2,12 +2,19 @@
 //! runs the workflow was killed in between.
 use gpuaas_tests::kill::Kill;
 use gpuaas_tests::otlp::Collector;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
 use gpuaas_tests::until::until;
 use serde_json::json;
 use sqlx::Row as _;
 
-#[tokio::test]
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        one_trace_from_request_to_host_also_after_a_restart: 22,
+    ]
+}
+
 async fn one_trace_from_request_to_host_also_after_a_restart() {
     let system = System::get().await;
     let address = System::otlp_endpoint()

@@ -1,5 +1,8 @@
-//! A lab host of one test: brought up, spoken to over mutual TLS, and taken down with the value.
+//! The lab host that the tests of the agent share: brought up by the first of them, spoken to over mutual TLS.
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use gpuaas_common::client::{GrpcChannel, Peers};
@@ -16,9 +19,9 @@ use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesCli
 use tonic::transport::{Certificate, Identity};
 use uuid::Uuid;
 
-use crate::setup::{enrol, settings};
+use super::setup::{enrol, settings};
 
-pub use crate::calls::{Tenant, bindings};
+pub use super::calls::{Tenant, bindings};
 
 /// Longest wait for anything; a boot under emulation beside other tests takes a while.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -50,25 +53,99 @@ pub struct LabHost {
     /// As inventory, which discovers.
     inventory: GrpcChannel,
     pub client_key: PathBuf,
+    /// Generations of a test begin above this.
+    base: AtomicU64,
+    /// A test failed on it.
+    spoiled: AtomicBool,
     _claimed: ClaimedInstance,
 }
 
+static SHARED: tokio::sync::Mutex<Option<Arc<LabHost>>> = tokio::sync::Mutex::const_new(None);
+
+/// The shared host while a test has it.
+pub struct Held(Arc<LabHost>);
+
+impl std::ops::Deref for Held {
+    type Target = LabHost;
+
+    fn deref(&self) -> &LabHost {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the host:\n{}", self.log());
+            self.spoiled.store(true, SeqCst);
+        }
+    }
+}
+
 impl LabHost {
+    /// The host for one test: idle, with a generation that no test had before. The test before this one may have left
+    /// slots held; a host on which a test failed is replaced.
+    pub async fn get() -> Held {
+        let mut shared = SHARED.lock().await;
+        if shared
+            .as_ref()
+            .is_some_and(|host| host.spoiled.load(SeqCst))
+        {
+            shared.take();
+        }
+        let host = match shared.take() {
+            Some(host) => host,
+            None => Arc::new(Self::start().await),
+        };
+        let _kept_for_the_next_test = shared.insert(Arc::clone(&host));
+        host.give_slots_back().await;
+        host.base.fetch_add(100, SeqCst);
+        Held(host)
+    }
+
+    /// Ends the shared host, if there is one.
+    pub fn end() {
+        SHARED.blocking_lock().take();
+    }
+
+    /// A generation of a slot, counted from this test's first.
+    pub fn generation(&self, number: u64) -> u64 {
+        self.base.load(SeqCst) + number
+    }
+
+    /// Repairs what a test left held, as the control plane would.
+    async fn give_slots_back(&self) {
+        let held = self.holds().await;
+        assert_eq!(held.domains, [], "a test left a VM");
+        for index in 0..usize::from(gpuaas_dev::lab::SLOTS) {
+            // above all that the test before used: its own stay below
+            let slot = self.slot(index, 90).await;
+            let of_slot = |hold: &&pb::Hold| hold.slot_id == slot.slot_id;
+            if let Some(hold) = held.holds.iter().find(of_slot) {
+                let mut tenant = Tenant {
+                    allocation: hold.allocation_id.parse().expect("a uuid"),
+                    slot: slot.clone(),
+                    lease: String::new(),
+                };
+                self.succeeded(self.repair(&mut tenant).await).await;
+            }
+        }
+    }
+
     /// Brings a host up and waits until it is ready.
-    pub async fn start() -> Self {
+    async fn start() -> Self {
         let claimed = ClaimedInstance::claim().expect("an instance number");
         let instance = claimed.instance();
         let folder = paths::run_dir().join(format!("test/agent-{}", instance.number()));
+        let program = paths::checkout().join("target/debug/gpuaas-node-agent");
+        assert!(program.exists(), "run `make build` first");
+        let lab = Lab::new(&folder, instance, program);
+        // a run that was killed may have left this instance's host
+        lab.down();
         let _absent_is_fine = std::fs::remove_dir_all(&folder);
         for sub in ["pids", "logs", "lab"] {
             paths::ensure_dir(&folder.join(sub)).expect("folder");
         }
-        let program = paths::checkout().join("target/fault-injection/gpuaas-node-agent");
-        assert!(
-            program.exists(),
-            "run deploy/build-fault-programs.sh first, as `make test` does"
-        );
-        let lab = Lab::new(&folder, instance, program);
         lab.network_up().expect("network");
         let authority = Authority::open(&folder.join("pki"), 1).expect("authority");
         let registry = Registry::new(
@@ -126,6 +203,8 @@ impl LabHost {
             channel,
             inventory,
             client_key,
+            base: AtomicU64::new(0),
+            spoiled: AtomicBool::new(false),
             _claimed: claimed,
         };
         host.wait_ready().await;
@@ -206,14 +285,9 @@ impl LabHost {
 
 impl Drop for LabHost {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("log of the host:\n{}", self.log());
-        }
         self.lab.down();
         self.registry.stop();
         let _best_effort = std::fs::remove_dir_all(self.registry.folder());
-        if !std::thread::panicking() {
-            let _best_effort = std::fs::remove_dir_all(&self.folder);
-        }
+        let _best_effort = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 
-use crate::host::LabHost;
+use super::host::LabHost;
 
 impl LabHost {
     pub fn backing_file(&self, index: usize) -> PathBuf {

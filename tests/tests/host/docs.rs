@@ -2,9 +2,20 @@
 //! command that does something else.
 use std::process::Command;
 
-use gpuaas_dev::stack::{Kind, SERVICES};
+use gpuaas_dev::stack::SERVICES;
 use gpuaas_docs::examples;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::System;
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        the_readme_does_what_it_says: 21,
+        the_tutorial_does_what_it_says: 44,
+        the_integrators_guide_does_what_it_says: 9,
+        the_grpc_examples_do_what_they_say: 2,
+    ]
+}
 
 /// The page as it reads for this stack: its folder, its API, its services.
 fn here(system: &System, page: &str) -> String {
@@ -48,34 +59,18 @@ async fn try_page(path: &str) {
     system.assert_nothing_left().await;
 }
 
-#[tokio::test]
 async fn the_readme_does_what_it_says() {
     try_page("README.md").await;
 }
 
-#[tokio::test]
 async fn the_tutorial_does_what_it_says() {
     try_page("docs/tutorial.md").await;
 }
 
-#[tokio::test]
 async fn the_integrators_guide_does_what_it_says() {
     try_page("docs/how-to/integrator.md").await;
 }
 
-#[tokio::test]
 async fn the_grpc_examples_do_what_they_say() {
     try_page("docs/reference/grpc-examples.md").await;
-}
-
-#[tokio::test]
-async fn documented_ports_are_those_of_make_up() {
-    let main = gpuaas_dev::ports::Instance::MAIN;
-    let ports: Vec<u16> = SERVICES
-        .iter()
-        .map(|kind| kind.address(main, 1).port())
-        .collect();
-    assert_eq!(ports, [7101, 7102, 7103, 7104, 7105, 7106]);
-    let gateway = Kind::find("gateway").expect("known");
-    assert_eq!(gateway.address(main, 1).port(), 7080);
 }

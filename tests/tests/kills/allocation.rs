@@ -3,8 +3,10 @@
 //! tables.
 use gpuaas_allocation::workflow::step_tables;
 use gpuaas_tests::kill::Kill;
+use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{PATIENCE, System};
-use libtest_mimic::{Arguments, Failed, Trial};
+
+use super::life;
 
 fn points(kind: &str) -> Vec<String> {
     let tables = step_tables();
@@ -15,42 +17,23 @@ fn points(kind: &str) -> Vec<String> {
     table.kill_points()
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// One life for each step; it carries one kill on its way up and one on its way down.
+pub fn lives() -> Vec<Case> {
     let (provision, release) = (points("provision"), points("release"));
-    // one life of an allocation carries one kill on its way up and one on its way down
     let lives = provision.len().max(release.len());
-    let trials = (0..lives)
-        .map(|life| {
-            let up = provision.get(life).cloned();
-            let down = release.get(life).cloned();
-            let name = [&up, &down]
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("_then_");
-            Trial::test(format!("p5_killed_at_{name}"), move || {
-                run(one_life(up, down));
-                Ok::<(), Failed>(())
+    let kills = (0..lives).map(|life| (provision.get(life).cloned(), release.get(life).cloned()));
+    kills
+        .map(|(up, down)| {
+            life("p5", &[&up.clone(), &down.clone()], 20, || {
+                one_life(up, down)
             })
         })
-        .chain(powered_lives())
-        .chain([Trial::test(
-            "p6_two_replicas_one_killed_the_other_finishes",
-            || {
-                run(two_replicas());
-                Ok(())
-            },
-        )])
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+        .collect()
 }
 
-fn run(case: impl Future<Output = ()>) {
-    tokio::runtime::Runtime::new()
-        .expect("runtime")
-        .block_on(case);
+/// Two replicas at work.
+pub fn replicas() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System; p6_two_replicas_one_killed_the_other_finishes: 23]
 }
 
 fn arm(system: &System, point: &str) -> Kill {
@@ -110,7 +93,7 @@ async fn one_life(up: Option<String>, down: Option<String>) {
 }
 
 /// Each life is stopped, started and rebooted, with one kill on each way.
-fn powered_lives() -> Vec<Trial> {
+pub fn powered_lives() -> Vec<Case> {
     const CHANGES: [(&str, &str); 3] = [
         ("stop", "stopped"),
         ("start", "running"),
@@ -119,21 +102,17 @@ fn powered_lives() -> Vec<Trial> {
     let points = CHANGES.map(|(verb, _)| points(verb));
     let lives = points.iter().map(Vec::len).max().unwrap_or_default();
     (0..lives)
-        .map(|life| {
-            let kills = points.each_ref().map(|points| points.get(life).cloned());
-            let names: Vec<String> = kills.iter().flatten().cloned().collect();
-            Trial::test(
-                format!("p5_killed_at_{}", names.join("_then_")),
-                move || {
-                    run(powered_life(CHANGES, kills));
-                    Ok(())
-                },
-            )
+        .map(|number| {
+            let kills = points.each_ref().map(|points| points.get(number).cloned());
+            let [stop, start, reboot] = &kills.clone();
+            life("p5", &[stop, start, reboot], 55, move || {
+                powered_life(CHANGES, kills)
+            })
         })
         .collect()
 }
 
-async fn powered_life(changes: [(&str, &str); 3], kills: [Option<String>; 3]) {
+async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option<String>; 3]) {
     let system = System::get().await;
     system.allocation_up(1).await;
     let id = system
@@ -169,7 +148,7 @@ async fn powered_life(changes: [(&str, &str); 3], kills: [Option<String>; 3]) {
 }
 
 /// Both replicas run; whichever works dies in the middle, and nobody restarts it.
-async fn two_replicas() {
+async fn p6_two_replicas_one_killed_the_other_finishes() {
     let system = System::get().await;
     system.allocation_up(1).await;
     system.allocation_up(2).await;

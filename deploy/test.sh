@@ -1,0 +1,61 @@
+#!/bin/bash
+# Runs one tier of the tests and prints how long each part took, and what the tier leaves out.
+#
+# usage: test.sh quick|host|chaos
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tier=${1:?usage: test.sh quick|host|chaos}
+begun=$SECONDS
+times=""
+
+# Prints the times also when a part fails.
+report() {
+    local status=$?
+    printf '\n%s' "$times"
+    printf '%6d s  in all\n' $((SECONDS - begun))
+    [ $status = 0 ] || echo "the test run failed"
+}
+trap report EXIT
+
+# part NAME COMMAND...
+part() {
+    local name=$1 before=$SECONDS status=0
+    shift
+    "$@" || status=$?
+    times+=$(printf '%6d s  %s' $((SECONDS - before)) "$name")$'\n'
+    return $status
+}
+
+console() { (cd clients/console && npm run --silent test -- --reporter dot); }
+
+# the whole system in one program: `cargo nextest` would start it once for each test
+program() { cargo test --quiet --workspace --test "$1"; }
+
+# nextest FILTER...: one run of the tests that the filter names, and of no other
+nextest() { cargo nextest run --workspace --cargo-quiet --ignore-default-filter -E "$1" "${@:2}"; }
+
+case $tier in
+quick)
+    part "build of the tests" cargo nextest run --workspace --cargo-quiet --no-run
+    part "units, databases, services" cargo nextest run --workspace -E 'not package(gpuaas-tests) | kind(lib)'
+    part "the system with one VM" cargo nextest run --workspace -E 'package(gpuaas-tests) & binary(it)'
+    part "the console's units" console
+    echo "left out: every other test with a VM (make test-host); every kill with a VM, long random runs and the release" \
+        "build (make test-chaos)"
+    ;;
+host)
+    part "tests on real VMs" program host
+    echo "left out: what make test runs; kills at every step, long random runs and the release build (make test-chaos)"
+    ;;
+chaos)
+    part "the release build" deploy/test-release.sh
+    GPUAAS_LEDGER_CALLS=${GPUAAS_LEDGER_CALLS:-20000} part "ledger: random runs and every cut" \
+        nextest 'package(gpuaas-placement) & (test(random_work) | test(every_cut))' --profile chaos --no-capture
+    part "kills at every step" program chaos
+    echo "left out: what make test and make test-host run"
+    ;;
+*)
+    echo "test: no tier is called $tier" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,21 @@
+//! The agent on a real lab host: libvirt, QEMU, Open vSwitch, dnsmasq and loop disks in namespaces of their own,
+//! with a real registry. Nothing here is a fake. The tests play the control plane and share one host.
+use gpuaas_tests::runner::Case;
+
+mod calls;
+mod cycle;
+mod disks;
+mod faults;
+mod host;
+mod looks;
+mod setup;
+
+pub use host::LabHost;
+
+/// Every test of the agent.
+pub fn cases() -> Vec<Case> {
+    [cycle::cases(), disks::cases(), faults::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

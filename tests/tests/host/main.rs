@@ -1,0 +1,37 @@
+//! Tests on real VMs: `make test-host`. One program, so that what they need starts once: the whole system with its lab
+//! host, and beside it a lab host on which the tests play the control plane.
+use std::process::ExitCode;
+
+mod agent;
+mod console;
+mod debian;
+mod dev_host;
+mod dev_stack;
+mod docs;
+#[path = "../kills/mod.rs"]
+mod kills;
+mod power;
+mod slice;
+mod terminal;
+mod trace;
+mod watch;
+
+fn main() -> ExitCode {
+    let cases = [
+        // the longest first: the other place is busy beside it
+        debian::cases(),
+        slice::cases(),
+        power::cases(),
+        terminal::cases(),
+        kills::cases(kills::Which::OneOfEach),
+        watch::cases(),
+        trace::cases(),
+        docs::cases(),
+        agent::cases(),
+        console::cases(),
+        dev_stack::cases(),
+        dev_host::cases(),
+    ];
+    let cases = cases.into_iter().flatten().collect();
+    gpuaas_tests::runner::run(cases, agent::LabHost::end)
+}

@@ -1,0 +1,50 @@
+//! Lives of a slice in which a process is killed at each step (P5). `make test-host` has one life of each kind,
+//! `make test-chaos` has all.
+use gpuaas_tests::runner::{Case, Place};
+
+mod agent;
+mod allocation;
+
+/// How many lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The middle one of each kind.
+    #[allow(dead_code, reason = "each program has one of the two")]
+    OneOfEach,
+    /// All.
+    #[allow(dead_code, reason = "each program has one of the two")]
+    Every,
+}
+
+/// The lives, made from the step tables.
+pub fn cases(which: Which) -> Vec<Case> {
+    let kinds = [
+        agent::lives(),
+        allocation::lives(),
+        allocation::powered_lives(),
+        allocation::replicas(),
+    ];
+    let chosen = kinds.into_iter().flat_map(|mut lives| {
+        if which == Which::OneOfEach {
+            lives = vec![lives.swap_remove(lives.len() / 2)];
+        }
+        lives
+    });
+    chosen.collect()
+}
+
+/// One life, named by its kills.
+fn life<F: Future<Output = ()> + 'static>(
+    who: &str,
+    kills: &[&Option<String>],
+    usual: u64,
+    body: impl FnOnce() -> F + Send + 'static,
+) -> Case {
+    let names: Vec<&str> = kills.iter().filter_map(|kill| kill.as_deref()).collect();
+    let path = format!(
+        "{}::{who}_killed_at_{}",
+        module_path!(),
+        names.join("_then_")
+    );
+    Case::new(&path, Place::System, usual, body)
+}
