@@ -90,6 +90,14 @@ pub fn mentioned(text: &str) -> Vec<Id> {
     ids
 }
 
+/// What a comment says is missing of a requirement that is only partly there: `partly A-12: what is missing`.
+pub fn partly(comment: &str) -> Option<(Id, &str)> {
+    let rest = comment.trim_start().strip_prefix("partly ")?;
+    let (id, length) = leading(rest)?;
+    let missing = rest[length..].strip_prefix(':')?.trim();
+    (!missing.is_empty()).then_some((id, missing))
+}
+
 /// The id that `text` starts with, and its length.
 fn leading(text: &str) -> Option<(Id, usize)> {
     let letters = text.chars().take_while(char::is_ascii_uppercase).count();
@@ -107,6 +115,24 @@ fn is_digits(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comment_says_what_is_missing_of_one_requirement() {
+        let known = |text| partly(text).map(|(id, missing)| (id.to_string(), missing));
+        assert_eq!(
+            known(" partly A-12: no page shows it "),
+            Some(("A-12".to_owned(), "no page shows it"))
+        );
+        for other in [
+            "partly A-12",
+            "partly A-12:",
+            "partly there: A-12",
+            "A-12 is partly there: no page shows it",
+            "partly X-12: unknown",
+        ] {
+            assert_eq!(known(other), None, "{other}");
+        }
+    }
 
     fn names(ids: &[Id]) -> String {
         ids.iter()

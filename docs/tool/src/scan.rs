@@ -25,18 +25,57 @@ pub struct Mention {
     pub test: Option<String>,
 }
 
-/// All mentions below the root, in order and each once.
+/// A comment that says what is missing of a requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Partly {
+    /// The requirement.
+    pub id: Id,
+    /// In its own words.
+    pub missing: String,
+}
+
+/// What the sources say of requirements.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// In order and each once.
+    pub mentions: Vec<Mention>,
+    /// In order and each once.
+    pub partly: Vec<Partly>,
+}
+
+/// All that is said below the root.
 ///
 /// # Errors
 /// [`Error::File`] for what cannot be read.
-pub fn tree(root: &Path) -> Result<Vec<Mention>> {
-    let mut mentions = Vec::new();
+pub fn tree(root: &Path) -> Result<Found> {
+    let mut found = Found::default();
     for file in files(root)? {
-        mentions.extend(source(&file, &crate::read(&root.join(&file))?));
+        let text = crate::read(&root.join(&file))?;
+        found.mentions.extend(source(&file, &text));
+        found.partly.extend(partly(&file, &text));
     }
-    mentions.sort();
-    mentions.dedup();
-    Ok(mentions)
+    found.mentions.sort();
+    found.mentions.dedup();
+    found.partly.sort();
+    found.partly.dedup();
+    Ok(found)
+}
+
+/// What one source file says is missing.
+pub fn partly(file: &str, text: &str) -> Vec<Partly> {
+    let Some(language) = language(Path::new(file)) else {
+        return Vec::new();
+    };
+    let comments = text
+        .lines()
+        .filter_map(|line| comment(language, line.trim_start()));
+    comments
+        .filter_map(ids::partly)
+        .map(|(id, missing)| Partly {
+            id,
+            missing: missing.to_owned(),
+        })
+        .collect()
 }
 
 /// All source files below the root, in order.
@@ -327,6 +366,36 @@ async fn a_03_helps() {}
         assert_eq!(
             found("tests/tests/host/x.rs", text),
             ["A-01 a_01_is_listed", "A-02 a_01_is_listed"]
+        );
+    }
+
+    #[test]
+    fn each_language_says_what_is_missing() {
+        for (file, text) in [
+            (
+                "a.rs",
+                "/// The rule.\n///\n/// partly A-01: more\nfn rule() {}\n",
+            ),
+            ("a.rs", "let a = 1; // partly A-01: more\n"),
+            ("1.sql", "-- partly A-01: more\n"),
+            ("x.sh", "# partly A-01: more\n"),
+        ] {
+            let found = partly(file, text);
+            let found: Vec<_> = found
+                .iter()
+                .map(|it| (it.id.to_string(), &*it.missing))
+                .collect();
+            assert_eq!(found, [("A-01".to_owned(), "more")], "{file}");
+        }
+        assert_eq!(partly("a.rs", "let text = \"partly A-01: more\";\n"), []);
+    }
+
+    #[test]
+    fn a_range_names_each_of_its_ids() {
+        let text = "//! A rule (A-01..A-03).\n\n/// B-01..B-02\n#[test]\nfn holds() {\n}\n";
+        assert_eq!(
+            found("services/x/src/a.rs", text),
+            ["A-01", "A-02", "A-03", "B-01 holds", "B-02 holds"]
         );
     }
 
