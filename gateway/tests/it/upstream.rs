@@ -1,6 +1,7 @@
 //! A service behind the gateway: the common server with the real access layer, and answers made for tests.
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use gpuaas_common::Error;
 use gpuaas_common::identity::Caller;
@@ -30,27 +31,40 @@ pub struct Seen {
     pub message: String,
 }
 
+/// A stream that takes nothing for so long while there is more to send is held up.
+const HELD_UP: Duration = Duration::from_millis(300);
+
 /// What the service saw, for the test.
 #[derive(Clone, Debug, Default)]
-pub struct Record(Arc<Mutex<Vec<Seen>>>, Arc<AtomicUsize>, Arc<AtomicUsize>);
+pub struct Record {
+    calls: Arc<Mutex<Vec<Seen>>>,
+    open: Arc<AtomicUsize>,
+    sent: Arc<AtomicUsize>,
+    held_up: Arc<AtomicBool>,
+}
 
 impl Record {
     pub fn all(&self) -> Vec<Seen> {
-        self.0.lock().expect("lock").clone()
+        self.calls.lock().expect("lock").clone()
     }
 
     /// Streams that are open.
     pub fn open(&self) -> usize {
-        self.1.load(Ordering::SeqCst)
+        self.open.load(Ordering::SeqCst)
     }
 
     /// Messages of streams that were handed over to be sent.
     pub fn sent(&self) -> usize {
-        self.2.load(Ordering::SeqCst)
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    /// Some stream was held up: everything between the service and its reader is full.
+    pub fn held_up(&self) -> bool {
+        self.held_up.load(Ordering::SeqCst)
     }
 
     pub fn clear(&self) {
-        self.0.lock().expect("lock").clear();
+        self.calls.lock().expect("lock").clear();
     }
 }
 
@@ -71,7 +85,7 @@ impl Allocations {
                 .unwrap_or_default()
                 .to_owned()
         };
-        self.0.0.lock().expect("lock").push(Seen {
+        self.0.calls.lock().expect("lock").push(Seen {
             rpc,
             caller: Caller::of(request)?,
             traceparent: text("traceparent"),
@@ -135,19 +149,25 @@ impl AllocationService for Allocations {
             .into());
         }
         let (sender, receiver) = mpsc::channel(1);
-        let Record(_, open, sent) = self.0.clone();
-        open.fetch_add(1, Ordering::SeqCst);
+        let record = self.0.clone();
+        record.open.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             for message in script::of(&request) {
-                if sender.send(message).await.is_err() {
-                    break;
-                }
-                sent.fetch_add(1, Ordering::SeqCst);
+                let place = match tokio::time::timeout(HELD_UP, sender.reserve()).await {
+                    Ok(place) => place,
+                    Err(_) => {
+                        record.held_up.store(true, Ordering::SeqCst);
+                        sender.reserve().await
+                    }
+                };
+                let Ok(place) = place else { break };
+                place.send(message);
+                record.sent.fetch_add(1, Ordering::SeqCst);
             }
             if request.allocation_id == "silent" {
                 sender.closed().await;
             }
-            open.fetch_sub(1, Ordering::SeqCst);
+            record.open.fetch_sub(1, Ordering::SeqCst);
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }

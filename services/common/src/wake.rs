@@ -154,9 +154,41 @@ mod tests {
         assert!(started.elapsed() >= interval);
     }
 
+    /// Longer than a sender may be kept, and than a waiter polls; a busy machine included.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// P8: one that refuses connections, and one that takes them and never answers.
     #[tokio::test]
     async fn a_dead_redis_never_fails_a_sender() {
-        let wake = Wake::new(Some("redis://127.0.0.1:1")).expect("url parses");
-        wake.notify("t").await;
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("port");
+        let silent_port = silent.local_addr().expect("address").port();
+        let (kept, mut connections) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = silent.accept().await {
+                if kept.send(connection).is_err() {
+                    break;
+                }
+            }
+        });
+        for port in [1, silent_port] {
+            let url = format!("redis://127.0.0.1:{port}");
+            let wake = Wake::new(Some(&url)).expect("url parses");
+            let waiter = wake.subscribe("t");
+            tokio::time::timeout(PATIENCE, async {
+                wake.notify("t").await;
+                // again, after what the first one learned
+                wake.notify("t").await;
+                // who waits looks for itself
+                waiter.wait(Duration::from_millis(20)).await;
+            })
+            .await
+            .unwrap_or_else(|_| panic!("{url} keeps a sender or a waiter"));
+        }
+        assert!(
+            connections.try_recv().is_ok(),
+            "nobody called the silent one"
+        );
     }
 }

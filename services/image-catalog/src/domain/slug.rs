@@ -28,7 +28,9 @@ impl Slug {
         &self.0
     }
 
-    /// Where slice hosts keep the raw image (E-14).
+    /// The path of the raw image that the catalog names for a slug.
+    ///
+    /// partly E-14: hosts keep a file per digest below their own `cache_dir`, since two versions of a slug may be in use.
     pub fn image_path(&self) -> String {
         format!("/var/lib/gpuaas/slice-images/{}.raw", self.0)
     }
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn e_14_one_raw_file_per_slug() {
+    fn a_slug_names_one_raw_file() {
         let slug = Slug::parse("ubuntu-24.04-h200-cuda").expect("a slug");
         assert_eq!(
             slug.image_path(),
