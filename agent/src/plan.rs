@@ -81,7 +81,6 @@ pub async fn plan(
         hypervisor: profile.hypervisor.as_str().to_owned(),
         firmware_code: profile.firmware_code.display().to_string(),
         firmware_vars_template: profile.firmware_vars_template.display().to_string(),
-        cpu_pins: Vec::new(),
         numa_node: one_numa_node(request),
     })
 }

@@ -279,7 +279,6 @@ pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResul
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),
         hostdevs,
-        cpu_pins: plan.cpu_pins.clone(),
         numa_node: plan.numa_node,
     };
     let xml = domain_xml(

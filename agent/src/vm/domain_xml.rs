@@ -35,8 +35,6 @@ pub struct DomainSpec {
     pub port: String,
     /// PCI functions passed through.
     pub hostdevs: Vec<PciAddress>,
-    /// Host CPUs, one per virtual CPU, or none.
-    pub cpu_pins: Vec<u32>,
     /// NUMA node of the memory.
     pub numa_node: Option<u32>,
 }
@@ -106,18 +104,6 @@ fn memory_and_pins(xml: &mut Xml, spec: &DomainSpec, profile: &HostProfile) -> s
                 }
                 Ok(())
             })?;
-    }
-    if !spec.cpu_pins.is_empty() {
-        xml.create_element("cputune").write_inner_content(|xml| {
-            for (vcpu, host) in spec.cpu_pins.iter().enumerate() {
-                empty(
-                    xml,
-                    "vcpupin",
-                    &[("vcpu", &vcpu.to_string()), ("cpuset", &host.to_string())],
-                )?;
-            }
-            Ok(())
-        })?;
     }
     if let Some(node) = spec.numa_node {
         xml.create_element("numatune").write_inner_content(|xml| {
@@ -320,7 +306,6 @@ mod tests {
             mac: "52:54:00:10:00:10".parse().unwrap(),
             port: "gs0123456789ab".into(),
             hostdevs: Vec::new(),
-            cpu_pins: Vec::new(),
             numa_node: None,
         }
     }
@@ -362,11 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn d_47_a_gpu_slice_gets_whole_functions_pins_and_hugepages() {
+    fn d_47_a_gpu_slice_gets_whole_functions_hugepages_and_memory_of_one_node() {
         let mut spec = spec();
         spec.hugepages = true;
         spec.hostdevs = vec!["0000:1b:00.0".parse().unwrap()];
-        spec.cpu_pins = vec![4, 5];
         spec.numa_node = Some(1);
         let mut profile = profile();
         profile.hypervisor = Hypervisor::Kvm;
@@ -379,7 +363,7 @@ mod tests {
         assert!(
             xml.contains(r#"<address domain="0x0000" bus="0x1b" slot="0x00" function="0x0"/>"#)
         );
-        assert!(xml.contains("<hugepages/>") && xml.contains(r#"<vcpupin vcpu="1" cpuset="5"/>"#));
+        assert!(xml.contains("<hugepages/>"));
         assert!(xml.contains(r#"<memory mode="strict" nodeset="1"/>"#));
     }
 
