@@ -93,21 +93,26 @@ macro_rules! slot_columns {
     };
 }
 
-/// Few nodes with their slots in one statement, a row per slot. Without `EXISTS`: the planner would read all nodes, and
-/// all claims to hash them. `OFFSET 0` keeps what is counted per node from being counted per slot.
+/// Few nodes with their slots in one statement, a row per slot. What belongs to a node is read by that node's key,
+/// whatever the statistics say: `LATERAL` with `OFFSET 0` leaves the planner no join to choose, and there is no `EXISTS` to
+/// hash. A join of the tables was planned well or badly by the moment of the last ANALYZE, and kept for as long as the
+/// connection. `OFFSET 0` also keeps what is counted per node from being counted per slot.
 macro_rules! few {
     () => {
         concat!(
-            "SELECT n.*, ",
-            slot_columns!(),
-            ", (SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0 AS held
-               FROM (SELECT ",
+            "SELECT n.*, s.* FROM (SELECT ",
             node_columns!(),
             ", (SELECT count(*) FROM claims c
                  WHERE c.node_id = n.id AND c.kind = 'node_exclusive' AND c.state <> 'released') > 0 AS exclusively_held
                        FROM nodes n WHERE n.mode = 'slice' AND n.id = ANY ($1) OFFSET 0) n
-               LEFT JOIN slots s ON s.node_id = n.node AND s.status <> 'retired'
-               LEFT JOIN reserved_slots h ON h.slot_id = s.id ORDER BY n.node, s.slot_index"
+               LEFT JOIN LATERAL (SELECT ",
+            slot_columns!(),
+            ", (SELECT count(*) FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') > 0 AS held
+                       FROM slots s
+                       LEFT JOIN LATERAL (SELECT r.slot_id, r.project_id, r.hugepages_1g FROM reserved_slots r
+                                           WHERE r.node_id = n.node OFFSET 0) h ON h.slot_id = s.id
+                      WHERE s.node_id = n.node AND s.status <> 'retired' OFFSET 0) s ON true
+              ORDER BY n.node, s.slot_index"
         )
     };
 }
