@@ -32,6 +32,8 @@ struct Order {
     left: u32,
     cut: Option<Cut>,
     hit: bool,
+    /// Statements that have passed since it was given.
+    passed: u32,
 }
 
 struct Shared {
@@ -92,6 +94,7 @@ impl Wire {
             left,
             cut: Some(cut),
             hit: false,
+            passed: 0,
         };
     }
 
@@ -107,6 +110,11 @@ impl Wire {
         }
         hit
     }
+
+    /// Statements that have passed since the last order.
+    pub fn passed(&self) -> u32 {
+        self.shared.order.lock().expect("lock").passed
+    }
 }
 
 impl Shared {
@@ -116,6 +124,7 @@ impl Shared {
         let cut = order.cut?;
         if order.left > 0 {
             order.left -= 1;
+            order.passed += 1;
             return None;
         }
         order.cut = None;

@@ -1,5 +1,6 @@
-//! Each kind of call, cut at each of its statements: at the first, at the second, and so on until one is made that has no
-//! such statement any more, so that none is left out.
+//! Each kind of call, cut at its statements. With `GPUAAS_LEDGER_EVERY_CUT=all` at each of them: at the first, at the
+//! second, and so on until one is made that has no such statement any more, so that none is left out. Without, each kind is
+//! cut at a share of them that is drawn with the seed, so that every run tries others.
 use gpuaas_placement::model::{AllocationState, Priority, SlotStatus};
 use gpuaas_placement::operators::Intent;
 use gpuaas_placement::power::Action;
@@ -8,11 +9,52 @@ use uuid::Uuid;
 use super::calls::{Ask, Call, Hold, Place};
 use super::draw::Item;
 use super::run::{Outcome, Run};
+use super::{SEED, seed, text_of};
 use crate::wire::Cut;
+
+/// Cuts at every statement where it is `all`.
+const EXTENT_SETTING: &str = "GPUAAS_LEDGER_EVERY_CUT";
+/// Of so many statements one is cut, unless all are.
+const SHARE: u8 = 8;
 
 /// How the wire is cut, and how far apart. A statement that is never sent and one instead of which the backend is ended
 /// leave the same as the one before it whose answer is lost, so not every one of them is tried.
 const CUTS: [(Cut, u32); 3] = [(Cut::After, 1), (Cut::Terminated, 9), (Cut::Before, 11)];
+
+/// How much is cut.
+#[derive(Clone, Copy)]
+enum Extent {
+    All,
+    Share([u8; 32]),
+}
+
+impl Extent {
+    /// As it is set; a seed that repeats a share is printed.
+    fn set() -> Self {
+        if std::env::var(EXTENT_SETTING).is_ok_and(|extent| extent == "all") {
+            return Self::All;
+        }
+        let seed = seed();
+        println!("repeat these cuts with {SEED}={}", text_of(seed));
+        Self::Share(seed)
+    }
+
+    /// How the wire is cut for a kind of call, at which statement first, and how far apart.
+    fn cuts(self, kind: usize) -> Vec<(Cut, u32, u32)> {
+        match self {
+            Self::All => CUTS.map(|(cut, stride)| (cut, 0, stride)).to_vec(),
+            Self::Share(seed) => {
+                let drawn = seed[kind % seed.len()];
+                let rarely = [Cut::Terminated, Cut::Before][usize::from(drawn % 2)];
+                let (first, rare) = (drawn % SHARE, drawn / SHARE);
+                vec![
+                    (Cut::After, first.into(), SHARE.into()),
+                    (rarely, rare.into(), u32::MAX),
+                ]
+            }
+        }
+    }
+}
 /// A call that has fewer statements than this was not cut within anything.
 const FEWEST: u32 = 3;
 
@@ -415,12 +457,11 @@ async fn clear(run: &mut Run) -> Outcome {
     Ok(())
 }
 
-/// Cuts the last call at its first statement, its second and so on; returns how many it has.
-async fn cut_everywhere(run: &mut Run, calls: Calls) -> Outcome<u32> {
+/// Cuts the last call at these of its statements; returns how many it has.
+async fn cut(run: &mut Run, calls: Calls, cuts: &[(Cut, u32, u32)]) -> Outcome<u32> {
     let (last, before) = calls.split_last().expect("a call");
-    let mut all = 0;
-    for (cut, stride) in CUTS {
-        let mut left = 0;
+    for &(cut, first, stride) in cuts {
+        let (mut left, mut hit) = (first, false);
         loop {
             clear(run).await?;
             for make in before {
@@ -428,24 +469,27 @@ async fn cut_everywhere(run: &mut Run, calls: Calls) -> Outcome<u32> {
                 run.call(&call, None).await?;
             }
             let call = last(run);
-            if !run.call(&call, Some((left, cut))).await? {
+            if run.call(&call, Some((left, cut))).await? {
+                hit = true;
+                left = left.saturating_add(stride);
+            } else if hit || left == 0 {
                 // every statement has passed, and the cut still waits for the next one
                 break;
+            } else {
+                // it has fewer statements than that
+                left /= 2;
             }
-            left += stride;
-        }
-        if cut == Cut::After {
-            all = left;
         }
     }
-    Ok(all)
+    Ok(run.statements())
 }
 
 async fn all(cases: &[(&str, Calls)]) {
-    for (name, calls) in cases {
+    let extent = Extent::set();
+    for (kind, (name, calls)) in cases.iter().enumerate() {
         // small ledgers are read sooner
         let mut run = Run::new().await;
-        let statements = cut_everywhere(&mut run, calls)
+        let statements = cut(&mut run, calls, &extent.cuts(kind))
             .await
             .unwrap_or_else(|reason| panic!("{name}: {reason}"));
         println!("{name}: {statements} statements");

@@ -17,7 +17,7 @@
 //!
 //! Three steps of ten run over a wire that is cut at a statement drawn at random: then the ledger must be as before or as
 //! foretold, nothing between, and the same call made again must still have one effect. Of a pass, tickets served before
-//! the cut stay served. [`every_cut`] cuts each kind of call at each of its statements.
+//! the cut stay served. [`every_cut`] cuts each kind of call at statement after statement.
 mod asking;
 mod calls;
 mod doing;
@@ -45,7 +45,9 @@ use self::draw::any_step;
 use self::run::{Done, Run};
 
 /// Calls of one run, unless [`CALLS_SETTING`] says otherwise.
-const CALLS: usize = 10_000;
+const CALLS: usize = 1500;
+/// Calls of a run that is so long that everything must have happened in it.
+const LONG: usize = 10_000;
 /// Sets another number of calls, for a long run.
 const CALLS_SETTING: &str = "GPUAAS_LEDGER_CALLS";
 /// Steps drawn for one ledger.
@@ -63,7 +65,7 @@ const SEED: &str = "GPUAAS_LEDGER_SEED";
 fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
     let wanted = std::env::var(CALLS_SETTING).map_or(CALLS, |text| text.parse().expect("a number"));
     let seed = seed();
-    let text: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = text_of(seed);
     println!("repeat this run with {SEED}={text}");
     let began = Instant::now();
     // a call and its statements take turns, so two ledgers side by side keep two cores busy
@@ -92,7 +94,7 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
     println!("of the line and of batches: {seen:?}");
     // a run that hardly does anything proves nothing
     assert!(crashes > wanted / 20, "the wire was hardly ever cut");
-    if wanted >= CALLS {
+    if wanted >= LONG {
         for size in [0, 1, 2, 4] {
             assert!(
                 lived.contains_key(&size),
@@ -181,6 +183,11 @@ fn half(mut seed: [u8; 32], number: u8, wanted: usize, doing: &Doing) -> Result<
         outcome.map_err(|error| error.to_string())?;
     }
     Ok(sum.into_inner())
+}
+
+/// A seed as its setting has it.
+fn text_of(seed: [u8; 32]) -> String {
+    seed.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn seed() -> [u8; 32] {

@@ -108,6 +108,11 @@ impl Run {
         }
     }
 
+    /// Statements of the last call that was to be cut and was not.
+    pub fn statements(&self) -> u32 {
+        self.wire.passed()
+    }
+
     async fn step(&mut self, step: &Step) -> Outcome {
         match aim(&step.draw, &self.view) {
             Some(call) => self.call(&call, step.crash).await.map(|_| ()),
