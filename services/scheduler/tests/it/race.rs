@@ -1,5 +1,6 @@
 //! Two hundred clients at once, over the wire.
 use std::collections::HashSet;
+use std::time::Duration;
 
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -21,7 +22,10 @@ const SLOTS: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn p1_two_hundred_clients_for_sixty_four_slots_have_sixty_four_winners() {
-    let (world, _, first) = World::with_slots(8).await;
+    let (mut world, _, first) = World::with_slots(8).await;
+    // who is slow on a busy machine is not turned away as busy: what is shown here is who wins
+    world.api.policy.patience = Duration::from_secs(120);
+    world.api.policy.node_wait = Duration::from_secs(120);
     assert_eq!(first.len(), 8);
     for number in 1..SLOTS / 8 {
         let node = node();

@@ -32,7 +32,10 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
         ..world.request(1)
     };
     let holder = world.reserve(&there()).await.expect("room");
-    let waits = wait(&world, &there()).await.expect("queued_allocations").allocation_id;
+    let waits = wait(&world, &there())
+        .await
+        .expect("queued_allocations")
+        .allocation_id;
     // the first line cannot be settled
     world
         .run(
@@ -58,7 +61,9 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
     let (world, _) = World::with_lab_slots(2).await;
     world.reserved(2).await;
     let requests: Vec<Request> = (0..4).map(|_| world.request(1)).collect();
-    let (mut made, _) = batch(&world, "b-1", &requests).await.expect("queued_allocations");
+    let (mut made, _) = batch(&world, "b-1", &requests)
+        .await
+        .expect("queued_allocations");
     made.sort_unstable();
     // the rows lie in the other order, and there is something to write down
     for table in ["queued_allocations", "timeline"] {
