@@ -15,7 +15,7 @@ use crate::wire::Cut;
 /// Cuts at every statement where it is `all`.
 const EXTENT_SETTING: &str = "GPUAAS_LEDGER_EVERY_CUT";
 /// Of so many statements one is cut, unless all are.
-const SHARE: u8 = 8;
+const SHARE: u8 = 16;
 
 /// How the wire is cut, and how far apart. A statement that is never sent and one instead of which the backend is ended
 /// leave the same as the one before it whose answer is lost, so not every one of them is tried.
@@ -39,22 +39,23 @@ impl Extent {
         Self::Share(seed)
     }
 
-    /// How the wire is cut for a kind of call, at which statement first, and how far apart.
-    fn cuts(self, kind: usize) -> Vec<(Cut, u32, u32)> {
+    /// How the wire is cut for a kind of call, at which statement first, and how far apart; none: once.
+    fn cuts(self, kind: usize) -> Vec<(Cut, u32, Option<u32>)> {
         match self {
-            Self::All => CUTS.map(|(cut, stride)| (cut, 0, stride)).to_vec(),
+            Self::All => CUTS.map(|(cut, stride)| (cut, 0, Some(stride))).to_vec(),
             Self::Share(seed) => {
                 let drawn = seed[kind % seed.len()];
                 let rarely = [Cut::Terminated, Cut::Before][usize::from(drawn % 2)];
                 let (first, rare) = (drawn % SHARE, drawn / SHARE);
                 vec![
-                    (Cut::After, first.into(), SHARE.into()),
-                    (rarely, rare.into(), u32::MAX),
+                    (Cut::After, first.into(), Some(SHARE.into())),
+                    (rarely, rare.into(), None),
                 ]
             }
         }
     }
 }
+
 /// A call that has fewer statements than this was not cut within anything.
 const FEWEST: u32 = 3;
 
@@ -458,8 +459,9 @@ async fn clear(run: &mut Run) -> Outcome {
 }
 
 /// Cuts the last call at these of its statements; returns how many it has.
-async fn cut(run: &mut Run, calls: Calls, cuts: &[(Cut, u32, u32)]) -> Outcome<u32> {
+async fn cut(run: &mut Run, calls: Calls, cuts: &[(Cut, u32, Option<u32>)]) -> Outcome<u32> {
     let (last, before) = calls.split_last().expect("a call");
+    let mut statements = 0;
     for &(cut, first, stride) in cuts {
         let (mut left, mut hit) = (first, false);
         loop {
@@ -471,9 +473,11 @@ async fn cut(run: &mut Run, calls: Calls, cuts: &[(Cut, u32, u32)]) -> Outcome<u
             let call = last(run);
             if run.call(&call, Some((left, cut))).await? {
                 hit = true;
-                left = left.saturating_add(stride);
+                let Some(stride) = stride else { break };
+                left += stride;
             } else if hit || left == 0 {
                 // every statement has passed, and the cut still waits for the next one
+                statements = run.statements();
                 break;
             } else {
                 // it has fewer statements than that
@@ -481,7 +485,7 @@ async fn cut(run: &mut Run, calls: Calls, cuts: &[(Cut, u32, u32)]) -> Outcome<u
             }
         }
     }
-    Ok(run.statements())
+    Ok(statements)
 }
 
 async fn all(cases: &[(&str, Calls)]) {
