@@ -124,11 +124,40 @@ pub async fn open(
     }
 }
 
+/// A message of a method as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// Whose answer it is.
+    pub method: MethodDescriptor,
+    /// What was sent.
+    pub bytes: Bytes,
+}
+
+impl std::hash::Hash for Encoded {
+    // a descriptor has no hash; methods with equal bytes are rare, and told apart by equality
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+impl Encoded {
+    /// What it says.
+    ///
+    /// # Errors
+    /// Bytes that are no message of the method.
+    pub fn decode(&self) -> Result<DynamicMessage, ApiError> {
+        decode(&self.method, self.bytes.clone())
+    }
+}
+
 impl Messages {
     /// The next message, when the service has one; nothing when it has ended the stream.
-    pub async fn next(&mut self) -> Option<Result<DynamicMessage, ApiError>> {
+    pub async fn next(&mut self) -> Option<Result<Encoded, ApiError>> {
         match self.stream.message().await {
-            Ok(message) => Some(decode(&self.method, message?)),
+            Ok(message) => Some(Ok(Encoded {
+                method: self.method.clone(),
+                bytes: message?,
+            })),
             Err(status) => Some(Err(refused(&self.method, &status))),
         }
     }

@@ -5,4 +5,5 @@ pub mod call;
 pub mod headers;
 pub mod listener;
 pub mod metrics;
+mod piece;
 pub mod stream;

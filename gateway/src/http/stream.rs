@@ -20,20 +20,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tonic::Code;
 
+use super::piece::{Form, Pieces, RESUME_TOKEN};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::error::ApiError;
 use crate::store::{self, Principal};
-use crate::transcode::json::Json;
-use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::Messages;
 
 /// Where the browser puts the id of the last event it got.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells proxies not to collect the answer.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// The field of a request and of a message that says where a stream goes on.
-const RESUME_TOKEN: &str = "resume_token";
 /// What a browser waits before it opens a stream again, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
@@ -44,6 +41,7 @@ pub struct Streams {
     access: Duration,
     shutdown: CancellationToken,
     open: UpDownCounter<i64>,
+    pieces: Pieces,
 }
 
 impl Streams {
@@ -59,6 +57,7 @@ impl Streams {
             access: access.max(Duration::from_millis(50)),
             shutdown,
             open,
+            pieces: Pieces::default(),
         }
     }
 
@@ -87,78 +86,6 @@ impl Opener {
             _ => self.session.principal.projects.iter().all(still_member),
         }
     }
-}
-
-/// How the stream is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Events,
-    Lines,
-}
-
-impl Form {
-    fn asked(headers: &HeaderMap) -> Self {
-        let wants_events = headers
-            .get_all(header::ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|range| range.split(';').next())
-            .any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
-        if wants_events {
-            Self::Events
-        } else {
-            Self::Lines
-        }
-    }
-
-    fn content_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Events => "text/event-stream",
-            Self::Lines => "application/x-ndjson",
-        })
-    }
-
-    fn message(self, message: &DynamicMessage) -> Bytes {
-        let json = write_message(message, Defaults::Write).to_text();
-        match self {
-            Self::Lines => Bytes::from(format!("{json}\n")),
-            Self::Events => {
-                let token = text_field(message, RESUME_TOKEN);
-                let id = match token.as_str() {
-                    "" => String::new(),
-                    token => format!("id: {token}\n"),
-                };
-                Bytes::from(format!("{id}event: {}\ndata: {json}\n\n", kind(message)))
-            }
-        }
-    }
-
-    fn error(self, error: &Json) -> Bytes {
-        let json = error.to_text();
-        Bytes::from(match self {
-            Self::Lines => format!("{json}\n"),
-            Self::Events => format!("event: error\ndata: {json}\n\n"),
-        })
-    }
-}
-
-/// The name of what a message holds: the member of its first oneof that is set.
-fn kind(message: &DynamicMessage) -> String {
-    let held = message.descriptor().oneofs().next().and_then(|oneof| {
-        oneof
-            .fields()
-            .find(|field| message.has_field(field))
-            .map(|field| field.name().to_owned())
-    });
-    held.unwrap_or_else(|| "message".to_owned())
-}
-
-fn text_field(message: &DynamicMessage, name: &str) -> String {
-    message
-        .get_field_by_name(name)
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 /// Puts the id of the last event that a browser got where the request says where to go on. It wins over the address:
@@ -195,6 +122,7 @@ impl Drop for Counted {
 struct Running {
     messages: Messages,
     form: Form,
+    pieces: Pieces,
     opener: Opener,
     pool: PgPool,
     expires: Instant,
@@ -222,6 +150,7 @@ pub fn respond(
     let running = Running {
         messages,
         form,
+        pieces: streams.pieces.clone(),
         opener,
         pool,
         expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
@@ -270,10 +199,10 @@ impl Running {
                         return Some(self.last(&lost_access()));
                     }
                 }
-                message = self.messages.next() => return match message? {
-                    Ok(message) => Some(self.form.message(&message)),
-                    Err(error) => Some(self.last(&error)),
-                },
+                message = self.messages.next() => {
+                    let piece = message?.and_then(|message| self.pieces.of(self.form, message));
+                    return Some(piece.unwrap_or_else(|error| self.last(&error)));
+                }
             }
         }
     }
@@ -329,21 +258,6 @@ fn lost_access() -> ApiError {
 mod tests {
     use super::*;
     use crate::auth::verify::Identity;
-
-    #[test]
-    fn the_form_is_that_which_is_asked_for() {
-        for (accept, form) in [
-            ("text/event-stream", Form::Events),
-            ("application/json, text/event-stream;q=0.9", Form::Events),
-            ("application/x-ndjson", Form::Lines),
-            ("*/*", Form::Lines),
-        ] {
-            let headers =
-                HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(Form::asked(&headers), form, "{accept}");
-        }
-        assert_eq!(Form::asked(&HeaderMap::new()), Form::Lines);
-    }
 
     #[test]
     fn a_stream_goes_on_only_while_nothing_was_taken_from_its_reader() {
