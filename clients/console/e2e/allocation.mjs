@@ -160,7 +160,7 @@ export async function byKeyboard() {
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
     await tabTo(page.getByRole("button", { name: "user:demo" }));
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Allocations" }).waitFor();
+    await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
     await tabTo(page.getByRole("link", { name: "Launch", exact: true }).first());
     await page.keyboard.press("Enter");
     await page.getByText(/\d available/).first().waitFor();
@@ -187,7 +187,7 @@ export async function darkAndNarrow() {
   await test("in the dark, and on a phone", async () => {
     await page.getByRole("radio", { name: "Dark" }).check({ force: true });
     await page.goto(`${BASE}/allocations`);
-    await page.getByRole("heading", { name: "Allocations" }).waitFor();
+    await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
     await page.getByRole("switch", { name: "Show ended" }).check();
     const row = page.getByRole("link", { name, exact: true });
     await row.waitFor();

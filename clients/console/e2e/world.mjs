@@ -46,7 +46,7 @@ export async function tabTo(locator) {
 export async function signIn(principal) {
   await page.goto(BASE);
   await page.getByRole("button", { name: principal }).click();
-  await page.getByRole("heading", { name: "Allocations" }).waitFor();
+  await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
 }
 export const signOut = () => page.getByRole("button", { name: "Sign out" }).click();
 export const state = (word) => page.getByRole("heading", { level: 1 }).getByText(word, { exact: true });
