@@ -7,21 +7,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use gpuaas_common::config::{self, Settings as CommonSettings};
-use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context, stop_on_signal, telemetry};
-use gpuaas_proto::gpuaas::agent::v1::node_scheduler_server::NodeSchedulerServer;
-use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
-use gpuaas_proto::gpuaas::agent::v1::topology_server::TopologyServer;
-use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachinesServer;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
-use crate::api::{NodeSchedulerApi, Shared, TopologyApi, VirtualMachinesApi, discover};
+use crate::api::{discover, server};
 use crate::enrol;
 use crate::housekeeping;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::settings::Settings;
-use crate::terminal::TerminalApi;
 use crate::topology::readiness;
 
 /// Longest wait for threads at the end.
@@ -137,18 +131,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     runner.resume()?;
     enrol::ensure(&node, &common, &shutdown).await?;
     let context = Context::new("agent", common)?;
-    let shared = Shared {
-        node: Arc::clone(&node),
-        runner,
-    };
-    let server = Server::new(&context)
-        .add(NodeSchedulerServer::new(NodeSchedulerApi(shared.clone())))
-        .add(VirtualMachinesServer::new(VirtualMachinesApi(
-            shared.clone(),
-        )))
-        .add(TopologyServer::new(TopologyApi(shared)))
-        .add(TerminalServer::new(TerminalApi::of_node(&node)))
-        .run(shutdown.clone());
+    let server = server(&context, &node, runner).run(shutdown.clone());
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
     let housekeeping = housekeeping::run(&node.journal, housekeeping::ROUND, shutdown.clone());

@@ -7,13 +7,14 @@ use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
 use crate::error::{HostResult, io_error};
-use crate::guest::RelayKey;
+use crate::guest::{Bridge, GuestNetwork, RelayKey};
 use crate::host::clock::BootClock;
 use crate::host::root::HostRoot;
 use crate::ids::VmName;
 use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
+use crate::operation::{Edges, KillFile};
 use crate::settings::Settings;
 use crate::vm::Hypervisor;
 
@@ -39,6 +40,10 @@ pub struct Node {
     pub relay: RelayKey,
     /// Wiper.
     pub wiper: Box<dyn Wiper>,
+    /// The way to the guests.
+    pub guests: Box<dyn GuestNetwork>,
+    /// Who stands at the edges of steps.
+    pub edges: Box<dyn Edges>,
 }
 
 impl Node {
@@ -73,6 +78,10 @@ impl Node {
             dhcp: Dhcp::new(settings.dhcp.clone()),
             relay,
             wiper: host_wiper(),
+            guests: Box::new(Bridge),
+            edges: Box::new(KillFile {
+                state_dir: settings.state_dir.clone(),
+            }),
             settings,
         })
     }

@@ -91,6 +91,7 @@
 //! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 use uuid::Uuid;
@@ -136,6 +137,9 @@ pub struct Settings {
     /// Bounds of time and size.
     #[serde(default)]
     pub limits: Limits,
+    /// How long the agent waits before it looks again.
+    #[serde(default)]
+    pub polling: Polling,
 }
 
 /// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
@@ -355,6 +359,42 @@ impl Default for Limits {
             full_verify_bytes: 16 * GIB,
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
+        }
+    }
+}
+
+/// Waits between two looks at the same thing, in milliseconds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Polling {
+    /// At a guest that boots.
+    pub guest_ms: u64,
+    /// At a guest that shuts down.
+    pub shutdown_ms: u64,
+    /// At an undo that failed.
+    pub undo_ms: u64,
+}
+
+impl Polling {
+    pub(crate) fn guest(&self) -> Duration {
+        Duration::from_millis(self.guest_ms)
+    }
+
+    pub(crate) fn shutdown(&self) -> Duration {
+        Duration::from_millis(self.shutdown_ms)
+    }
+
+    pub(crate) fn undo(&self) -> Duration {
+        Duration::from_millis(self.undo_ms)
+    }
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self {
+            guest_ms: 400,
+            shutdown_ms: 250,
+            undo_ms: 1000,
         }
     }
 }

@@ -5,7 +5,12 @@ mod virtual_machines;
 
 use std::sync::Arc;
 
-use gpuaas_common::Error;
+use gpuaas_common::server::Server;
+use gpuaas_common::{Context, Error};
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_server::NodeSchedulerServer;
+use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
+use gpuaas_proto::gpuaas::agent::v1::topology_server::TopologyServer;
+use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachinesServer;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Code, Status};
 
@@ -16,6 +21,7 @@ pub use virtual_machines::VirtualMachinesApi;
 use crate::error::HostError;
 use crate::node::Node;
 use crate::operation::Runner;
+use crate::terminal::TerminalApi;
 
 /// What the services share.
 #[derive(Clone)]
@@ -24,6 +30,21 @@ pub struct Shared {
     pub node: Arc<Node>,
     /// Its operations.
     pub runner: Arc<Runner>,
+}
+
+/// A server of everything that a host is called for.
+pub fn server(context: &Context, node: &Arc<Node>, runner: Arc<Runner>) -> Server {
+    let shared = Shared {
+        node: Arc::clone(node),
+        runner,
+    };
+    Server::new(context)
+        .add(NodeSchedulerServer::new(NodeSchedulerApi(shared.clone())))
+        .add(VirtualMachinesServer::new(VirtualMachinesApi(
+            shared.clone(),
+        )))
+        .add(TopologyServer::new(TopologyApi(shared)))
+        .add(TerminalServer::new(TerminalApi::of_node(node)))
 }
 
 /// Milliseconds since 1970 as the wire has them.

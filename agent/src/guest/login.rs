@@ -11,7 +11,7 @@ use russh::client::{self, Handler};
 use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate};
 use uuid::Uuid;
 
-use super::RelayKey;
+use super::{GuestNetwork, RelayKey};
 use crate::image::seed::GuestUser;
 
 /// One try; under software emulation a handshake alone takes seconds.
@@ -74,24 +74,26 @@ impl Handler for Client {
 
 /// Logs in once and runs a command that must echo `nonce`, and may add the boot id, all within `limit`.
 pub async fn log_in(
+    network: &dyn GuestNetwork,
     server: SocketAddr,
     user: &GuestUser,
     key: &RelayKey,
     nonce: &str,
     limit: Duration,
 ) -> Result<Login, LoginError> {
-    tokio::time::timeout(limit.min(TRY), attempt(server, user, key, nonce))
+    tokio::time::timeout(limit.min(TRY), attempt(network, server, user, key, nonce))
         .await
         .map_err(|_| LoginError::TooSlow)?
 }
 
 async fn attempt(
+    network: &dyn GuestNetwork,
     server: SocketAddr,
     user: &GuestUser,
     key: &RelayKey,
     nonce: &str,
 ) -> Result<Login, LoginError> {
-    let stream = tokio::time::timeout(CONNECT, tokio::net::TcpStream::connect(server))
+    let stream = tokio::time::timeout(CONNECT, network.connect(server))
         .await
         .map_err(|_| LoginError::Connect("no answer".to_owned()))?
         .map_err(|error| LoginError::Connect(error.to_string()))?;
@@ -177,6 +179,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::guest::Bridge;
 
     /// Logs into a server that sends this and then only listens.
     async fn against(first: &'static [u8], flood: bool) -> LoginError {
@@ -191,7 +194,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let key = RelayKey::load_or_create(&dir.path().join("id_ed25519")).unwrap();
         let user = "u_adda9308def04a2f".parse().unwrap();
-        let outcome = log_in(address, &user, &key, "nonce", Duration::from_secs(1)).await;
+        let outcome = log_in(
+            &Bridge,
+            address,
+            &user,
+            &key,
+            "nonce",
+            Duration::from_secs(1),
+        )
+        .await;
         server.abort();
         outcome.unwrap_err()
     }
@@ -245,7 +256,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let key = RelayKey::load_or_create(&dir.path().join("id_ed25519")).unwrap();
         let user = "u_adda9308def04a2f".parse().unwrap();
-        let outcome = log_in(address, &user, &key, "nonce", Duration::from_secs(5)).await;
+        let outcome = log_in(
+            &Bridge,
+            address,
+            &user,
+            &key,
+            "nonce",
+            Duration::from_secs(5),
+        )
+        .await;
         assert!(matches!(outcome, Err(LoginError::Connect(_))));
     }
 }

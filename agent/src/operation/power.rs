@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
-use super::provision::{POLL, SSH_PORT, define_on, still_running};
+use super::provision::{SSH_PORT, define_on, still_running};
 use super::release;
 use super::work::{Done, StepDef, Work};
 use crate::disk::Intent;
@@ -128,7 +128,16 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
             ));
         }
         let server = (ip, SSH_PORT).into();
-        match log_in(server, &user, &work.node.relay, &nonce, left).await {
+        match log_in(
+            &*work.node.guests,
+            server,
+            &user,
+            &work.node.relay,
+            &nonce,
+            left,
+        )
+        .await
+        {
             Ok(login) => match login.boot_id {
                 Some(boot_id) => {
                     return Ok(Done::giving(
@@ -142,7 +151,7 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
         }
         still_running(work, ErrorReason::GuestNoLogin).await?;
         work.progress(0, &last.to_string());
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(work.node.settings.polling.guest()).await;
     }
 }
 

@@ -24,8 +24,6 @@ use crate::vm::domain_xml::{DomainSpec, domain_xml};
 
 /// Left of the budget for the undo when a guest never answers.
 const UNDO_MARGIN: Duration = Duration::from_secs(10);
-/// Between two looks at a guest that boots.
-pub const POLL: Duration = Duration::from_millis(400);
 /// Where sshd listens in the guest.
 pub const SSH_PORT: u16 = 22;
 
@@ -364,7 +362,7 @@ async fn wait_address(work: &Work) -> HostResult<Done> {
             ));
         }
         still_running(work, ErrorReason::GuestNoAddress).await?;
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(work.node.settings.polling.guest()).await;
     }
 }
 
@@ -384,7 +382,16 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
             ));
         }
         let server = (ip, SSH_PORT).into();
-        match log_in(server, &user, &work.node.relay, &nonce, left).await {
+        match log_in(
+            &*work.node.guests,
+            server,
+            &user,
+            &work.node.relay,
+            &nonce,
+            left,
+        )
+        .await
+        {
             Ok(login) => {
                 return Ok(Done::giving(
                     "the guest runs commands",
@@ -395,7 +402,7 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
         }
         still_running(work, ErrorReason::GuestNoLogin).await?;
         work.progress(0, &last.to_string());
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(work.node.settings.polling.guest()).await;
     }
 }
 

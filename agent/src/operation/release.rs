@@ -17,7 +17,6 @@ use crate::journal::Kind;
 use crate::node::now_ms;
 use crate::vm::PowerState;
 
-const POLL: Duration = Duration::from_millis(250);
 /// A guest that still boots misses the first press of its power button.
 const PRESS_AGAIN: Duration = Duration::from_secs(5);
 
@@ -127,7 +126,7 @@ async fn shut_down(work: &Work, graceful: Duration) -> HostResult<bool> {
             Some(PowerState::Stuck) => return Ok(false),
             Some(PowerState::Running) => {}
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(work.node.settings.polling.shutdown()).await;
     }
 }
 

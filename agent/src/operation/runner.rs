@@ -13,10 +13,11 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::edges::Place;
 use super::work::{Done, Effect, StepDef, Work};
 use super::{power, provision, release, steps_of};
 use crate::error::{HostError, HostResult};
-use crate::faults::{Edge, boundary};
+use crate::faults::Edge;
 use crate::ids::{AllocationId, OperationId, SlotId};
 use crate::journal::{Failure, Kind, NewOperation, OperationRow, State, StepStatus};
 use crate::node::{Node, now_ms};
@@ -24,7 +25,6 @@ use crate::node::{Node, now_ms};
 /// How often, and how far apart, an undo is tried.
 const UNDO_TRIES: u32 = 3;
 const UNDO_LIMIT: Duration = Duration::from_secs(90);
-const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 struct Running {
     kind: Kind,
@@ -168,7 +168,6 @@ impl Runner {
         self.node
             .journal
             .begin_step(id, definition.name, now_ms())?;
-        boundary(&self.node.settings.state_dir, definition.name, Edge::Before);
         let work = Work {
             node: Arc::clone(&self.node),
             operation: row,
@@ -180,7 +179,6 @@ impl Runner {
             .await;
         match outcome {
             Ok(done) => {
-                boundary(&self.node.settings.state_dir, definition.name, Edge::After);
                 span.in_scope(|| tracing::info!(operation_id = %id, step = definition.name, "{}", done.message));
                 let journal = &self.node.journal;
                 journal.end_step(
@@ -216,7 +214,13 @@ impl Runner {
         if left.is_zero() {
             return over();
         }
-        let effect = AssertUnwindSafe((definition.run)(work)).catch_unwind();
+        let effect = AssertUnwindSafe(async {
+            self.pass(work, definition.name, Edge::Before).await?;
+            let done = (definition.run)(work).await?;
+            self.pass(work, definition.name, Edge::After).await?;
+            Ok(done)
+        })
+        .catch_unwind();
         tokio::select! {
             biased;
             () = stop.cancelled() => Err(HostError::host(
@@ -224,6 +228,11 @@ impl Runner {
             () = tokio::time::sleep(left) => over(),
             done = effect => done.unwrap_or_else(|_| Err(HostError::internal("the step panicked"))),
         }
+    }
+
+    async fn pass(&self, work: &Work, step: &str, edge: Edge) -> HostResult<()> {
+        let kind = work.operation.kind;
+        self.node.edges.pass(Place { kind, step, edge }).await
     }
 
     fn record_failure(&self, row: &OperationRow, step: &str, error: &HostError) -> HostResult<()> {
@@ -266,14 +275,12 @@ impl Runner {
             let span = tracing::info_span!("host_step", otel.name = format!("host.{name}"), step = name, operation_id = %row.id,
                 allocation_id = %row.allocation, kind = row.kind.as_str());
             trace::set_parent(&span, &row.traceparent);
-            boundary(&self.node.settings.state_dir, &name, Edge::Before);
             let work = Work {
                 node: Arc::clone(&self.node),
                 operation: row.clone(),
                 step: definition.name,
             };
-            let undone = self.undo_step(&work, undo).instrument(span).await;
-            boundary(&self.node.settings.state_dir, &name, Edge::After);
+            let undone = self.undo_step(&work, &name, undo).instrument(span).await;
             if let Err(error) = undone {
                 tracing::error!(operation_id = %row.id, step = definition.name, %error, "undo failed");
                 clean = false;
@@ -285,8 +292,9 @@ impl Runner {
         self.node.journal.fail(row.id, &failure, now_ms())
     }
 
-    async fn undo_step(&self, work: &Work, undo: Effect<()>) -> HostResult<()> {
+    async fn undo_step(&self, work: &Work, name: &str, undo: Effect<()>) -> HostResult<()> {
         let mut tries = 1;
+        self.pass(work, name, Edge::Before).await?;
         loop {
             let late = || {
                 HostError::host(
@@ -301,9 +309,12 @@ impl Runner {
                 Err(error) if tries < UNDO_TRIES => {
                     tries += 1;
                     tracing::warn!(operation_id = %work.operation.id, step = work.step, %error, "undo is tried again");
-                    tokio::time::sleep(BETWEEN_TRIES).await;
+                    tokio::time::sleep(self.node.settings.polling.undo()).await;
                 }
-                other => return other,
+                other => {
+                    self.pass(work, name, Edge::After).await?;
+                    return other;
+                }
             }
         }
     }

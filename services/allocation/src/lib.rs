@@ -48,6 +48,7 @@ pub async fn run(
         wake: context.wake()?,
         config,
         metrics: metrics::Metrics::new(&context.meter),
+        edges: Arc::new(workflow::edges::KillFile),
     });
     // names the replica in `workflows.lease_owner`, for operators; the epoch is what fences
     let owner = format!("allocation-{}", context.ids.next());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::failure::{Failure, StepError, backoff_seconds, class_name};
-use super::kill::{self, Point};
+use super::kill::Point;
 use super::table::{Definition, Effect, Next, OnFailure, Seen, Step, StepResult};
 use super::work::{Deps, Work};
 use crate::domain::advice::explain;
@@ -168,11 +168,12 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             .await?;
         tx.commit().await?;
     }
-    kill::point(kind, step.name, Point::Before);
+    let edges = &work.deps.edges;
+    edges.pass(kind, step.name, Point::Before).await;
     match step.effect {
         Effect::Outside(run) => {
             let output = within(work, run(work)).await?;
-            kill::point(kind, step.name, Point::After);
+            edges.pass(kind, step.name, Point::After).await;
             let mut tx = work.deps.pool.begin().await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
@@ -182,7 +183,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             let output = run(work, &mut tx).await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
-            kill::point(kind, step.name, Point::After);
+            edges.pass(kind, step.name, Point::After).await;
             work.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
         }
     }

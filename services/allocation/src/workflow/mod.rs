@@ -16,6 +16,7 @@
 //! **What cannot happen.** A transaction is never open across a call to a host or a service.
 
 mod clean_up;
+pub mod edges;
 mod engine;
 pub mod failure;
 pub mod host;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::edges::Edges;
 use super::failure::{Failure, StepError};
 use crate::config::Config;
 use crate::domain::operation::Progress;
@@ -30,6 +31,8 @@ pub struct Deps {
     pub config: Config,
     /// Instruments.
     pub metrics: Metrics,
+    /// Who stands at the edges of steps.
+    pub edges: Arc<dyn Edges>,
 }
 
 /// One run of one step.

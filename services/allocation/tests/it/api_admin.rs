@@ -14,7 +14,7 @@ use crate::platform::{Platform, good, port};
 #[tokio::test]
 async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only() {
     let platform = Platform::start().await;
-    platform.world.agent.script(|script| {
+    platform.world.host.script(|script| {
         let class = gpuaas_proto::gpuaas::agent::v1::FailureClass::Guest;
         script.fail = Some(("provision", "wait_login", ErrorReason::GuestNoLogin, class));
     });
@@ -27,7 +27,7 @@ async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only()
         .expect("a uuid");
     platform.world.until_state(id, "failed").await;
     platform.world.until_idle(id).await;
-    platform.world.agent.script(|script| script.fail = None);
+    platform.world.host.script(|script| script.fail = None);
     let slot = platform.world.slot_of(id).await;
     let mut admins = platform.admins.clone();
     let request = pb::RepairResourceSlotRequest {

@@ -13,7 +13,7 @@ async fn c_15_the_read_model_tells_progress_access_and_names() {
     let platform = Platform::start().await;
     platform
         .world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "clone")));
     let labels = [("team".to_owned(), "ml".to_owned())].into();
     let created = platform
@@ -49,7 +49,7 @@ async fn c_15_the_read_model_tells_progress_access_and_names() {
         ("clone", 3, 11)
     );
     assert!(!progress.message.is_empty());
-    platform.world.agent.script(|script| script.stay = None);
+    platform.world.host.script(|script| script.stay = None);
     platform.world.until_state(id, "active").await;
     platform.world.until_idle(id).await;
     let status = platform.get(&created.id).await.status.expect("a status");
@@ -76,7 +76,7 @@ async fn c_15_the_read_model_tells_progress_access_and_names() {
 #[tokio::test]
 async fn c_05_a_failed_allocation_says_why_and_what_to_do() {
     let platform = Platform::start().await;
-    platform.world.agent.script(|script| {
+    platform.world.host.script(|script| {
         let class = gpuaas_proto::gpuaas::agent::v1::FailureClass::Guest;
         script.fail = Some(("provision", "wait_login", ErrorReason::GuestNoLogin, class));
     });
@@ -209,7 +209,7 @@ async fn a_release_asked_twice_is_one_release() {
     platform.world.until_state(uuid, "active").await;
     platform
         .world
-        .agent
+        .host
         .script(|script| script.stay = Some(("release", "wipe")));
     for key in ["key-2", "key-2", "key-3"] {
         let released = platform.release(&id, key).await.expect("accepted");
@@ -219,7 +219,7 @@ async fn a_release_asked_twice_is_one_release() {
             "{key}"
         );
     }
-    platform.world.agent.script(|script| script.stay = None);
+    platform.world.host.script(|script| script.stay = None);
     platform.world.until_state(uuid, "released").await;
     platform.world.until_idle(uuid).await;
     let status = platform

@@ -12,7 +12,8 @@ use gpuaas_placement::{catalog, claims, nodes, slots};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use crate::world::{CELL, KEY, World, digest};
+use crate::host::digest;
+use crate::world::{CELL, KEY, World};
 
 pub const NODE: &str = "h200-sxm-node";
 pub const SLICE: &str = "h200-sxm-slice";
@@ -198,7 +199,7 @@ impl Board {
         assert_eq!(self.world.periods(id).await, (1, 0), "{context}");
         self.world.nothing_runs(id, context).await;
         assert!(
-            self.world.agent.state().operations.is_empty(),
+            self.world.host.state().await.operations.is_empty(),
             "{context}: no host was called"
         );
     }

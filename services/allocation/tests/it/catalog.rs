@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::internal::images::v1 as internal_images;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService;
 use tonic::{Request, Response, Status};
 
-use crate::world::digest;
+use crate::host::digest;
 
 /// A catalog with one image per status.
 pub struct Catalog;

@@ -1,7 +1,7 @@
 //! Lost records, lost hosts, runners that die or come late.
 
-use crate::agent::State;
 use crate::expect::{assert_active, assert_released, step_names, timeline};
+use crate::host::State;
 use crate::world::World;
 
 #[tokio::test]
@@ -37,21 +37,14 @@ async fn p5_every_step_whose_record_is_lost_is_run_again_with_one_effect() {
         world.until_state(id, "released").await;
         world.until_idle(id).await;
         assert_released(&world, id, step).await;
-        let releases = world
-            .agent
-            .state()
-            .operations
-            .values()
-            .filter(|op| op.kind == "release")
-            .count();
-        assert_eq!(releases, 1, "{step}");
+        assert_eq!(world.host.state().await.count("release"), 1, "{step}");
         runner.stop().await;
     }
 }
 
 #[tokio::test]
 async fn p7_a_release_waits_for_a_host_that_is_away() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     let runner = world.runner(World::config());
     let id = world.reserve("web").await;
     world.until_state(id, "active").await;
@@ -76,22 +69,16 @@ async fn p7_a_release_waits_for_a_host_that_is_away() {
 
 #[tokio::test]
 async fn p5_a_host_that_restarts_meanwhile_is_attached_to_again() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "clone")));
     let runner = world.runner(World::config());
     let id = world.reserve("web").await;
-    let cloning = |state: &State| {
-        state
-            .operations
-            .values()
-            .flat_map(|op| &op.steps)
-            .any(|s| s.name == "clone" && s.state != 1)
-    };
-    world.agent.until("clone", cloning).await;
+    let cloning = |state: &State| state.operations.values().any(|op| op.is_at("clone"));
+    world.host.until("clone", cloning).await;
     world.host_gone().await;
-    world.agent.script(|script| script.stay = None);
+    world.host.script(|script| script.stay = None);
     world.host_up().await;
     world.until_state(id, "active").await;
     world.until_idle(id).await;
@@ -103,17 +90,17 @@ async fn p5_a_host_that_restarts_meanwhile_is_attached_to_again() {
 async fn p5_work_of_a_killed_runner_is_finished_by_another() {
     let world = World::start().await;
     world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "start")));
     let first = world.own_runner("first", World::config()).await;
     let id = world.reserve("web").await;
     world
-        .agent
+        .host
         .until("a domain", |state| !state.domains.is_empty())
         .await;
     first.kill();
     let second = world.own_runner("second", World::config()).await;
-    world.agent.script(|script| script.stay = None);
+    world.host.script(|script| script.stay = None);
     world.until_state(id, "active").await;
     world.until_idle(id).await;
     assert_active(&world, id, "second").await;
@@ -131,7 +118,7 @@ async fn p5_work_of_a_killed_runner_is_finished_by_another() {
 async fn p6_the_late_write_of_a_runner_that_lost_its_lease_changes_no_row() {
     let world = World::start().await;
     world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "start")));
     // its heartbeat is slower than the test: it does not notice that its lease is gone; and it has no place to take
     // the work a second time
@@ -143,7 +130,7 @@ async fn p6_the_late_write_of_a_runner_that_lost_its_lease_changes_no_row() {
     let first = world.own_runner("first", slow).await;
     let id = world.reserve("web").await;
     world
-        .agent
+        .host
         .until("a domain", |state| !state.domains.is_empty())
         .await;
     sqlx::query("UPDATE placement.workflows SET lease_expires_at = clock_timestamp() - interval '1 second' WHERE allocation_id = $1")
@@ -171,7 +158,7 @@ async fn p6_the_late_write_of_a_runner_that_lost_its_lease_changes_no_row() {
     .await
     .expect("a trigger");
     tx.commit().await.expect("commit");
-    world.agent.script(|script| script.stay = None);
+    world.host.script(|script| script.stay = None);
     world.until_state(id, "active").await;
     world.until_idle(id).await;
     first.stop().await;
@@ -195,7 +182,7 @@ async fn p6_the_late_write_of_a_runner_that_lost_its_lease_changes_no_row() {
 async fn a_runner_that_stops_gives_its_work_back_at_once() {
     let world = World::start().await;
     world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "clone")));
     let slow = gpuaas_allocation::Config {
         lease_seconds: 600.0,
@@ -204,11 +191,11 @@ async fn a_runner_that_stops_gives_its_work_back_at_once() {
     let first = world.own_runner("first", slow.clone()).await;
     let id = world.reserve("web").await;
     world
-        .agent
+        .host
         .until("the operation", |state| !state.operations.is_empty())
         .await;
     first.stop().await;
-    world.agent.script(|script| script.stay = None);
+    world.host.script(|script| script.stay = None);
     let second = world.own_runner("second", slow).await;
     world.until_state(id, "active").await;
     second.stop().await;

@@ -1,5 +1,7 @@
 //! What must hold after a workflow.
 
+use gpuaas_agent::journal::Kind;
+use gpuaas_agent::operation::steps_of;
 use gpuaas_allocation::step_tables;
 use gpuaas_placement::model::SlotStatus;
 use std::time::Duration;
@@ -32,6 +34,11 @@ pub fn step_names(kind: &str, undoing: bool) -> Vec<&'static str> {
         .collect()
 }
 
+/// Names of the steps of an operation on the host.
+pub fn host_steps(kind: Kind) -> Vec<&'static str> {
+    steps_of(kind).iter().map(|step| step.name).collect()
+}
+
 /// After a provision that worked.
 pub async fn assert_active(world: &World, id: Uuid, context: &str) {
     let allocation = world.allocation(id).await;
@@ -48,7 +55,7 @@ pub async fn assert_active(world: &World, id: Uuid, context: &str) {
         "{context}"
     );
     assert_eq!(world.periods(id).await, (1, 1), "{context}");
-    let state = world.agent.state();
+    let state = world.host.state().await;
     assert_eq!(
         state.domains.iter().collect::<Vec<_>>(),
         [&allocation.id.simple().to_string()]
@@ -57,13 +64,9 @@ pub async fn assert_active(world: &World, id: Uuid, context: &str) {
             .collect::<Vec<_>>(),
         "{context}"
     );
-    let provisions = state
-        .operations
-        .values()
-        .filter(|op| op.kind == "provision")
-        .count();
     assert_eq!(
-        provisions, 1,
+        state.count("provision"),
+        1,
         "{context}: one operation however often it was asked for"
     );
 }
@@ -79,8 +82,8 @@ pub async fn assert_released(world: &World, id: Uuid, context: &str) {
         "{context}"
     );
     assert_eq!(world.periods(id).await, (1, 0), "{context}");
-    assert!(world.agent.state().dirty.is_empty(), "{context}");
-    world.host_is_clean(false, context);
+    assert!(world.host.state().await.dirty.is_empty(), "{context}");
+    world.host_is_clean(false, context).await;
 }
 
 impl World {
@@ -144,8 +147,8 @@ impl World {
     }
 
     /// Asserts that the host has nothing of an allocation but, at most, the hold of a slot that waits for repair.
-    pub fn host_is_clean(&self, held: bool, context: &str) {
-        let state = self.agent.state();
+    pub async fn host_is_clean(&self, held: bool, context: &str) {
+        let state = self.host.state().await;
         assert!(
             state.domains.is_empty(),
             "{context}: domains {:?}",

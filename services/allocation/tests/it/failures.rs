@@ -1,12 +1,14 @@
 //! Every step and every host step failing in turn; what is left, and how it is repaired.
 
+use gpuaas_agent::journal::Kind;
 use gpuaas_placement::model::{Health, SlotStatus};
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::agent::PROVISION;
-use crate::expect::{step_names, timeline};
+use crate::expect::{host_steps, step_names, timeline};
+use crate::host::DISK_BYTES;
 use crate::world::World;
+use uuid::Uuid;
 
 #[tokio::test]
 async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
@@ -46,7 +48,7 @@ async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
                 (SlotStatus::CleanupBlocked, Health::Failed),
                 "{step}"
             );
-            world.host_is_clean(true, step);
+            world.host_is_clean(true, step).await;
         } else {
             assert_eq!(slot.status, SlotStatus::Available, "{step}");
             assert!(
@@ -55,7 +57,7 @@ async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
                     .starts_with("untouched"),
                 "{step}"
             );
-            world.host_is_clean(false, step);
+            world.host_is_clean(false, step).await;
         }
         runner.stop().await;
     }
@@ -63,7 +65,7 @@ async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
-    for step in PROVISION {
+    for step in host_steps(Kind::Provision) {
         let world = World::start().await;
         let (reason, class) = match step {
             "wait_login" => (ErrorReason::GuestNoLogin, FailureClass::Guest),
@@ -73,7 +75,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
             _ => (ErrorReason::HypervisorFailed, FailureClass::Host),
         };
         world
-            .agent
+            .host
             .script(|script| script.fail = Some(("provision", step, reason, class)));
         let runner = world.runner(World::config());
         let id = world.reserve("web").await;
@@ -110,7 +112,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
             slot.health_detail
         );
         assert_eq!(world.periods(id).await, (0, 0), "g_10: {step}");
-        world.host_is_clean(true, step);
+        world.host_is_clean(true, step).await;
         world.nothing_runs(id, step).await;
         let entries = timeline(&world, id).await;
         assert!(
@@ -124,7 +126,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
         );
 
         // con_25: a repair with fresh proof is the way back
-        world.agent.script(|script| script.fail = None);
+        world.host.script(|script| script.fail = None);
         world.repair(slot.id).await;
         world.until_idle(slot.id).await;
         let repaired = world.slot_of(id).await;
@@ -134,14 +136,14 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
             "{step}"
         );
         assert!(repaired.generation > slot.generation);
-        world.host_is_clean(false, step);
+        world.host_is_clean(false, step).await;
         runner.stop().await;
     }
 }
 
 #[tokio::test]
 async fn c_05_a_step_whose_time_is_over_gives_the_reason_of_its_last_attempt() {
-    let mut world = World::start().await;
+    let world = World::start().await;
     world.overdue_at_second_attempt("acquire_lease").await;
     world.host_gone().await;
     let runner = world.runner(World::config());
@@ -159,9 +161,9 @@ async fn c_05_a_step_whose_time_is_over_gives_the_reason_of_its_last_attempt() {
 #[tokio::test]
 async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
     let world = World::start().await;
-    world.agent.script(|script| script.no_login = true);
+    world.host.script(|script| script.no_login = true);
     let runner = world.runner(World::config());
-    let id = world.reserve("web").await;
+    let id = world.reserve_of("web", 1).await;
     world.until_state(id, "failed").await;
     world.until_idle(id).await;
     assert_eq!(
@@ -174,8 +176,7 @@ async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
             .reason,
         "GUEST_NO_LOGIN"
     );
-    // the host called it a success and left the domain: it is discarded
-    world.host_is_clean(true, "cleaned up");
+    world.host_is_clean(true, "cleaned up").await;
     assert_eq!(world.periods(id).await, (0, 0));
     runner.stop().await;
 }
@@ -188,33 +189,68 @@ async fn c_07_a_refused_lease_frees_the_slot_unless_the_refusal_is_about_the_slo
         (ErrorReason::LeaseHeld, SlotStatus::CleanupBlocked),
     ] {
         let world = World::start().await;
-        world
-            .agent
-            .script(|script| script.refuse_lease = Some(reason));
+        match reason {
+            ErrorReason::HostNotReady => world.host.end_dnsmasq(),
+            ErrorReason::DiskUnsafe => world.host.sign_disk(0),
+            _ => {
+                let token = (1, 1, 1);
+                let other = world.acquire_on_host(Uuid::now_v7(), token);
+                other.await.expect("a lease for somebody else");
+            }
+        }
+        let before = world.host.state().await;
         let runner = world.runner(World::config());
         let id = world.reserve("web").await;
         world.until_state(id, "failed").await;
         world.until_idle(id).await;
         assert_eq!(world.slot_of(id).await.status, status, "{reason:?}");
-        world.host_is_clean(false, "refused");
+        let failure = world.allocation(id).await.failure.expect("a reason").0;
+        assert_eq!(failure.reason, gpuaas_common::error::reason_name(reason));
+        let after = world.host.state().await;
+        assert_eq!(after.holds, before.holds, "{reason:?}");
+        assert_eq!(after.leases, before.leases, "{reason:?}");
+        assert!(after.domains.is_empty() && after.reservations.is_empty());
         runner.stop().await;
     }
 }
 
+/// Why a wipe proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unproven {
+    /// The disk is as it was, and the host sees that.
+    Lie,
+    /// The host says so.
+    Failure,
+    /// The host reads back less than the control plane asks for.
+    Samples,
+}
+
 #[tokio::test]
 async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
-    for lie in [true, false] {
+    for why in [Unproven::Lie, Unproven::Failure, Unproven::Samples] {
         let world = World::start().await;
         let runner = world.runner(World::config());
         let id = world.reserve("web").await;
         world.until_state(id, "active").await;
         world.until_idle(id).await;
-        world.agent.script(|script| {
-            script.short_wipe = lie;
+        world.host.script(|script| {
             let reason = ErrorReason::WipeNotProven;
-            script.fail =
-                (!lie).then_some(("release", "verify_wipe", reason, FailureClass::Device));
+            script.lie = why == Unproven::Lie;
+            script.fail = (why == Unproven::Failure).then_some((
+                "release",
+                "verify_wipe",
+                reason,
+                FailureClass::Device,
+            ));
         });
+        let reads_back = async |bytes| {
+            world.host_gone().await;
+            world.host.verify_whole_up_to(bytes);
+            world.host_up().await;
+        };
+        if why == Unproven::Samples {
+            reads_back(0).await;
+        }
         world.release(id).await;
         world.until_state(id, "released").await;
         world.until_idle(id).await;
@@ -222,27 +258,49 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
         assert_eq!(
             (slot.status, slot.health_state),
             (SlotStatus::CleanupBlocked, Health::Failed),
-            "lie: {lie}"
+            "{why:?}"
         );
         assert!(
             slot.health_detail.contains("WIPE_NOT_PROVEN"),
-            "{}",
+            "{why:?}: {}",
             slot.health_detail
         );
         assert_eq!(world.periods(id).await, (1, 0));
-        // a repair that lies as well changes nothing
-        world.agent.script(|script| {
-            script.short_wipe = true;
-            script.fail = None;
+        let dirty = world.host.state().await.dirty;
+        assert_eq!(dirty.is_empty(), why != Unproven::Lie, "{why:?}");
+        // a repair that proves nothing either changes nothing
+        world.host.script(|script| {
+            script.lie = why != Unproven::Samples;
+            script.fail = (why == Unproven::Failure).then_some((
+                "repair_slot",
+                "verify_wipe",
+                ErrorReason::WipeNotProven,
+                FailureClass::Device,
+            ));
         });
         world.repair(slot.id).await;
         world.until_idle(slot.id).await;
-        assert_eq!(world.slot_of(id).await.status, SlotStatus::CleanupBlocked);
-        world.agent.script(|script| script.short_wipe = false);
+        assert_eq!(
+            world.slot_of(id).await.status,
+            SlotStatus::CleanupBlocked,
+            "{why:?}"
+        );
+        world.host.script(|script| {
+            script.lie = false;
+            script.fail = None;
+        });
+        if why == Unproven::Samples {
+            reads_back(DISK_BYTES).await;
+        }
         world.repair(slot.id).await;
         world.until_idle(slot.id).await;
-        assert_eq!(world.slot_of(id).await.status, SlotStatus::Available);
-        world.host_is_clean(false, "repaired");
+        assert_eq!(
+            world.slot_of(id).await.status,
+            SlotStatus::Available,
+            "{why:?}"
+        );
+        assert!(world.host.state().await.dirty.is_empty(), "{why:?}");
+        world.host_is_clean(false, "repaired").await;
         runner.stop().await;
     }
 }

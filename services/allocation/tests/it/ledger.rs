@@ -10,7 +10,8 @@ use gpuaas_placement::{catalog, nodes, reserve, slots};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use crate::world::{CELL, KEY, World, digest};
+use crate::host::{DISK_BYTES, digest};
+use crate::world::{CELL, KEY, World};
 
 impl World {
     /// A region, a SKU with its price, a node with two slots.
@@ -62,13 +63,14 @@ impl World {
             new_instance: false,
         };
         nodes::put(&mut conn, &spec).await.expect("a node");
+        let disks = self.host.disks();
         let definition = |index: i32| slots::Definition {
             slot_index: index,
             class: SlotClass::Lab,
             bindings: Bindings {
-                nvme_device: format!("lab-disk:{}", Uuid::now_v7()),
+                nvme_device: disks[index.unsigned_abs() as usize].clone(),
                 storage_identity_kind: "lab_backing_file".into(),
-                nvme_bytes: 256 << 20,
+                nvme_bytes: DISK_BYTES.cast_signed(),
                 management_mac: format!("52:54:00:00:00:{index:02x}"),
                 private_ip: format!("10.100.0.{}", 10 + index),
                 destructive_wipe_policy: "blkdiscard".into(),
@@ -95,6 +97,11 @@ impl World {
 
     /// Reserves an allocation as the scheduler does.
     pub async fn reserve(&self, name: &str) -> Uuid {
+        self.reserve_of(name, 30).await
+    }
+
+    /// The same from an image whose guest must answer within so many seconds.
+    pub async fn reserve_of(&self, name: &str, boot_timeout_seconds: u32) -> Uuid {
         let request = reserve::Request {
             principal: "user:test".into(),
             idempotency_key: format!("key-{name}"),
@@ -111,7 +118,7 @@ impl World {
                 source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
                 driver_strategy: 1,
                 size_bytes: 1 << 20,
-                boot_timeout_seconds: 30,
+                boot_timeout_seconds,
             },
             ssh_public_keys: vec![KEY.into()],
             labels: BTreeMap::new(),

@@ -1,11 +1,14 @@
 //! The good path, and what is kept of it.
 
+use gpuaas_agent::journal::Kind;
 use gpuaas_placement::catalog;
 use gpuaas_placement::model::{Health, Profile, SlotStatus};
 use gpuaas_proto::gpuaas::agent::v1::VmShape;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
 
-use crate::agent::{PROVISION, RELEASE, State};
-use crate::expect::{assert_active, assert_released, timeline};
+use crate::expect::{assert_active, assert_released, host_steps, timeline};
+use crate::host::State;
 use crate::world::World;
 
 #[tokio::test]
@@ -23,7 +26,8 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
         .map(|(_, step, _)| step)
         .collect();
     let mut wanted = vec!["reserve".to_owned(), "provision.acquire_lease".to_owned()];
-    wanted.extend(PROVISION.iter().map(|step| format!("provision.{step}")));
+    let steps = host_steps(Kind::Provision);
+    wanted.extend(steps.iter().map(|step| format!("provision.{step}")));
     wanted.extend(["provision.activate".to_owned(), "active".to_owned()]);
     // the hand-over is told when it is done, the state as soon as it is
     wanted.sort();
@@ -47,7 +51,7 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
             .all(|(at, (sequence, ..))| *sequence == at as i64 + 1),
         "{entries:?}"
     );
-    for step in RELEASE {
+    for step in host_steps(Kind::Release) {
         assert!(
             entries
                 .iter()
@@ -123,17 +127,12 @@ async fn c_01_a_release_ends_a_running_provision() {
     for step in ["verify_image", "clone", "wait_login"] {
         let world = World::start().await;
         world
-            .agent
+            .host
             .script(|script| script.stay = Some(("provision", step)));
         let runner = world.runner(World::config());
         let id = world.reserve("web").await;
-        let running = move |state: &State| {
-            let mut steps = state.operations.values().flat_map(|op| &op.steps);
-            steps.any(|s| {
-                s.name == step && s.state() == gpuaas_proto::gpuaas::agent::v1::StepState::Running
-            })
-        };
-        world.agent.until(step, running).await;
+        let running = move |state: &State| state.operations.values().any(|op| op.is_at(step));
+        world.host.until(step, running).await;
         world.release(id).await;
         world.until_state(id, "released").await;
         world.until_idle(id).await;
@@ -147,7 +146,7 @@ async fn c_01_a_release_ends_a_running_provision() {
             (0, 0),
             "g_10: {step} was never active"
         );
-        world.host_is_clean(false, step);
+        world.host_is_clean(false, step).await;
         world.nothing_runs(id, step).await;
         let entries = timeline(&world, id).await;
         assert!(
@@ -165,36 +164,56 @@ async fn p6_epochs_only_grow_and_the_host_refuses_a_lower_one() {
     let id = world.reserve("web").await;
     world.until_state(id, "active").await;
     world.until_idle(id).await;
-    let provisioned = world
-        .agent
-        .state()
-        .fences
-        .values()
-        .next()
-        .copied()
-        .expect("a fence");
+    let fence = async || {
+        let state = world.host.state().await;
+        state.fences.values().next().copied().expect("a fence")
+    };
+    let provisioned = fence().await;
+    let behind = |(cell, generation, epoch): (u64, u64, u64)| {
+        [
+            (cell, generation, epoch - 1),
+            (cell, generation - 1, epoch + 1),
+            (cell - 1, generation + 1, epoch + 1),
+        ]
+    };
+    for token in behind(provisioned) {
+        assert_fenced(&world, id, token).await;
+    }
+    // one that is not behind is let in
+    let granted = world.acquire_on_host(id, provisioned).await;
+    world.end_on_host(id, granted.expect("a lease")).await;
+
     world.release(id).await;
     world.until_state(id, "released").await;
     world.until_idle(id).await;
-    let released = world
-        .agent
-        .state()
-        .fences
-        .values()
-        .next()
-        .copied()
-        .expect("a fence");
+    let released = fence().await;
     assert!(released > provisioned, "{released:?} {provisioned:?}");
     assert_eq!(
         (released.0, released.1),
         (1, 1),
         "cell epoch and generation of the claim"
     );
+    // after the proof too, for whoever it is
+    for token in behind(released).into_iter().chain([provisioned]) {
+        assert_fenced(&world, id, token).await;
+        assert_fenced(&world, Uuid::now_v7(), token).await;
+    }
     runner.stop().await;
 }
 
+/// Shows the host a token that is behind: it says so, and nothing of it changes.
+async fn assert_fenced(world: &World, allocation: Uuid, token: (u64, u64, u64)) {
+    let before = format!("{:?}", world.host.state().await);
+    let refused = world.acquire_on_host(allocation, token).await;
+    let error = gpuaas_common::Error::from(refused.expect_err("behind"));
+    assert_eq!(error.reason(), ErrorReason::Fenced, "{token:?}");
+    assert_eq!(error.code(), tonic::Code::FailedPrecondition);
+    assert!(error.message().contains("is behind"), "{}", error.message());
+    assert_eq!(format!("{:?}", world.host.state().await), before);
+}
+
 /// The shape of the VM that the host was told to make for an allocation.
-fn told_shape(state: &State, id: uuid::Uuid) -> Option<VmShape> {
+fn told_shape(state: &State, id: Uuid) -> Option<VmShape> {
     let mut leases = state.leases.values();
     leases
         .find(|lease| lease.allocation_id == id.to_string())?
@@ -205,13 +224,13 @@ fn told_shape(state: &State, id: uuid::Uuid) -> Option<VmShape> {
 async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_else() {
     let world = World::start().await;
     world
-        .agent
+        .host
         .script(|script| script.stay = Some(("provision", "wait_login")));
     let runner = world.runner(World::config());
     let first = world.reserve("before").await;
     let leased = |id| move |state: &State| told_shape(state, id).is_some();
     world
-        .agent
+        .host
         .until("a lease of the first", leased(first))
         .await;
 
@@ -232,7 +251,7 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
         .expect("hugepages");
     let second = world.reserve("after").await;
     world
-        .agent
+        .host
         .until("a lease of the second", leased(second))
         .await;
     let shape = |vcpus, memory_mib, hugepages| VmShape {
@@ -240,14 +259,12 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
         memory_mib,
         hugepages,
     };
-    let (was, is) = {
-        let state = world.agent.state();
-        (told_shape(&state, first), told_shape(&state, second))
-    };
+    let state = world.host.state().await;
+    let (was, is) = (told_shape(&state, first), told_shape(&state, second));
     assert_eq!(was, Some(shape(1, 256, false)));
     assert_eq!(is, Some(shape(3, 768, true)));
     // the first goes on as what it was sold as
-    world.agent.script(|script| script.stay = None);
+    world.host.script(|script| script.stay = None);
     for id in [first, second] {
         world.until_state(id, "active").await;
     }

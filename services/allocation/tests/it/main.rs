@@ -1,7 +1,6 @@
-//! Tests of the allocation service: real PostgreSQL, real certificates, and a scripted host that speaks the
-//! agent's protocol.
+//! Tests of the allocation service: real PostgreSQL, real certificates, and the agent's own core on a host without
+//! hardware.
 
-mod agent;
 mod api_admin;
 mod api_batch;
 mod api_create;
@@ -13,6 +12,7 @@ mod crashes;
 mod expect;
 mod failures;
 mod faults;
+mod host;
 mod ledger;
 mod lifecycle;
 mod platform;

@@ -1,4 +1,4 @@
-//! Stop, start and reboot through the API and on a scripted host.
+//! Stop, start and reboot through the API and on a host.
 
 use gpuaas_common::Error;
 use gpuaas_placement::model::SlotStatus;
@@ -70,7 +70,8 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
     let platform = Platform::start().await;
     let id = active(&platform).await;
     let first = status(&platform, id).await;
-    assert_eq!(first.boot_id, Uuid::nil().to_string());
+    let at_first = platform.world.host.boot_id(&first.vm).expect("it runs");
+    assert_eq!(first.boot_id, at_first.to_string());
     let accepted = ask(&platform, id, "stop", "s1").await.expect("accepted");
     assert_eq!(
         accepted.status.expect("a status").power(),
@@ -87,7 +88,8 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
         "{}",
         stopped.billing
     );
-    assert_eq!(platform.world.agent.state().off.len(), 1);
+    assert_eq!(platform.world.host.state().await.off.len(), 1);
+    assert_eq!(platform.world.host.boot_id(&first.vm), None);
     assert_eq!(platform.world.slot_of(id).await.status, SlotStatus::Active);
     assert_eq!(platform.world.periods(id).await, (1, 1));
 
@@ -100,7 +102,7 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
 
     let started = done(&platform, id, "start", "s3").await;
     assert_eq!(started.power(), PowerState::Running);
-    assert!(platform.world.agent.state().off.is_empty());
+    assert!(platform.world.host.state().await.off.is_empty());
     let rebooted = done(&platform, id, "reboot", "s4").await;
     assert_eq!(rebooted.power(), PowerState::Running);
     let boots = [&first.boot_id, &started.boot_id, &rebooted.boot_id];
@@ -125,7 +127,7 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
         );
     }
     platform.world.nothing_runs(id, "after all").await;
-    assert!(platform.world.agent.state().leases.is_empty());
+    assert!(platform.world.host.state().await.leases.is_empty());
 }
 
 #[tokio::test]
@@ -167,7 +169,7 @@ async fn what_failed_ends_in_what_the_host_shows() {
         }
         platform
             .world
-            .agent
+            .host
             .script(|script| script.fail = Some((verb, step, reason, FailureClass::Host)));
         let failed = done(&platform, id, verb, "fails").await;
         assert_eq!(failed.power(), power, "{verb} {step}");
@@ -179,7 +181,7 @@ async fn what_failed_ends_in_what_the_host_shows() {
         assert_eq!(platform.world.periods(id).await, (1, 1));
 
         // it is not stuck: what was asked can be asked again, or the opposite
-        platform.world.agent.script(|script| script.fail = None);
+        platform.world.host.script(|script| script.fail = None);
         let next = if power == PowerState::Stopped {
             "start"
         } else {
@@ -193,7 +195,7 @@ async fn what_failed_ends_in_what_the_host_shows() {
             .expect("released");
         platform.world.until_state(id, "released").await;
         platform.world.until_idle(id).await;
-        platform.world.host_is_clean(false, step);
+        platform.world.host_is_clean(false, step).await;
     }
 }
 
@@ -201,10 +203,7 @@ async fn what_failed_ends_in_what_the_host_shows() {
 async fn a_guest_at_its_old_boot_proves_nothing() {
     let platform = Platform::start().await;
     let id = active(&platform).await;
-    platform
-        .world
-        .agent
-        .script(|script| script.same_boot = true);
+    platform.world.host.script(|script| script.same_boot = true);
     let told = done(&platform, id, "reboot", "r").await;
     assert_eq!(
         (told.power(), told.boot_id.as_str()),
@@ -227,15 +226,13 @@ async fn a_release_ends_a_change_of_power() {
         }
         platform
             .world
-            .agent
+            .host
             .script(|script| script.stay = Some((verb, step)));
         ask(&platform, id, verb, "k").await.expect("accepted");
         platform
             .world
-            .agent
-            .until("the operation", |state| {
-                state.operations.values().any(|op| op.kind == verb)
-            })
+            .host
+            .until("the operation", |state| state.count(verb) > 0)
             .await;
         platform
             .release(&id.to_string(), "end")
@@ -243,7 +240,7 @@ async fn a_release_ends_a_change_of_power() {
             .expect("released");
         platform.world.until_state(id, "released").await;
         platform.world.until_idle(id).await;
-        platform.world.host_is_clean(false, verb);
+        platform.world.host_is_clean(false, verb).await;
         platform.world.nothing_runs(id, verb).await;
         assert_eq!(platform.world.periods(id).await, (1, 0));
     }
@@ -264,13 +261,7 @@ async fn p5_every_step_of_power_whose_record_is_lost_is_run_again_with_one_effec
             let row = world.allocation(id).await;
             let wanted = if kind == "stop" { "stopped" } else { "running" };
             assert_eq!(row.power.as_deref(), Some(wanted), "{kind}.{step}");
-            let operations = world
-                .agent
-                .state()
-                .operations
-                .values()
-                .filter(|op| op.kind == kind)
-                .count();
+            let operations = world.host.state().await.count(kind);
             assert_eq!(operations, 1, "{kind}.{step}");
             world.nothing_runs(id, step).await;
             runner.stop().await;

@@ -22,7 +22,7 @@ async fn expect(world: &World, findings: &[Finding]) {
 async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     let world = World::start().await;
     let runner = world.runner(World::config());
-    world.agent.script(|script| {
+    world.host.script(|script| {
         script.fail = Some((
             "provision",
             "start",
@@ -36,12 +36,12 @@ async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     expect(&world, &[]).await;
 
     // the host comes back from somewhere with what had been removed
-    world.agent.state().domains.insert(vm_name(id));
-    world.agent.state().reservations.insert(vm_name(id));
+    world.host.leak_domain(&vm_name(id)).await;
+    world.host.leak_reservation(&vm_name(id));
     let residue = [Finding::LeakedDomain(id), Finding::LeakedReservation(id)];
     expect(&world, &residue).await;
     world.until_idle(id).await;
-    world.host_is_clean(true, "cleaned up");
+    world.host_is_clean(true, "cleaned up").await;
     expect(&world, &[]).await;
     assert_eq!(
         world.slot_of(id).await.status,
@@ -60,9 +60,9 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
     world.until_idle(id).await;
     expect(&world, &[]).await;
     let unknown = Uuid::now_v7();
-    world.agent.state().domains.clear();
-    world.agent.state().domains.insert(vm_name(unknown));
-    world.agent.state().domains.insert("somebody-elses".into());
+    world.host.lose_domain(&vm_name(id)).await;
+    world.host.leak_domain(&vm_name(unknown)).await;
+    world.host.leak_domain("somebody-elses").await;
     let unclear = [Finding::LeakedDomain(unknown), Finding::MissingDomain(id)];
     expect(&world, &unclear).await;
     let started: i64 = sqlx::query_scalar("SELECT count(*) FROM workflows WHERE kind = 'clean_up'")
@@ -83,11 +83,9 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     let first = world.allocation(id).await;
 
     // the guest shuts itself down
-    world
-        .agent
-        .state()
-        .unexpected_shutdown
-        .insert(vm_name(id), false);
+    let vm = vm_name(id);
+    let hypervisor = world.host.hypervisor();
+    hypervisor.shutdown(&vm).await.expect("libvirt");
     let unexpected_shutdown = |boot_id, with_host| {
         [Finding::UnexpectedShutdown {
             id,
@@ -112,17 +110,15 @@ async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again
     assert_ne!(second.boot_id, first.boot_id);
 
     // the host is restarted
-    world
-        .agent
-        .state()
-        .unexpected_shutdown
-        .insert(vm_name(id), true);
+    world.host_gone().await;
+    world.host.restart_machine().await;
+    world.host_up().await;
     expect(&world, &unexpected_shutdown(second.boot_id, true)).await;
     world.until_idle(id).await;
     let third = world.allocation(id).await;
     assert_eq!(third.power.as_deref(), Some("running"));
     assert_ne!(third.boot_id, second.boot_id);
-    assert!(world.agent.state().unexpected_shutdown.is_empty());
+    assert!(world.host.state().await.off.is_empty());
     let told: Vec<String> = timeline(&world, id)
         .await
         .into_iter()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gpuaas_allocation::config::Config;
 use gpuaas_allocation::metrics::Metrics;
+use gpuaas_allocation::workflow::edges::KillFile;
 use gpuaas_allocation::workflow::{Deps, runner};
 use gpuaas_common::CancellationToken;
 use sqlx::PgPool;
@@ -60,6 +61,7 @@ impl World {
             wake: context.wake().expect("no redis"),
             config,
             metrics: Metrics::new(&context.meter),
+            edges: Arc::new(KillFile),
         })
     }
 

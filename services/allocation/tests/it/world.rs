@@ -1,10 +1,11 @@
-//! A world for tests of the allocation service: a real PostgreSQL with its roles, real certificates, the
-//! scripted host, a catalog with one image. Runners and servers are those of the product.
+//! A world for tests of the allocation service: a real PostgreSQL with its roles, real certificates, a
+//! host, a catalog with one image. Runners and servers are those of the product.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::config::{
     DatabaseSettings, RedisSettings, ServerSettings, Settings, TelemetrySettings, TlsSettings,
     TokenSettings,
@@ -17,12 +18,14 @@ use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::model::Slot;
 use gpuaas_placement::{allocations, slots};
 use gpuaas_proto::gpuaas::agent::v1 as host;
+use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
+use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogServiceServer;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::agent::Agent;
 use crate::catalog::Catalog;
+use crate::host::Host;
 
 pub const CELL: u16 = 1;
 pub const KEY: &str =
@@ -35,7 +38,7 @@ pub struct World {
     pub scheduler: PgPool,
     /// Looks at everything, and arranges what no service may.
     pub owner: PgPool,
-    pub agent: Agent,
+    pub host: Host,
     pub node_id: Uuid,
     pub slot_ids: Vec<Uuid>,
     pub project: Uuid,
@@ -43,7 +46,6 @@ pub struct World {
     pub peers: BTreeMap<String, String>,
     pub instance_id: Uuid,
     pub host_address: SocketAddr,
-    host_down: CancellationToken,
     _folder: tempfile::TempDir,
     _catalog: tokio_util::sync::DropGuard,
 }
@@ -66,7 +68,7 @@ impl World {
             scheduler: db.pool("gpuaas_scheduler").await,
             owner: db.owner_pool().await,
             db,
-            agent: Agent::new(),
+            host: Host::new().await,
             node_id,
             slot_ids: Vec::new(),
             project: Uuid::now_v7(),
@@ -78,7 +80,6 @@ impl World {
             .into(),
             instance_id,
             host_address,
-            host_down: CancellationToken::new(),
             _folder: folder,
             _catalog: catalog_down.clone().drop_guard(),
         };
@@ -88,28 +89,19 @@ impl World {
         world.host_up().await;
         answers(catalog_address).await;
         world.fill_ledger().await;
+        world.host.name_slots(&world.slot_ids);
         world
     }
 
-    /// Starts the host's server.
-    pub async fn host_up(&mut self) {
-        self.host_down = CancellationToken::new();
-        self.agent.up(self.host_down.clone());
-        let context = self.host_context();
-        let server = Server::new(&context)
-            .add(host::node_scheduler_server::NodeSchedulerServer::new(
-                self.agent.clone(),
-            ))
-            .add(host::virtual_machines_server::VirtualMachinesServer::new(
-                self.agent.clone(),
-            ));
-        tokio::spawn(server.run(self.host_down.clone()));
+    /// Starts the host's agent, which goes on with what its journal says.
+    pub async fn host_up(&self) {
+        self.host.up(|| self.host_context());
         answers(self.host_address).await;
     }
 
-    /// Takes the host's server away; its operations run on.
+    /// Takes the host's agent away, in the middle of whatever it does.
     pub async fn host_gone(&self) {
-        self.host_down.cancel();
+        self.host.down();
         let gone = async {
             while tokio::net::TcpStream::connect(self.host_address)
                 .await
@@ -118,7 +110,7 @@ impl World {
         };
         tokio::time::timeout(Duration::from_secs(10), gone)
             .await
-            .expect("the server ends");
+            .expect("the agent ends");
     }
 
     fn host_context(&self) -> Context {
@@ -173,6 +165,63 @@ impl World {
         Context::new(service, settings).expect("a context")
     }
 
+    /// The host's leases, as the allocation service calls them.
+    fn host_leases(&self) -> NodeSchedulerClient<GrpcChannel> {
+        let context = self.context("allocation", "allocation", loopback(0));
+        let address = self.host_address.to_string();
+        let channel = context
+            .peers
+            .host_channel(&address, &self.node_id, &self.instance_id);
+        NodeSchedulerClient::new(channel.expect("a channel"))
+    }
+
+    /// Asks the host for the first slot, for a release, with a token: cell epoch, slot generation, workflow epoch.
+    /// Returns the lease's id.
+    pub async fn acquire_on_host(
+        &self,
+        allocation: Uuid,
+        token: (u64, u64, u64),
+    ) -> Result<String, tonic::Status> {
+        let mut conn = self.pool.acquire().await.expect("a connection");
+        let slot = slots::get(&mut conn, self.node_id, self.slot_ids[0]).await;
+        let bindings = slot.expect("the slot").bindings;
+        let request = host::AcquireLeaseRequest {
+            allocation_id: allocation.to_string(),
+            slots: vec![host::SlotGrant {
+                slot_id: self.slot_ids[0].to_string(),
+                token: Some(host::FencingToken {
+                    cell_epoch: token.0,
+                    slot_generation: token.1,
+                    workflow_epoch: token.2,
+                }),
+                bindings: Some(SlotBindings {
+                    nvme_device: bindings.nvme_device,
+                    nvme_bytes: bindings.nvme_bytes.unsigned_abs(),
+                    management_mac: bindings.management_mac,
+                    private_ip: bindings.private_ip,
+                    destructive_wipe_policy: bindings.destructive_wipe_policy,
+                    ..SlotBindings::default()
+                }),
+                ..host::SlotGrant::default()
+            }],
+            purpose: host::LeasePurpose::Release.into(),
+            ..host::AcquireLeaseRequest::default()
+        };
+        let granted = self.host_leases().acquire_lease(request).await?;
+        Ok(granted.into_inner().lease.expect("a lease").lease_id)
+    }
+
+    /// Ends a lease of the host.
+    pub async fn end_on_host(&self, allocation: Uuid, lease_id: String) {
+        let request = host::ReleaseLeaseRequest {
+            lease_id,
+            allocation_id: allocation.to_string(),
+            ..host::ReleaseLeaseRequest::default()
+        };
+        let ended = self.host_leases().release_lease(request).await;
+        ended.expect("ended");
+    }
+
     pub async fn allocation(&self, id: Uuid) -> gpuaas_placement::model::Allocation {
         let mut conn = self.pool.acquire().await.expect("a connection");
         allocations::get(&mut conn, gpuaas_placement::Scope::Platform, id)
@@ -223,10 +272,6 @@ impl World {
             .expect("a repair");
         tx.commit().await.expect("commit");
     }
-}
-
-pub fn digest() -> String {
-    format!("sha256:{}", "a".repeat(64))
 }
 
 pub async fn answers(address: SocketAddr) {

@@ -1,0 +1,381 @@
+//! A host: the agent's own core over mutual TLS, on a journal file, on libvirt's in-memory driver, on loop devices and
+//! a dnsmasq. Only what needs a machine is played: the guests, which take their address and let the agent log in.
+//!
+//! The agent runs in a runtime of its own, which a test can end as hard as a crash; what it works on stays, as it would
+//! on a host.
+
+mod disks;
+mod guests;
+mod script;
+mod ssh;
+mod state;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpuaas_agent::api;
+use gpuaas_agent::disk::DiskProbe;
+use gpuaas_agent::host::root::HostRoot;
+use gpuaas_agent::node::Node;
+use gpuaas_agent::operation::Runner;
+use gpuaas_agent::settings::Settings;
+use gpuaas_agent::vm::Hypervisor;
+use gpuaas_common::{CancellationToken, Context};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+pub use disks::DISK_BYTES;
+pub use script::{Kill, Script};
+pub use state::State;
+
+use disks::Disk;
+use guests::{Guests, Way};
+use script::Director;
+
+/// libvirt without a machine; all connections of a process see the same domains.
+const LIBVIRT: &str = "test:///default";
+/// Slots of a host.
+const SLOTS: usize = 2;
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Host {
+    folder: tempfile::TempDir,
+    disks: Vec<Disk>,
+    /// Slots as the ledger names them, in order of their index.
+    slots: Mutex<Vec<Uuid>>,
+    hypervisor: Hypervisor,
+    director: Director,
+    guests: Arc<Guests>,
+    machine: Option<Runtime>,
+    agent: Mutex<Option<Runtime>>,
+    dnsmasq: Mutex<Child>,
+    /// Bytes up to which a wiped disk is read back whole.
+    verify_whole: Mutex<u64>,
+}
+
+/// Content of the one image, and what it is called by its digest.
+pub fn image() -> &'static [u8] {
+    static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    IMAGE.get_or_init(|| b"a guest's disk. ".repeat(1 << 16))
+}
+
+pub fn digest() -> String {
+    static DIGEST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    DIGEST
+        .get_or_init(|| format!("sha256:{}", hex::encode(Sha256::digest(image()))))
+        .clone()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Host {
+    /// A host whose agent is not started yet.
+    pub async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        for sub in ["state", "images", "dhcp", "disks"] {
+            std::fs::create_dir(path.join(sub)).expect("a folder");
+        }
+        machine_files(&path.join("root"));
+        let image_file = format!("images/{}.raw", digest().replace(':', "-"));
+        std::fs::write(path.join(image_file), image()).expect("an image");
+        let disks = (0..SLOTS).map(|index| Disk::attach(&path.join(format!("disks/{index}.img"))));
+        let disks = disks.collect();
+        let dnsmasq = Mutex::new(dnsmasq(path));
+        let machine = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("machine")
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let director = Director::default();
+        // its connection keeps the domains while no agent runs
+        let hypervisor = Hypervisor::new(LIBVIRT);
+        hypervisor.version().await.expect("libvirt");
+        let guests = Guests::start(&machine, path, hypervisor.clone(), director.clone());
+        let host = Self {
+            disks,
+            slots: Mutex::default(),
+            hypervisor,
+            director,
+            guests,
+            machine: Some(machine),
+            agent: Mutex::new(None),
+            dnsmasq,
+            verify_whole: Mutex::new(DISK_BYTES),
+            folder,
+        };
+        host.wait_for("dnsmasq", || host.path("dnsmasq.pid").exists())
+            .await;
+        host
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Identities of the slots' disks, in order of the slots' index.
+    pub fn disks(&self) -> Vec<String> {
+        let identity = |disk: &Disk| format!("lab-disk:{}", disk.id);
+        self.disks.iter().map(identity).collect()
+    }
+
+    /// Tells how the ledger calls the slots.
+    pub fn name_slots(&self, ids: &[Uuid]) {
+        *lock(&self.slots) = ids.to_vec();
+    }
+
+    /// The hypervisor, for a test that does something behind the agent's back.
+    pub fn hypervisor(&self) -> &Hypervisor {
+        &self.hypervisor
+    }
+
+    /// Starts the agent.
+    pub fn up(&self, context: impl FnOnce() -> Context) {
+        let settings = self.settings();
+        let mut node = Node::open(settings, b"").expect("a node");
+        // disks are those of this machine; all else that is read of the host lies in the host's own folder
+        node.probe = DiskProbe::new(
+            HostRoot::new("/"),
+            node.settings.lab_disks.clone(),
+            node.hypervisor.clone(),
+        );
+        node.wiper = Box::new(self.director.clone());
+        node.edges = Box::new(self.director.clone());
+        node.guests = Box::new(Way(Arc::clone(&self.guests)));
+        let node = Arc::new(node);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("agent")
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        {
+            let _inside = runtime.enter();
+            let runner = Runner::new(Arc::clone(&node));
+            runner.resume().expect("a journal");
+            let server = api::server(&context(), &node, runner);
+            runtime.spawn(async move {
+                let ended = server.run(CancellationToken::new()).await;
+                panic!("the agent's server ended: {ended:?}");
+            });
+        }
+        let before = lock(&self.agent).replace(runtime);
+        assert!(before.is_none(), "one agent at a time");
+    }
+
+    /// Ends the agent as SIGKILL would: nothing of it runs any more, nothing is finished.
+    pub fn down(&self) {
+        let runtime = lock(&self.agent).take().expect("an agent");
+        end(runtime);
+    }
+
+    /// Waits until the agent was killed where the script says, and ends it there.
+    pub async fn until_killed(&self) {
+        self.wait_for("the kill", || self.director.was_hit()).await;
+        self.down();
+        self.director.forget_hit();
+    }
+
+    /// What a restart of the machine leaves: the disks and the journal. The agent is down.
+    pub async fn restart_machine(&self) {
+        for domain in self.own_domains().await {
+            self.hypervisor.destroy(&domain).await.expect("libvirt");
+        }
+        boot(&self.path("root"));
+    }
+
+    /// Changes what goes wrong.
+    pub fn script(&self, change: impl FnOnce(&mut Script)) {
+        self.director.change(change);
+    }
+
+    /// Reads back only samples of disks that are larger than this, from the agent's next start on.
+    pub fn verify_whole_up_to(&self, bytes: u64) {
+        *lock(&self.verify_whole) = bytes;
+    }
+
+    /// Ends dnsmasq, without which a host is not ready.
+    pub fn end_dnsmasq(&self) {
+        let mut process = lock(&self.dnsmasq);
+        process.kill().expect("a process");
+        process.wait().expect("a process");
+    }
+
+    /// Gives a slot's disk the signature of somebody's swap space.
+    pub fn sign_disk(&self, index: usize) {
+        let file = self.path(&format!("disks/{index}.img"));
+        let made = Command::new("mkswap").arg(file).output().expect("mkswap");
+        assert!(made.status.success(), "{made:?}");
+    }
+
+    /// Which boot a VM's guest is at.
+    pub fn boot_id(&self, vm: &str) -> Option<Uuid> {
+        self.guests.boot_id(vm)
+    }
+
+    /// Reserves an address for a VM behind the agent's back.
+    pub fn leak_reservation(&self, vm: &str) {
+        let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
+        std::fs::write(file, "52:54:00:00:00:07,10.100.0.7\n").expect("a reservation");
+    }
+
+    /// Defines a domain behind the agent's back.
+    pub async fn leak_domain(&self, name: &str) {
+        let xml = format!(
+            "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
+        );
+        self.hypervisor.define(xml).await.expect("a domain");
+    }
+
+    /// Removes a domain behind the agent's back.
+    pub async fn lose_domain(&self, name: &str) {
+        self.hypervisor.destroy(name).await.expect("libvirt");
+        self.hypervisor.undefine(name).await.expect("libvirt");
+    }
+
+    /// Waits until the host is in this state.
+    pub async fn until(&self, what: &str, mut holds: impl FnMut(&State) -> bool) {
+        let wait = async {
+            while !holds(&self.state().await) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| panic!("host never: {what}"));
+    }
+
+    async fn wait_for(&self, what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| panic!("never: {what}"));
+    }
+
+    fn settings(&self) -> Settings {
+        let disks: Vec<_> = self
+            .disks
+            .iter()
+            .map(|disk| json!({"id": disk.id, "backing_file": disk.file}))
+            .collect();
+        let settings = json!({
+            "state_dir": self.path("state"),
+            "root": self.path("root"),
+            "libvirt_uri": LIBVIRT,
+            "profile": {
+                "name": "lab", "lab": true, "hypervisor": "qemu", "cpu_model": "qemu64", "hugepages": true,
+                "firmware_code": "/firmware", "firmware_vars_template": "/firmware-vars", "emulator": "/emulator",
+            },
+            // a bridge that every machine has
+            "network": {"bridge": "lo", "bridge_kind": "linux", "gateway": "127.0.0.1/8", "mode": "routed"},
+            "dhcp": {
+                "hosts_dir": self.path("dhcp"), "leases_file": self.path("dhcp.leases"),
+                "pid_file": self.path("dnsmasq.pid"),
+            },
+            "images": {"cache_dir": self.path("images")},
+            "relay": {"key_file": self.path("relay")},
+            "access": {"host": "127.0.0.1", "port_base": 2222},
+            "lab_disks": disks,
+            "limits": {"full_verify_bytes": *lock(&self.verify_whole), "sample_verify_bytes": 0},
+            // what it waits for happens within milliseconds here
+            "polling": {"guest_ms": 10, "shutdown_ms": 10, "undo_ms": 10},
+        });
+        serde_json::from_value(settings).expect("settings")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(agent) = lock(&self.agent).take() {
+            end(agent);
+        }
+        let process = self.dnsmasq.get_mut();
+        let process = process.unwrap_or_else(PoisonError::into_inner);
+        let _it_may_have_ended = process.kill();
+        let _it_may_have_ended = process.wait();
+        // the next host of this process sees the same libvirt
+        let (hypervisor, machine) = (self.hypervisor.clone(), self.machine.take());
+        let clean = std::thread::spawn(move || {
+            let Some(machine) = machine else { return };
+            machine.block_on(async {
+                for domain in state::own_domains(&hypervisor).await {
+                    let _best_effort = hypervisor.destroy(&domain).await;
+                    let _best_effort = hypervisor.undefine(&domain).await;
+                }
+            });
+            machine.shutdown_timeout(Duration::from_secs(1));
+        });
+        let _best_effort = clean.join();
+    }
+}
+
+/// Drops all tasks of a runtime; not from within the test's own.
+fn end(runtime: Runtime) {
+    let ending = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(5)));
+    ending.join().expect("the runtime ends");
+}
+
+/// What the agent reads of a machine that is fit for VMs.
+fn machine_files(root: &Path) {
+    let pages = "sys/kernel/mm/hugepages/hugepages-1048576kB";
+    let files: BTreeMap<String, &str> = [
+        (format!("{pages}/nr_hugepages"), "64\n"),
+        (format!("{pages}/free_hugepages"), "64\n"),
+        ("firmware".into(), ""),
+        ("firmware-vars".into(), ""),
+        ("emulator".into(), ""),
+        ("var/lib/libvirt/keys".into(), ""),
+    ]
+    .into();
+    for (file, content) in files {
+        let file = root.join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        std::fs::write(file, content).expect("a file");
+    }
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(root.join("var/lib/libvirt"), open).expect("a folder");
+    boot(root);
+}
+
+/// Begins a boot of the machine.
+fn boot(root: &Path) {
+    let folder = root.join("proc/sys/kernel/random");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let boot_id = format!("{}\n", Uuid::new_v4());
+    std::fs::write(folder.join("boot_id"), boot_id).expect("a file");
+}
+
+/// A dnsmasq that gives nobody an address: it has a process id, and reads its files when it is told to.
+fn dnsmasq(folder: &Path) -> Child {
+    Command::new("setpriv")
+        .args([
+            "--pdeathsig",
+            "KILL",
+            "--",
+            "dnsmasq",
+            "--keep-in-foreground",
+        ])
+        .args(["--conf-file=/dev/null", "--port=0", "--user=root"])
+        .arg(format!(
+            "--pid-file={}",
+            folder.join("dnsmasq.pid").display()
+        ))
+        .arg(format!("--dhcp-hostsdir={}", folder.join("dhcp").display()))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("dnsmasq")
+}

@@ -1,0 +1,138 @@
+//! What a host is told to do wrong, at the agent's own seams: the edges of its steps, its wiper.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gpuaas_agent::disk::ClaimedDisk;
+use gpuaas_agent::disk::wipe::{HostWiper, WipePolicy, Wiper};
+use gpuaas_agent::error::{HostError, HostResult};
+use gpuaas_agent::faults::Edge;
+use gpuaas_agent::operation::{Edges, Place};
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tokio::sync::watch;
+
+use super::lock;
+
+/// What goes wrong.
+#[derive(Default)]
+pub struct Script {
+    /// Fail this step of this kind of operation, every time.
+    pub fail: Option<(&'static str, &'static str, ErrorReason, FailureClass)>,
+    /// Stay in this step of this kind until the script says otherwise.
+    pub stay: Option<(&'static str, &'static str)>,
+    /// Die here, once.
+    pub kill: Option<Kill>,
+    /// Say that a disk was wiped and leave it as it is.
+    pub lie: bool,
+    /// Guests let nobody in.
+    pub no_login: bool,
+    /// Guests that start say the boot they were at.
+    pub same_boot: bool,
+}
+
+/// Where an agent dies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kill {
+    pub kind: &'static str,
+    pub step: String,
+    pub edge: Edge,
+}
+
+#[derive(Clone)]
+pub struct Director(Arc<Shared>);
+
+struct Shared {
+    script: Mutex<Script>,
+    hit: Mutex<bool>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Director {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            script: Mutex::default(),
+            hit: Mutex::default(),
+            changed: watch::channel(0).0,
+        }))
+    }
+}
+
+impl Director {
+    pub fn change(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut lock(&self.0.script));
+        self.0.changed.send_modify(|count| *count += 1);
+    }
+
+    pub fn read<T>(&self, read: impl FnOnce(&Script) -> T) -> T {
+        read(&lock(&self.0.script))
+    }
+
+    pub fn was_hit(&self) -> bool {
+        *lock(&self.0.hit)
+    }
+
+    pub fn forget_hit(&self) {
+        *lock(&self.0.hit) = false;
+    }
+
+    /// Takes the order to die here.
+    fn dies(&self, place: Place<'_>) -> bool {
+        let mut script = lock(&self.0.script);
+        let here = script.kill.as_ref().is_some_and(|kill| {
+            (kill.kind, kill.step.as_str(), kill.edge)
+                == (place.kind.as_str(), place.step, place.edge)
+        });
+        if here {
+            script.kill = None;
+            *lock(&self.0.hit) = true;
+        }
+        here
+    }
+}
+
+#[async_trait]
+impl Edges for Director {
+    async fn pass(&self, place: Place<'_>) -> HostResult<()> {
+        let mut changed = self.0.changed.subscribe();
+        if self.dies(place) {
+            // whoever gave the order ends everything of this agent; nothing goes on past here
+            std::future::pending::<()>().await;
+        }
+        let here = (place.kind.as_str(), place.step);
+        while place.edge == Edge::Before {
+            changed.borrow_and_update();
+            let (stays, fails) = self.read(|script| (script.stay, script.fail));
+            if stays == Some(here) {
+                let _the_sender_lives = changed.changed().await;
+                continue;
+            }
+            let Some((_, _, reason, class)) = fails.filter(|fail| (fail.0, fail.1) == here) else {
+                break;
+            };
+            return Err(HostError {
+                reason,
+                class,
+                message: format!("scripted failure at {}", place.step),
+                field: None,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Wiper for Director {
+    async fn wipe(
+        &self,
+        disk: &ClaimedDisk,
+        policy: WipePolicy,
+        limit: Duration,
+    ) -> HostResult<()> {
+        if self.read(|script| script.lie) {
+            return Ok(());
+        }
+        HostWiper.wipe(disk, policy, limit).await
+    }
+}
