@@ -52,15 +52,21 @@ pub struct Progress {
     pub steps_total: u32,
 }
 
-/// What to tell anew, given what was told; a percentage only when it moved by a step. Updates `seen`.
+/// What to tell anew, given what was told; a percentage only when it moved by a step. A step that failed is told with
+/// its reason, which the host gives when its undo is through. Updates `seen`.
 pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
     let mut told = Vec::new();
     for step in &operation.steps {
         let state = match step.state() {
             StepState::Running => Told::Running,
             StepState::Done => Told::Done,
-            StepState::Failed => Told::Failed,
-            StepState::Pending | StepState::Skipped | StepState::Unspecified => continue,
+            // it had begun, and there was nothing to do after all: its entry must not run for ever
+            StepState::Skipped if seen.contains_key(&step.name) => Told::Done,
+            StepState::Failed if operation.failure.is_some() => Told::Failed,
+            StepState::Failed
+            | StepState::Pending
+            | StepState::Skipped
+            | StepState::Unspecified => continue,
         };
         let percent = if state == Told::Done {
             100
@@ -121,7 +127,7 @@ pub fn progress(operation: &HostOperation, before: u32, after: u32) -> Progress 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpuaas_proto::gpuaas::agent::v1::OperationStep;
+    use gpuaas_proto::gpuaas::agent::v1::{OperationFailure, OperationStep};
 
     fn operation(steps: &[(&str, StepState, u32)]) -> HostOperation {
         let step = |(name, state, percent): &(&str, StepState, u32)| OperationStep {
@@ -167,6 +173,29 @@ mod tests {
         ]);
         assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Done, 100)]);
         assert!(told(&mut seen, &op).is_empty());
+    }
+
+    #[test]
+    fn a_step_that_began_and_had_nothing_to_do_is_told_to_be_done() {
+        let mut seen = Seen::new();
+        let op = |state| operation(&[("stop", state, 0)]);
+        assert!(changes(&mut seen, &op(StepState::Skipped)).is_empty());
+        assert_eq!(changes(&mut seen, &op(StepState::Running)).len(), 1);
+        let told = changes(&mut seen, &op(StepState::Skipped));
+        assert_eq!(told[0].state, Told::Done);
+        assert!(changes(&mut seen, &op(StepState::Skipped)).is_empty());
+    }
+
+    #[test]
+    fn c_05_a_step_that_failed_is_told_with_its_reason() {
+        let mut seen = Seen::new();
+        let undoing = operation(&[("wait_login", StepState::Failed, 0)]);
+        assert!(changes(&mut seen, &undoing).is_empty());
+        let ended = HostOperation {
+            failure: Some(OperationFailure::default()),
+            ..undoing
+        };
+        assert_eq!(changes(&mut seen, &ended)[0].state, Told::Failed);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod expect;
 mod failures;
 mod faults;
 mod host;
+mod kills;
 mod ledger;
 mod lifecycle;
 mod platform;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpuaas_allocation::config::Config;
 use gpuaas_allocation::metrics::Metrics;
-use gpuaas_allocation::workflow::edges::KillFile;
+use gpuaas_allocation::workflow::edges::{Edges, KillFile};
 use gpuaas_allocation::workflow::{Deps, runner};
 use gpuaas_common::CancellationToken;
 use sqlx::PgPool;
@@ -54,6 +54,10 @@ impl World {
 
     /// Shared parts of a process of the allocation service.
     pub fn deps(&self, pool: PgPool, config: Config) -> Arc<Deps> {
+        self.deps_at(pool, config, Arc::new(KillFile))
+    }
+
+    fn deps_at(&self, pool: PgPool, config: Config, edges: Arc<dyn Edges>) -> Arc<Deps> {
         let context = self.context("allocation", "allocation", loopback(0));
         Arc::new(Deps {
             pool,
@@ -61,7 +65,7 @@ impl World {
             wake: context.wake().expect("no redis"),
             config,
             metrics: Metrics::new(&context.meter),
-            edges: Arc::new(KillFile),
+            edges,
         })
     }
 
@@ -79,6 +83,16 @@ impl World {
 
     /// A runner in a runtime of its own, with its own connections: killing it leaves nothing running.
     pub async fn own_runner(&self, owner: &'static str, config: Config) -> Runner {
+        self.own_runner_at(owner, config, Arc::new(KillFile)).await
+    }
+
+    /// The same with somebody at the edges of its steps.
+    pub async fn own_runner_at(
+        &self,
+        owner: &str,
+        config: Config,
+        edges: Arc<dyn Edges>,
+    ) -> Runner {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -90,7 +104,7 @@ impl World {
             .await;
         let deps = {
             let _inside = runtime.enter();
-            self.deps(pool.expect("a pool"), config)
+            self.deps_at(pool.expect("a pool"), config, edges)
         };
         let shutdown = CancellationToken::new();
         let task = runtime.spawn(runner::run(deps, owner.into(), shutdown.clone()));

@@ -19,7 +19,6 @@ use gpuaas_placement::model::Slot;
 use gpuaas_placement::{allocations, slots};
 use gpuaas_proto::gpuaas::agent::v1 as host;
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
-use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogServiceServer;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -184,7 +183,7 @@ impl World {
     ) -> Result<String, tonic::Status> {
         let mut conn = self.pool.acquire().await.expect("a connection");
         let slot = slots::get(&mut conn, self.node_id, self.slot_ids[0]).await;
-        let bindings = slot.expect("the slot").bindings;
+        let slot = slot.expect("the slot");
         let request = host::AcquireLeaseRequest {
             allocation_id: allocation.to_string(),
             slots: vec![host::SlotGrant {
@@ -194,14 +193,7 @@ impl World {
                     slot_generation: token.1,
                     workflow_epoch: token.2,
                 }),
-                bindings: Some(SlotBindings {
-                    nvme_device: bindings.nvme_device,
-                    nvme_bytes: bindings.nvme_bytes.unsigned_abs(),
-                    management_mac: bindings.management_mac,
-                    private_ip: bindings.private_ip,
-                    destructive_wipe_policy: bindings.destructive_wipe_policy,
-                    ..SlotBindings::default()
-                }),
+                bindings: Some(slot.bindings.into()),
                 ..host::SlotGrant::default()
             }],
             purpose: host::LeasePurpose::Release.into(),

@@ -80,7 +80,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Host {
     /// A host whose agent is not started yet.
     pub async fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        // nothing here outlives the process, so nothing waits for a disk to write it
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
         let path = folder.path();
         for sub in ["state", "images", "dhcp", "disks"] {
             std::fs::create_dir(path.join(sub)).expect("a folder");
@@ -180,8 +181,8 @@ impl Host {
     }
 
     /// Waits until the agent was killed where the script says, and ends it there.
-    pub async fn until_killed(&self) {
-        self.wait_for("the kill", || self.director.was_hit()).await;
+    pub async fn until_killed(&self, place: &str) {
+        self.wait_for(place, || self.director.was_hit()).await;
         self.down();
         self.director.forget_hit();
     }
@@ -229,8 +230,12 @@ impl Host {
         std::fs::write(file, "52:54:00:00:00:07,10.100.0.7\n").expect("a reservation");
     }
 
-    /// Defines a domain behind the agent's back.
+    /// Defines a domain behind the agent's back, unless there is one of this name.
     pub async fn leak_domain(&self, name: &str) {
+        let known = self.hypervisor.state(name).await.expect("libvirt");
+        if known.is_some() {
+            return;
+        }
         let xml = format!(
             "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
         );

@@ -9,6 +9,7 @@ use gpuaas_agent::vm::{Hypervisor, PowerState};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use prost::Message as _;
 use rusqlite::{Connection, OpenFlags, Row};
+use uuid::Uuid;
 
 use super::{Host, lock};
 
@@ -16,7 +17,7 @@ use super::{Host, lock};
 #[derive(Debug)]
 pub struct Operation {
     pub kind: String,
-    pub state: String,
+    pub allocation: String,
     /// Names and states of the steps, in order.
     pub steps: Vec<(String, String)>,
 }
@@ -48,6 +49,15 @@ pub struct State {
 }
 
 impl State {
+    /// How many operations of a kind there were for an allocation.
+    pub fn count_of(&self, kind: &str, allocation: Uuid) -> usize {
+        let allocation = allocation.to_string();
+        let operations = self.operations.values();
+        operations
+            .filter(|operation| operation.kind == kind && operation.allocation == allocation)
+            .count()
+    }
+
     /// How many operations of a kind there were.
     pub fn count(&self, kind: &str) -> usize {
         let operations = self.operations.values();
@@ -125,11 +135,11 @@ impl Host {
         );
         each(
             journal,
-            "SELECT operation_id, kind, state FROM operations",
+            "SELECT operation_id, kind, allocation_id FROM operations",
             |row| {
                 let operation = Operation {
                     kind: text(row, 1),
-                    state: text(row, 2),
+                    allocation: text(row, 2),
                     steps: Vec::new(),
                 };
                 state.operations.insert(text(row, 0), operation);

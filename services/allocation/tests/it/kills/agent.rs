@@ -1,0 +1,56 @@
+//! The agent dies.
+
+use gpuaas_agent::journal::Kind;
+
+use super::{Death, Lives, of_agent, of_agent_undoing};
+use crate::world::World;
+
+#[tokio::test]
+async fn p5_agent_killed_in_provision_and_release() {
+    let world = World::start().await;
+    let mut lives = Lives::in_world(&world, World::config()).await;
+    let (mut up, mut down) = (
+        of_agent(Kind::Provision).into_iter(),
+        of_agent(Kind::Release).into_iter(),
+    );
+    loop {
+        let (rise, fall) = (up.next(), down.next());
+        if (&rise, &fall) == (&None, &None) {
+            break;
+        }
+        let id = lives.active(rise).await;
+        lives.released(id, fall).await;
+    }
+    lives.end().await;
+}
+
+#[tokio::test]
+async fn p5_agent_killed_in_power() {
+    let world = World::start().await;
+    let mut lives = Lives::in_world(&world, World::config()).await;
+    let id = lives.active(None).await;
+    let kills = [Kind::Stop, Kind::Start, Kind::Reboot].map(of_agent);
+    for round in 0..kills.iter().map(Vec::len).max().unwrap_or_default() {
+        for (kills, verb) in kills.iter().zip(["stop", "start", "reboot"]) {
+            lives.power(id, verb, kills.get(round).cloned()).await;
+        }
+    }
+    lives.released(id, None).await;
+    lives.end().await;
+}
+
+/// The guest of each never lets anybody in; what that leaves is removed, and the slot repaired.
+#[tokio::test]
+async fn p5_agent_killed_in_undo_clean_up_and_repair() {
+    let world = World::start().await;
+    let mut lives = Lives::in_world(&world, World::config()).await;
+    let undo = of_agent_undoing(Kind::Provision);
+    let (clean_up, repair) = (of_agent(Kind::CleanUp), of_agent(Kind::RepairSlot));
+    // clean-up is a step of each repair
+    let repairs: Vec<Death> = clean_up.into_iter().chain(repair).collect();
+    for round in 0..undo.len().max(repairs.len()) {
+        let id = lives.failed(undo.get(round).cloned()).await;
+        lives.repaired(id, repairs.get(round).cloned()).await;
+    }
+    lives.end().await;
+}
