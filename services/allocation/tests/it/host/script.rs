@@ -101,7 +101,10 @@ impl Edges for Director {
             std::future::pending::<()>().await;
         }
         let here = (place.kind.as_str(), place.step);
-        while place.edge == Edge::Before {
+        if place.edge == Edge::After {
+            return Ok(());
+        }
+        loop {
             changed.borrow_and_update();
             let (stays, fails) = self.read(|script| (script.stay, script.fail));
             if stays == Some(here) {
@@ -109,7 +112,7 @@ impl Edges for Director {
                 continue;
             }
             let Some((_, _, reason, class)) = fails.filter(|fail| (fail.0, fail.1) == here) else {
-                break;
+                return Ok(());
             };
             return Err(HostError {
                 reason,
@@ -118,7 +121,6 @@ impl Edges for Director {
                 field: None,
             });
         }
-        Ok(())
     }
 }
 

@@ -217,7 +217,7 @@ impl<'a> Lives<'a> {
         self.count += 1;
         let name = format!("life-{}", self.count);
         let world = self.world;
-        self.through(death, world.reserve(&name)).await
+        self.through(death, Box::pin(world.reserve(&name))).await
     }
 
     /// Launches an allocation and waits until somebody can log in.
