@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::Rules;
-use super::board::Board;
+use super::compiled::CompiledNode;
 
 /// Results for the nodes of one fleet, while it does not change.
 pub(super) struct Alike<'a, T> {
@@ -24,16 +24,20 @@ impl<'a, T> Alike<'a, T> {
     }
 
     /// The result for a node: what was worked out for one that is like it, unless the rules are about this very node.
-    pub(super) fn of(&mut self, board: &Board, work_out: impl FnOnce(&Board) -> T) -> &mut T {
+    pub(super) fn of(
+        &mut self,
+        compiled: &CompiledNode,
+        work_out: impl FnOnce(&CompiledNode) -> T,
+    ) -> &mut T {
         let new = self.all.len();
-        let place = if self.rules.name(board.id) {
+        let place = if self.rules.name(compiled.id) {
             new
         } else {
-            let address = Arc::as_ptr(board.state()).addr();
+            let address = Arc::as_ptr(compiled.state()).addr();
             *self.places.entry(address).or_insert(new)
         };
         if place == new {
-            self.all.push(work_out(board));
+            self.all.push(work_out(compiled));
         }
         &mut self.all[place]
     }

@@ -78,7 +78,7 @@ pub fn defragment(
         ..Defragmentation::default()
     };
     let mut trial = Trial::of(site);
-    let places = trial.boards().len();
+    let places = trial.compiled_nodes().len();
     let mut search = Search {
         request,
         settled: trial.settle(tenants),
@@ -114,25 +114,25 @@ pub fn defragment(
 impl Search<'_> {
     /// Adds the sets of a node that would make room on it.
     fn offer(&mut self, place: usize, most_moves: usize) {
-        let board = &self.trial.boards()[place];
+        let compiled = &self.trial.compiled_nodes()[place];
         let settled = &self.settled[place];
-        if !board.can_change() || settled.is_empty() || most_moves == 0 {
+        if !compiled.can_change() || settled.is_empty() || most_moves == 0 {
             return;
         }
-        let mut sets: BTreeSet<u64> = board
+        let mut sets: BTreeSet<u64> = compiled
             .in_the_way(self.request)
             .into_iter()
             .filter_map(|slots| owners(slots, settled))
             .collect();
         // the most VMs of a node, or its hugepages, may be what is in the way
         sets.extend((0..settled.len().min(64)).map(|bit| 1 << bit));
-        let now = board.count_fits(&Rules::default(), self.request);
+        let now = compiled.count_fits(&Rules::default(), self.request);
         for tenants in sets {
             let chosen: Vec<&Settled<'_>> = members(tenants, settled).collect();
             if chosen.len() > most_moves || !chosen.iter().all(|one| one.tenant.movable) {
                 continue;
             }
-            let mut after = board.clone();
+            let mut after = compiled.clone();
             for one in &chosen {
                 let class = one.tenant.request.slot_class;
                 after.free(class, one.slots, one.tenant.hugepages_1g_back);
@@ -170,7 +170,7 @@ impl Search<'_> {
         self.versions[set.place] += 1;
         self.settled[set.place].retain(|one| !moves.iter().any(|moved| moved.id == one.tenant.id));
         Some(Step {
-            node_id: self.trial.boards()[set.place].id,
+            node_id: self.trial.compiled_nodes()[set.place].id,
             moves,
             gained: after - before,
         })

@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 
 use uuid::Uuid;
 
-use super::board::Board;
+use super::compiled::CompiledNode;
 use super::{Fleet, Request, Rules};
 use crate::model::SlotClass;
 
@@ -12,16 +12,16 @@ impl Fleet {
     /// would it; whether it does on one of these is told by [`super::decide_by`] on the node as it is then.
     #[must_use]
     pub fn when_empty(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
-        let boards = self.boards.iter();
-        let mut could: Vec<&Board> = boards
-            .filter(|board| board.could_take(rules, request))
+        let compiled_nodes = self.compiled_nodes.iter();
+        let mut could: Vec<&CompiledNode> = compiled_nodes
+            .filter(|compiled| compiled.could_take(rules, request))
             .collect();
-        could.sort_by_key(|board| (Reverse(board.free_for_all()), board.id));
-        could.into_iter().map(|board| board.id).collect()
+        could.sort_by_key(|compiled| (Reverse(compiled.free_for_all()), compiled.id));
+        could.into_iter().map(|compiled| compiled.id).collect()
     }
 }
 
-impl Board {
+impl CompiledNode {
     /// Slots of every class that everybody may have.
     fn free_for_all(&self) -> u32 {
         let free = |class: &SlotClass| self.usable(*class).count_ones();

@@ -2,8 +2,8 @@
 use uuid::Uuid;
 
 use super::alike::Alike;
-use super::board::{Board, LACKS_IMAGE, NOT_OWN, Shared};
 use super::causes::{Causes, Found, nobody_has};
+use super::compiled::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
 use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::UnschedulableReason;
@@ -13,7 +13,7 @@ use crate::model::SlotClass;
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
     /// By id.
-    pub(super) boards: Vec<Board>,
+    pub(super) compiled_nodes: Vec<CompiledNode>,
     shared: Shared,
     rooms: Rooms,
 }
@@ -85,15 +85,17 @@ impl Fleet {
     #[must_use]
     pub fn of(nodes: &[CandidateNode]) -> Self {
         let mut shared = Shared::default();
-        let mut boards: Vec<Board> = nodes
+        let mut compiled_nodes: Vec<CompiledNode> = nodes
             .iter()
-            .map(|node| Board::of(node, &mut shared))
+            .map(|node| CompiledNode::of(node, &mut shared))
             .collect();
-        boards.sort_by_key(|board| board.id);
+        compiled_nodes.sort_by_key(|compiled| compiled.id);
         let mut rooms = Rooms::default();
-        boards.iter().for_each(|board| rooms.add(board));
+        compiled_nodes
+            .iter()
+            .for_each(|compiled| rooms.add(compiled));
         Self {
-            boards,
+            compiled_nodes,
             shared,
             rooms,
         }
@@ -101,24 +103,30 @@ impl Fleet {
 
     /// Adds a node, or replaces what was known of it.
     pub fn put(&mut self, node: &CandidateNode) {
-        let board = Board::of(node, &mut self.shared);
-        match self.boards.binary_search_by_key(&node.id, |board| board.id) {
+        let compiled = CompiledNode::of(node, &mut self.shared);
+        match self
+            .compiled_nodes
+            .binary_search_by_key(&node.id, |compiled| compiled.id)
+        {
             Ok(place) => {
-                let before = std::mem::replace(&mut self.boards[place], board);
+                let before = std::mem::replace(&mut self.compiled_nodes[place], compiled);
                 self.rooms.remove(&before);
-                self.rooms.add(&self.boards[place]);
+                self.rooms.add(&self.compiled_nodes[place]);
             }
             Err(place) => {
-                self.rooms.add(&board);
-                self.boards.insert(place, board);
+                self.rooms.add(&compiled);
+                self.compiled_nodes.insert(place, compiled);
             }
         }
     }
 
     /// Forgets a node.
     pub fn remove(&mut self, id: Uuid) {
-        if let Ok(place) = self.boards.binary_search_by_key(&id, |board| board.id) {
-            let before = self.boards.remove(place);
+        if let Ok(place) = self
+            .compiled_nodes
+            .binary_search_by_key(&id, |compiled| compiled.id)
+        {
+            let before = self.compiled_nodes.remove(place);
             self.rooms.remove(&before);
         }
     }
@@ -152,11 +160,11 @@ impl Fleet {
 
     /// These nodes as a fleet of its own.
     fn these(&self, ids: impl IntoIterator<Item = Uuid>) -> Self {
-        let boards = ids.into_iter().filter_map(|id| self.board(id)).cloned();
-        let mut boards: Vec<Board> = boards.collect();
-        boards.sort_unstable_by_key(|board| board.id);
+        let compiled_nodes = ids.into_iter().filter_map(|id| self.compiled(id)).cloned();
+        let mut compiled_nodes: Vec<CompiledNode> = compiled_nodes.collect();
+        compiled_nodes.sort_unstable_by_key(|compiled| compiled.id);
         Self {
-            boards,
+            compiled_nodes,
             ..Self::default()
         }
     }
@@ -167,37 +175,39 @@ impl Fleet {
         self.rooms.largest(class)
     }
 
-    fn board(&self, id: Uuid) -> Option<&Board> {
-        let place = self.boards.binary_search_by_key(&id, |board| board.id);
-        place.ok().map(|place| &self.boards[place])
+    fn compiled(&self, id: Uuid) -> Option<&CompiledNode> {
+        let place = self
+            .compiled_nodes
+            .binary_search_by_key(&id, |compiled| compiled.id);
+        place.ok().map(|place| &self.compiled_nodes[place])
     }
 
     /// Nodes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.boards.len()
+        self.compiled_nodes.len()
     }
 
     /// No nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.boards.is_empty()
+        self.compiled_nodes.is_empty()
     }
 
     /// Ranks the nodes for a request.
     #[must_use]
     pub fn rank(&self, rules: &Rules, request: &Request) -> Ranking {
-        let mut order = Vec::with_capacity(self.boards.len());
-        let mut outcome = |board: &Board| match board.best(rules, request) {
-            Some(pick) => Outcome::Fits(board.rank(rules.packing_strategy, request, &pick)),
+        let mut order = Vec::with_capacity(self.compiled_nodes.len());
+        let mut outcome = |compiled: &CompiledNode| match compiled.best(rules, request) {
+            Some(pick) => Outcome::Fits(compiled.rank(rules.packing_strategy, request, &pick)),
             None => Outcome::Removed {
-                found: board.found(rules, request).into_owned(),
+                found: compiled.found(rules, request).into_owned(),
                 nodes: 0,
             },
         };
         let mut outcomes = Alike::new(rules);
-        for (place, board) in self.boards.iter().enumerate() {
-            match outcomes.of(board, &mut outcome) {
+        for (place, compiled) in self.compiled_nodes.iter().enumerate() {
+            match outcomes.of(compiled, &mut outcome) {
                 Outcome::Fits(rank) => order.push(u64::from(*rank) << 32 | place as u64),
                 Outcome::Removed { nodes, .. } => *nodes += 1,
             }
@@ -223,28 +233,30 @@ impl Fleet {
     /// The nodes of a ranking of this fleet, best first.
     pub fn nodes<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Uuid> + 'a {
         let place = |key: &u64| (key & u64::from(u32::MAX)) as usize;
-        let boards = ranking
+        let compiled_nodes = ranking
             .order
             .iter()
-            .map(move |key| self.boards.get(place(key)));
-        boards.flatten().map(|board| board.id)
+            .map(move |key| self.compiled_nodes.get(place(key)));
+        compiled_nodes.flatten().map(|compiled| compiled.id)
     }
 
     /// The choices of a ranking of this fleet, best first.
     pub fn choices<'a>(&'a self, ranking: &'a Ranking) -> impl Iterator<Item = Choice> + 'a {
         ranking.order.iter().filter_map(move |key| {
-            let board = self.boards.get((key & u64::from(u32::MAX)) as usize)?;
-            let pick = board.best(&ranking.rules, &ranking.request)?;
-            Some(board.choice(&ranking.request, &pick))
+            let compiled = self
+                .compiled_nodes
+                .get((key & u64::from(u32::MAX)) as usize)?;
+            let pick = compiled.best(&ranking.rules, &ranking.request)?;
+            Some(compiled.choice(&ranking.request, &pick))
         })
     }
 
     /// The choice of a ranking of this fleet on a node, and the version of the node it was made on.
     #[must_use]
     pub fn choice_on(&self, ranking: &Ranking, node_id: Uuid) -> Option<(Choice, &str)> {
-        let board = self.board(node_id)?;
-        let pick = board.best(&ranking.rules, &ranking.request)?;
-        Some((board.choice(&ranking.request, &pick), &*board.version))
+        let compiled = self.compiled(node_id)?;
+        let pick = compiled.best(&ranking.rules, &ranking.request)?;
+        Some((compiled.choice(&ranking.request, &pick), &*compiled.version))
     }
 
     /// The nodes that could be sold as a whole with exactly so many GPUs of the class.
@@ -253,9 +265,9 @@ impl Fleet {
         rules: &'a Rules,
         request: &'a Request,
     ) -> impl Iterator<Item = Uuid> + 'a {
-        let fit = self.boards.iter();
-        fit.filter(|board| board.fits_whole(rules, request))
-            .map(|board| board.id)
+        let fit = self.compiled_nodes.iter();
+        fit.filter(|compiled| compiled.fits_whole(rules, request))
+            .map(|compiled| compiled.id)
     }
 
     /// What becomes of each node of the pool, at most `limit` of them: those with a choice in the order of their rank, then the
@@ -263,18 +275,18 @@ impl Fleet {
     #[must_use]
     pub fn verdicts(&self, ranking: &Ranking, limit: usize) -> Vec<Verdict> {
         let (rules, request) = (&ranking.rules, &ranking.request);
-        let others = self.boards.iter().filter_map(|board| {
-            if board.best(rules, request).is_some() {
+        let others = self.compiled_nodes.iter().filter_map(|compiled| {
+            if compiled.best(rules, request).is_some() {
                 return None;
             }
-            let found = board.found(rules, request);
+            let found = compiled.found(rules, request);
             if found.is_empty() {
                 return None;
             }
             let mut causes = Causes::default();
             causes.add(&found);
             Some(Verdict {
-                node_id: board.id,
+                node_id: compiled.id,
                 outcome: Err(causes.reasons(request.gpu_count)),
             })
         });
@@ -298,11 +310,11 @@ impl Fleet {
     /// How many fit under rules.
     #[must_use]
     pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
-        let mut count = |board: &Board| board.count_fits(rules, request);
+        let mut count = |compiled: &CompiledNode| compiled.count_fits(rules, request);
         let mut counts = Alike::new(rules);
-        self.boards
+        self.compiled_nodes
             .iter()
-            .map(|board| *counts.of(board, &mut count))
+            .map(|compiled| *counts.of(compiled, &mut count))
             .sum()
     }
 }

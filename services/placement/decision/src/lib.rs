@@ -19,8 +19,8 @@
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal.
 mod alike;
-mod board;
 mod causes;
+mod compiled;
 mod defragmentation;
 mod emptied;
 mod evacuation;

@@ -40,17 +40,17 @@ pub fn preserve(site: &Site<'_>, tenants: &[Tenant]) -> BTreeMap<SlotClass, Clas
     let settled = trial.settle(tenants);
     let mut reports: BTreeMap<SlotClass, ClassReport> = BTreeMap::new();
     let mut sliced = Vec::new();
-    for (place, board) in trial.boards().iter().enumerate() {
-        let Some(class) = board.class() else {
+    for (place, compiled) in trial.compiled_nodes().iter().enumerate() {
+        let Some(class) = compiled.class() else {
             continue;
         };
         let report = reports.entry(class).or_default();
         report.nodes += 1;
-        if board.is_held_whole() {
+        if compiled.is_held_whole() {
             report.held_whole += 1;
-        } else if board.is_whole() {
+        } else if compiled.is_whole() {
             report.whole += 1;
-        } else if board.is_clean() {
+        } else if compiled.is_clean() {
             report.clean += 1;
         } else {
             report.sliced += 1;
@@ -66,7 +66,11 @@ pub fn preserve(site: &Site<'_>, tenants: &[Tenant]) -> BTreeMap<SlotClass, Clas
     for (_, _, place, class) in sliced {
         let all = &settled[place];
         let movable = all.iter().all(|one| one.tenant.movable);
-        if received[place] || all.is_empty() || !movable || !trial.boards()[place].can_change() {
+        if received[place]
+            || all.is_empty()
+            || !movable
+            || !trial.compiled_nodes()[place].can_change()
+        {
             continue;
         }
         let mark = trial.mark();
@@ -74,14 +78,14 @@ pub fn preserve(site: &Site<'_>, tenants: &[Tenant]) -> BTreeMap<SlotClass, Clas
         let Some(moves) = trial.vacate(place, all, |to| !to.score.clean_node) else {
             continue;
         };
-        if !trial.boards()[place].is_whole() {
+        if !trial.compiled_nodes()[place].is_whole() {
             trial.back_to(mark);
             continue;
         }
         for other in trial.changed_since(mark) {
             received[other] = true;
         }
-        let node_id = trial.boards()[place].id;
+        let node_id = trial.compiled_nodes()[place].id;
         let report = reports.entry(class).or_default();
         report.emptied.push(Emptied { node_id, moves });
     }

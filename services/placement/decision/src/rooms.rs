@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::PackingStrategy;
-use super::board::{Board, Cost};
+use super::compiled::{CompiledNode, Cost};
 use crate::model::SlotClass;
 
 /// Nodes of one kind that are looked at.
@@ -52,20 +52,20 @@ fn from(ring: &Ring, at: u32, most: usize) -> impl Iterator<Item = Uuid> {
 }
 
 impl Rooms {
-    pub(super) fn add(&mut self, board: &Board) {
-        let node = (place(board.id), board.id);
-        for (of, cost) in board.rooms() {
+    pub(super) fn add(&mut self, compiled: &CompiledNode) {
+        let node = (place(compiled.id), compiled.id);
+        for (of, cost) in compiled.rooms() {
             let kinds = self.open.entry(of).or_default();
             kinds.entry(cost).or_default().insert(node);
         }
-        for of in board.reserved_rooms() {
+        for of in compiled.reserved_rooms() {
             self.reserved.entry(of).or_default().insert(node);
         }
     }
 
-    pub(super) fn remove(&mut self, board: &Board) {
-        let node = (place(board.id), board.id);
-        for (of, cost) in board.rooms() {
+    pub(super) fn remove(&mut self, compiled: &CompiledNode) {
+        let node = (place(compiled.id), compiled.id);
+        for (of, cost) in compiled.rooms() {
             if let Some(kinds) = self.open.get_mut(&of) {
                 take(kinds, &cost, node);
                 if kinds.is_empty() {
@@ -73,7 +73,7 @@ impl Rooms {
                 }
             }
         }
-        for of in board.reserved_rooms() {
+        for of in compiled.reserved_rooms() {
             take(&mut self.reserved, &of, node);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::board::Board;
+use super::compiled::CompiledNode;
 use super::{Choice, Fleet, PackingStrategy, Ranking, Request, Rules};
 use crate::UnschedulableReason;
 
@@ -90,7 +90,7 @@ pub(super) struct Trial {
 #[derive(Debug)]
 enum Before {
     /// A place, what was there, and whether it was closed.
-    Place(usize, Board, bool),
+    Place(usize, CompiledNode, bool),
     /// An allocation, and its node.
     At(Uuid, Uuid),
 }
@@ -107,8 +107,9 @@ struct Size {
 
 impl Trial {
     pub(super) fn of(site: &Site<'_>) -> Self {
-        let boards = site.fleet.boards.iter();
-        let closed = boards.map(|board| !board.can_change() || site.kept.contains(&board.id));
+        let compiled_nodes = site.fleet.compiled_nodes.iter();
+        let closed = compiled_nodes
+            .map(|compiled| !compiled.can_change() || site.kept.contains(&compiled.id));
         Self {
             closed: closed.collect(),
             fleet: site.fleet.clone(),
@@ -119,27 +120,29 @@ impl Trial {
         }
     }
 
-    pub(super) fn boards(&self) -> &[Board] {
-        &self.fleet.boards
+    pub(super) fn compiled_nodes(&self) -> &[CompiledNode] {
+        &self.fleet.compiled_nodes
     }
 
     /// Place of a node.
     pub(super) fn place_of(&self, node_id: Uuid) -> Option<usize> {
-        let boards = &self.fleet.boards;
-        boards.binary_search_by_key(&node_id, |board| board.id).ok()
+        let compiled_nodes = &self.fleet.compiled_nodes;
+        compiled_nodes
+            .binary_search_by_key(&node_id, |compiled| compiled.id)
+            .ok()
     }
 
     /// Per place, the tenants whose slots are known there, in the order in which they are moved: the largest first.
     pub(super) fn settle<'a>(&mut self, tenants: &'a [Tenant]) -> Vec<Vec<Settled<'a>>> {
         let at = |tenant: &Tenant| (tenant.id, tenant.node_id);
         self.at.extend(tenants.iter().map(at));
-        let mut by_place = vec![Vec::new(); self.fleet.boards.len()];
+        let mut by_place = vec![Vec::new(); self.fleet.compiled_nodes.len()];
         for tenant in tenants {
             let Some(place) = self.place_of(tenant.node_id) else {
                 continue;
             };
             let class = tenant.request.slot_class;
-            if let Some(slots) = self.fleet.boards[place].mask(class, &tenant.slot_ids) {
+            if let Some(slots) = self.fleet.compiled_nodes[place].mask(class, &tenant.slot_ids) {
                 by_place[place].push(Settled { tenant, slots });
             }
         }
@@ -168,8 +171,8 @@ impl Trial {
             && let Some(before) = self.log.pop()
         {
             match before {
-                Before::Place(place, board, closed) => {
-                    self.fleet.boards[place] = board;
+                Before::Place(place, compiled, closed) => {
+                    self.fleet.compiled_nodes[place] = compiled;
                     self.closed[place] = closed;
                     self.reorder(place);
                 }
@@ -189,20 +192,20 @@ impl Trial {
     pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
         let mut seen = BTreeSet::new();
         let (mut before, mut now) = (0, 0);
-        for (place, board) in self.places_since(mark) {
+        for (place, compiled) in self.places_since(mark) {
             // the first entry of a place is what it was
             if seen.insert(place) {
                 let anybody = Rules::default();
-                before += board.count_fits(&anybody, request);
-                now += self.fleet.boards[place].count_fits(&anybody, request);
+                before += compiled.count_fits(&anybody, request);
+                now += self.fleet.compiled_nodes[place].count_fits(&anybody, request);
             }
         }
         (before, now)
     }
 
-    fn places_since(&self, mark: usize) -> impl Iterator<Item = (usize, &Board)> {
+    fn places_since(&self, mark: usize) -> impl Iterator<Item = (usize, &CompiledNode)> {
         self.log[mark..].iter().filter_map(|before| match before {
-            Before::Place(place, board, _) => Some((*place, board)),
+            Before::Place(place, compiled, _) => Some((*place, compiled)),
             Before::At(..) => None,
         })
     }
@@ -224,15 +227,15 @@ impl Trial {
         let mut keys = self.sizes[size].order.iter();
         let place = loop {
             let place = (keys.next()? & u64::from(u32::MAX)) as usize;
-            if admits(self.fleet.boards[place].id) {
+            if admits(self.fleet.compiled_nodes[place].id) {
                 break place;
             }
         };
-        let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request)?;
-        let taken = board.choice(request, &pick);
+        let compiled = &self.fleet.compiled_nodes[place];
+        let pick = compiled.best(&Rules::default(), request)?;
+        let taken = compiled.choice(request, &pick);
         self.log_of(place);
-        self.fleet.boards[place].take(request, &pick);
+        self.fleet.compiled_nodes[place].take(request, &pick);
         self.reorder(place);
         Some(taken)
     }
@@ -282,9 +285,14 @@ impl Trial {
     /// device there, and what a VM more does to the other class is not compiled.
     pub(super) fn tangled(&self, rules: &Rules, request: &Request) -> Option<UnschedulableReason> {
         let (mut gpus, mut nodes) = (0, 0);
-        for board in self.fleet.boards.iter().filter(|board| board.is_tangled()) {
-            if board.best(rules, request).is_some() {
-                gpus += board.free_slots(request);
+        for compiled in self
+            .fleet
+            .compiled_nodes
+            .iter()
+            .filter(|compiled| compiled.is_tangled())
+        {
+            if compiled.best(rules, request).is_some() {
+                gpus += compiled.free_slots(request);
                 nodes += 1;
             }
         }
@@ -302,7 +310,7 @@ impl Trial {
     fn free(&mut self, place: usize, one: &Settled<'_>) {
         self.log_of(place);
         let tenant = one.tenant;
-        self.fleet.boards[place].free(
+        self.fleet.compiled_nodes[place].free(
             tenant.request.slot_class,
             one.slots,
             tenant.hugepages_1g_back,
@@ -311,16 +319,16 @@ impl Trial {
     }
 
     fn log_of(&mut self, place: usize) {
-        let board = self.fleet.boards[place].clone();
+        let compiled = self.fleet.compiled_nodes[place].clone();
         self.log
-            .push(Before::Place(place, board, self.closed[place]));
+            .push(Before::Place(place, compiled, self.closed[place]));
     }
 
     fn size(&mut self, request: &Request) -> usize {
         if let Some(known) = self.sizes.iter().position(|size| size.request == *request) {
             return known;
         }
-        let keys: Vec<Option<u64>> = (0..self.fleet.boards.len())
+        let keys: Vec<Option<u64>> = (0..self.fleet.compiled_nodes.len())
             .map(|place| self.key(place, request))
             .collect();
         self.sizes.push(Size {
@@ -335,9 +343,9 @@ impl Trial {
         if self.closed[place] {
             return None;
         }
-        let board = &self.fleet.boards[place];
-        let pick = board.best(&Rules::default(), request)?;
-        Some(u64::from(board.rank(self.packing_strategy, request, &pick)) << 32 | place as u64)
+        let compiled = &self.fleet.compiled_nodes[place];
+        let pick = compiled.best(&Rules::default(), request)?;
+        Some(u64::from(compiled.rank(self.packing_strategy, request, &pick)) << 32 | place as u64)
     }
 
     fn reorder(&mut self, place: usize) {

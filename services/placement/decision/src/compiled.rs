@@ -33,7 +33,7 @@ const BITS: usize = 64;
 
 /// A node as the decision works on it. Slots of a class are bits, the lowest index first.
 #[derive(Debug, Clone)]
-pub(super) struct Board {
+pub(super) struct CompiledNode {
     pub(super) id: Uuid,
     pub(super) version: Arc<str>,
     slots: [Option<Names>; SlotClass::ALL.len()],
@@ -57,12 +57,12 @@ pub(super) struct State {
     /// Slots of several classes share a fabric device: what taking some of them does to the others is not compiled.
     tangled: bool,
     reserved: Reserved,
-    sides: [Option<Side>; SlotClass::ALL.len()],
+    views: [Option<ClassView>; SlotClass::ALL.len()],
 }
 
 /// The slots of one class on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Side {
+struct ClassView {
     /// Free for everybody.
     usable: u64,
     /// Somebody has them.
@@ -119,7 +119,7 @@ impl Cost {
     }
 }
 
-impl Deref for Board {
+impl Deref for CompiledNode {
     type Target = State;
 
     fn deref(&self) -> &State {
@@ -127,7 +127,7 @@ impl Deref for Board {
     }
 }
 
-impl DerefMut for Board {
+impl DerefMut for CompiledNode {
     fn deref_mut(&mut self) -> &mut State {
         Arc::make_mut(&mut self.state)
     }
@@ -156,9 +156,9 @@ fn known<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc
     value
 }
 
-impl Board {
+impl CompiledNode {
     pub(super) fn of(node: &CandidateNode, shared: &mut Shared) -> Self {
-        let mut sides = [const { None }; SlotClass::ALL.len()];
+        let mut views = [const { None }; SlotClass::ALL.len()];
         let mut named = [const { None }; SlotClass::ALL.len()];
         let mut reserved = Builder::default();
         for class in SlotClass::ALL {
@@ -170,7 +170,7 @@ impl Board {
             slots.sort_by_key(|slot| slot.index);
             slots.truncate(BITS);
             if !slots.is_empty() {
-                sides[*class as usize] = Some(Side::of(node, &slots, shared, &mut reserved));
+                views[*class as usize] = Some(ClassView::of(node, &slots, shared, &mut reserved));
                 let names = slots.iter().map(|slot| (slot.id, slot.index));
                 named[*class as usize] = Some(names.collect());
             }
@@ -189,7 +189,7 @@ impl Board {
             live_vms: node.live_vms,
             tangled: change::tangled(node),
             reserved: reserved.build(),
-            sides,
+            views,
         };
         Self {
             id: node.id,
@@ -208,13 +208,13 @@ impl Board {
     pub(super) fn rooms(&self) -> impl Iterator<Item = ((SlotClass, u32), Cost)> {
         let full = self.max_vms > 0 && self.live_vms >= self.max_vms;
         let open = self.enabled && self.schedulable && !self.exclusively_held && !full;
-        let sides = SlotClass::ALL.iter().filter_map(move |class| {
-            let side = self.sides[*class as usize].as_ref();
-            Some((*class, side.filter(|side| open && side.usable != 0)?))
+        let views = SlotClass::ALL.iter().filter_map(move |class| {
+            let view = self.views[*class as usize].as_ref();
+            Some((*class, view.filter(|view| open && view.usable != 0)?))
         });
-        sides.flat_map(move |(class, side)| {
-            side.layout.sizes().into_iter().filter_map(move |size| {
-                let pick = side.layout.best(side.usable, size)?;
+        views.flat_map(move |(class, view)| {
+            view.layout.sizes().into_iter().filter_map(move |size| {
+                let pick = view.layout.best(view.usable, size)?;
                 Some(((class, size), self.cost(&pick)))
             })
         })
@@ -225,8 +225,8 @@ impl Board {
         self.reserved.rooms()
     }
 
-    fn side(&self, request: &Request) -> Option<&Side> {
-        self.sides[request.slot_class as usize].as_ref()
+    fn view(&self, request: &Request) -> Option<&ClassView> {
+        self.views[request.slot_class as usize].as_ref()
     }
 
     /// What keeps the node as a whole away.
@@ -265,44 +265,44 @@ impl Board {
         }
     }
 
-    /// The best slots of the node; none: [`Board::found`] says why.
+    /// The best slots of the node; none: [`CompiledNode::found`] says why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
-        let side = self.side(request)?;
+        let view = self.view(request)?;
         let count = u32::try_from(request.gpu_count).ok()?;
         let own = self.reserved.own(rules.project, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
-            && let Some(pick) = side.layout.best(own, count)
+            && let Some(pick) = view.layout.best(own, count)
         {
             return Some(Pick { own: true, ..pick });
         }
         if self.blocker(rules, request).is_some() {
             return None;
         }
-        side.layout.best(side.usable | own, count)
+        view.layout.best(view.usable | own, count)
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
     pub(super) fn found(&self, rules: &Rules, request: &Request) -> Cow<'_, Found> {
-        let Some(side) = self.side(request) else {
+        let Some(view) = self.view(request) else {
             return Cow::Owned(Found::default());
         };
         let class = request.slot_class;
         let own = self.reserved.own(rules.project, class);
         let others = self.reserved.slots_of_others(rules.project, class);
-        if side.usable | own == 0 && others == 0 {
+        if view.usable | own == 0 && others == 0 {
             // most nodes without a choice are simply full
-            return Cow::Borrowed(&side.found);
+            return Cow::Borrowed(&view.found);
         }
-        let mut found = (*side.found).clone();
+        let mut found = (*view.found).clone();
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
-        let from = blocker.map_or(side.usable | own, |_| own);
+        let from = blocker.map_or(view.usable | own, |_| own);
         let apart = || match u32::try_from(request.gpu_count) {
-            Ok(count) if side.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
+            Ok(count) if view.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
             _ => Cause::Fragmented,
         };
-        found.note(blocker.unwrap_or_else(apart), side.usable.count_ones());
+        found.note(blocker.unwrap_or_else(apart), view.usable.count_ones());
         let blocker = self.blocker_of_own(rules, request);
         found.note(blocker.unwrap_or_else(apart), own.count_ones());
         found.note(Cause::CapacityReserved, others);
@@ -311,7 +311,7 @@ impl Board {
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.
     pub(super) fn count_fits(&self, rules: &Rules, request: &Request) -> u32 {
-        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return 0;
         };
         if self.blocker(rules, request).is_some() {
@@ -326,16 +326,16 @@ impl Board {
         let hugepages = hugepages.checked_div(request.hugepages_1g);
         let most = vms.min(hugepages.unwrap_or(u32::MAX));
         let own = self.reserved.own(rules.project, request.slot_class);
-        let mut usable = side.usable | own;
+        let mut usable = view.usable | own;
         let mut fits = 0;
         while fits < most
-            && let Some(pick) = side
+            && let Some(pick) = view
                 .layout
                 .best(usable & own, count)
-                .or_else(|| side.layout.best(usable, count))
+                .or_else(|| view.layout.best(usable, count))
         {
             fits += 1;
-            usable &= !(pick.slots | side.layout.kept_away_by(pick.slots));
+            usable &= !(pick.slots | view.layout.kept_away_by(pick.slots));
         }
         fits
     }
@@ -375,7 +375,7 @@ impl Board {
             let slots = slots.unwrap_or_default();
             bits(mask).filter_map(move |bit| slots.get(bit as usize).copied())
         };
-        let alone = self.side(request).map_or(0, |side| side.layout.alone());
+        let alone = self.view(request).map_or(0, |view| view.layout.alone());
         let (slot_ids, indexes) = named(pick.slots).unzip();
         let score = Score {
             numa_nodes: pick.numa_nodes as usize,
@@ -396,7 +396,7 @@ impl Board {
     }
 }
 
-impl Side {
+impl ClassView {
     fn of(
         node: &CandidateNode,
         slots: &[&CandidateSlot],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Board, Layout, Pick, bits};
+use super::{CompiledNode, Layout, Pick, bits};
 use crate::model::{Health, SlotClass, SlotStatus};
 use crate::{CandidateNode, CandidateSlot, Request, Rules};
 
@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-impl Board {
+impl CompiledNode {
     /// The bits of slots of a class; none when one of them is not on the node.
     pub(crate) fn mask(&self, class: SlotClass, slot_ids: &[Uuid]) -> Option<u64> {
         let slots = self.slots[class as usize].as_ref()?;
@@ -74,16 +74,16 @@ impl Board {
 
     /// A VM more.
     pub(crate) fn take(&mut self, request: &Request, pick: &Pick) {
-        let Some(side) = self.sides[request.slot_class as usize].as_mut() else {
+        let Some(view) = self.views[request.slot_class as usize].as_mut() else {
             return;
         };
-        let kept_away = side.layout.kept_away_by(pick.slots) & side.usable & !pick.slots;
-        side.usable &= !(pick.slots | kept_away);
-        side.taken |= pick.slots;
-        let mut found = (*side.found).clone();
+        let kept_away = view.layout.kept_away_by(pick.slots) & view.usable & !pick.slots;
+        view.usable &= !(pick.slots | kept_away);
+        view.taken |= pick.slots;
+        let mut found = (*view.found).clone();
         found.note(Cause::SlotsInUse, pick.slots.count_ones());
         found.note(Cause::FabricHeld, kept_away.count_ones());
-        side.found = Arc::new(found);
+        view.found = Arc::new(found);
         self.live_vms = self.live_vms.saturating_add(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_sub(request.hugepages_1g);
         self.clean = false;
@@ -92,16 +92,16 @@ impl Board {
     /// A VM less, its disks wiped. What keeps its slots away is not corrected: a node that something was moved off
     /// is not asked why it does not fit.
     pub(crate) fn free(&mut self, class: SlotClass, slots: u64, hugepages_1g: u32) {
-        let Some(side) = self.sides[class as usize].as_mut() else {
+        let Some(view) = self.views[class as usize].as_mut() else {
             return;
         };
-        side.taken &= !slots;
-        let back = slots | side.layout.kept_away_by(slots);
-        let away = side.taken | side.layout.kept_away_by(side.taken);
-        side.usable |= back & side.sound & !away;
+        view.taken &= !slots;
+        let back = slots | view.layout.kept_away_by(slots);
+        let away = view.taken | view.layout.kept_away_by(view.taken);
+        view.usable |= back & view.sound & !away;
         self.live_vms = self.live_vms.saturating_sub(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
-        let nobody_has = self.sides.iter().flatten().all(|side| side.taken == 0);
+        let nobody_has = self.views.iter().flatten().all(|view| view.taken == 0);
         self.clean = nobody_has && self.reserved.is_nothing();
     }
 
@@ -122,15 +122,15 @@ impl Board {
 
     /// The bits of the slots of a class that everybody may have.
     pub(crate) fn usable(&self, class: SlotClass) -> u64 {
-        self.sides[class as usize]
+        self.views[class as usize]
             .as_ref()
-            .map_or(0, |side| side.usable)
+            .map_or(0, |view| view.usable)
     }
 
     /// It may be that a request fits once nobody has anything of the node: nothing else than that is in its way. Every slot
     /// that somebody has counts as one that would be on sale, and so does every slot that is reserved for the project.
     pub(crate) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
-        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return false;
         };
         let own = self.reserved.own(rules.project, request.slot_class);
@@ -138,22 +138,22 @@ impl Board {
             && self.enabled
             && self.schedulable
             && (!request.prewarmed || request.finds_its_image(&self.images))
-            && side
+            && view
                 .layout
-                .best(side.sound | side.taken | own, count)
+                .best(view.sound | view.taken | own, count)
                 .is_some()
     }
 
     /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
     /// something else than a VM keeps from being sold.
     pub(crate) fn in_the_way(&self, request: &Request) -> Vec<u64> {
-        let (Some(side), Ok(count)) = (self.side(request), u32::try_from(request.gpu_count)) else {
+        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return Vec::new();
         };
-        let rooms = side.layout.rooms(count).into_iter();
+        let rooms = view.layout.rooms(count).into_iter();
         rooms
-            .filter(|room| room & !side.sound == 0)
-            .map(|room| (room | side.layout.kept_away_by(room)) & side.taken)
+            .filter(|room| room & !view.sound == 0)
+            .map(|room| (room | view.layout.kept_away_by(room)) & view.taken)
             .filter(|others| *others != 0)
             .collect()
     }

@@ -1,9 +1,9 @@
 //! A compiled node as a whole: whether it is one, and whether it could be sold as one.
-use super::Board;
+use super::CompiledNode;
 use crate::model::SlotClass;
 use crate::{Request, Rules};
 
-impl Board {
+impl CompiledNode {
     /// Held as a whole.
     pub(crate) fn is_held_whole(&self) -> bool {
         self.exclusively_held
@@ -18,15 +18,15 @@ impl Board {
     pub(crate) fn class(&self) -> Option<SlotClass> {
         let mut classes = SlotClass::ALL
             .iter()
-            .filter(|class| self.sides[**class as usize].is_some());
+            .filter(|class| self.views[**class as usize].is_some());
         classes.next().filter(|_| classes.next().is_none()).copied()
     }
 
     /// Every slot of it is on sale, so that it could be sold as a whole.
     pub(crate) fn is_whole(&self) -> bool {
         let all_usable = || {
-            let mut sides = self.sides.iter().flatten();
-            sides.all(|side| side.usable == side.layout.all)
+            let mut views = self.views.iter().flatten();
+            views.all(|view| view.usable == view.layout.all)
         };
         self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
     }
@@ -41,12 +41,12 @@ impl Board {
             && !self.exclusively_held;
         let of_one_class = self.class() == Some(request.slot_class);
         let own = self.reserved.own(rules.project, request.slot_class);
-        let all_free = |side: &super::Side| {
-            let all = side.layout.all;
-            side.taken == 0
-                && side.usable | own == all
+        let all_free = |view: &super::ClassView| {
+            let all = view.layout.all;
+            view.taken == 0
+                && view.usable | own == all
                 && all.count_ones() as usize == request.gpu_count
         };
-        open && of_one_class && self.side(request).is_some_and(all_free)
+        open && of_one_class && self.view(request).is_some_and(all_free)
     }
 }
