@@ -205,7 +205,7 @@ impl CompiledNode {
     }
 
     /// Per class and count that can be sold of it, what taking that costs; nothing while it is out of sale.
-    pub(super) fn rooms(&self) -> impl Iterator<Item = ((SlotClass, u32), Cost)> {
+    pub(super) fn capacity(&self) -> impl Iterator<Item = ((SlotClass, u32), Cost)> {
         let full = self.max_vms > 0 && self.live_vms >= self.max_vms;
         let open = self.enabled && self.schedulable && !self.exclusively_held && !full;
         let views = SlotClass::ALL.iter().filter_map(move |class| {
@@ -221,8 +221,8 @@ impl CompiledNode {
     }
 
     /// The projects for which it has free slots of a class, and how many.
-    pub(super) fn reserved_rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
-        self.reserved.rooms()
+    pub(super) fn reserved_capacity(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
+        self.reserved.capacity()
     }
 
     fn view(&self, request: &Request) -> Option<&ClassView> {

@@ -2,9 +2,9 @@
 use uuid::Uuid;
 
 use super::alike::Alike;
+use super::capacity_index::CapacityIndex;
 use super::causes::{Causes, Found, nobody_has};
 use super::compiled::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
-use super::rooms::Rooms;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::SlotClass;
@@ -15,7 +15,7 @@ pub struct Fleet {
     /// By id.
     pub(super) compiled_nodes: Vec<CompiledNode>,
     shared: Shared,
-    rooms: Rooms,
+    index: CapacityIndex,
 }
 
 /// The nodes on which a request fits, best first, and what removes the others.
@@ -90,14 +90,14 @@ impl Fleet {
             .map(|node| CompiledNode::of(node, &mut shared))
             .collect();
         compiled_nodes.sort_by_key(|compiled| compiled.id);
-        let mut rooms = Rooms::default();
+        let mut index = CapacityIndex::default();
         compiled_nodes
             .iter()
-            .for_each(|compiled| rooms.add(compiled));
+            .for_each(|compiled| index.add(compiled));
         Self {
             compiled_nodes,
             shared,
-            rooms,
+            index,
         }
     }
 
@@ -110,11 +110,11 @@ impl Fleet {
         {
             Ok(place) => {
                 let before = std::mem::replace(&mut self.compiled_nodes[place], compiled);
-                self.rooms.remove(&before);
-                self.rooms.add(&self.compiled_nodes[place]);
+                self.index.remove(&before);
+                self.index.add(&self.compiled_nodes[place]);
             }
             Err(place) => {
-                self.rooms.add(&compiled);
+                self.index.add(&compiled);
                 self.compiled_nodes.insert(place, compiled);
             }
         }
@@ -127,7 +127,7 @@ impl Fleet {
             .binary_search_by_key(&id, |compiled| compiled.id)
         {
             let before = self.compiled_nodes.remove(place);
-            self.rooms.remove(&before);
+            self.index.remove(&before);
         }
     }
 
@@ -138,7 +138,7 @@ impl Fleet {
         let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
         let of = (request.slot_class, count);
         let likely = self
-            .rooms
+            .index
             .likely(of, rules.packing_strategy, rules.project, at);
         let few = self.these(likely.ids);
         let best = few.rank(rules, request).order.first().map(|key| key >> 32);
@@ -172,7 +172,7 @@ impl Fleet {
     /// The largest count of a class that can be sold of one node, whoever asks.
     #[must_use]
     pub fn largest(&self, class: SlotClass) -> u32 {
-        self.rooms.largest(class)
+        self.index.largest(class)
     }
 
     fn compiled(&self, id: Uuid) -> Option<&CompiledNode> {

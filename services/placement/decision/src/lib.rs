@@ -19,6 +19,7 @@
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal.
 mod alike;
+mod capacity_index;
 mod causes;
 mod compiled;
 mod defragmentation;
@@ -30,7 +31,6 @@ pub mod model;
 mod preservation;
 mod regions;
 mod reserved;
-mod rooms;
 mod trial;
 mod whole;
 

@@ -82,7 +82,7 @@ impl Reserved {
     }
 
     /// The projects for which slots of a class are reserved, and how many.
-    pub(super) fn rooms(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
+    pub(super) fn capacity(&self) -> impl Iterator<Item = (Uuid, SlotClass, u32)> {
         self.shares().iter().flat_map(|share| {
             let some = |class: &&SlotClass| share.slots[**class as usize] != 0;
             let classes = SlotClass::ALL.iter().filter(some);

@@ -48,7 +48,7 @@ impl Layout {
     }
 
     /// The sets of slots that may be sold together as one of so many GPUs.
-    pub(super) fn rooms(&self, count: u32) -> Vec<u64> {
+    pub(super) fn slot_sets(&self, count: u32) -> Vec<u64> {
         if count == 1 {
             return bits(self.all).map(|bit| 1 << bit).collect();
         }
@@ -150,10 +150,9 @@ impl CompiledNode {
         let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return Vec::new();
         };
-        let rooms = view.layout.rooms(count).into_iter();
-        rooms
-            .filter(|room| room & !view.sound == 0)
-            .map(|room| (room | view.layout.kept_away_by(room)) & view.taken)
+        let sets = view.layout.slot_sets(count).into_iter();
+        sets.filter(|set| set & !view.sound == 0)
+            .map(|set| (set | view.layout.kept_away_by(set)) & view.taken)
             .filter(|others| *others != 0)
             .collect()
     }

@@ -136,9 +136,9 @@ impl Layout {
             let alone = |alone: &u64| (set & alone).count_ones() > 1;
             self.exclusive.iter().any(alone)
         };
-        let rooms = self.rooms(count).into_iter();
-        let mut rooms = rooms.filter(|room| room & !usable == 0).peekable();
-        rooms.peek().is_some() && rooms.all(shares)
+        let sets = self.slot_sets(count).into_iter();
+        let mut sets = sets.filter(|set| set & !usable == 0).peekable();
+        sets.peek().is_some() && sets.all(shares)
     }
 
     fn pick(&self, slots: u64, usable: u64, open: &[u64]) -> Pick {

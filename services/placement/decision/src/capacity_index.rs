@@ -1,4 +1,4 @@
-//! Where there is room: the nodes to look at first, found without looking at the others.
+//! The capacity index: the nodes to try first for a request, found without a look at the others.
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
@@ -7,27 +7,27 @@ use super::PackingStrategy;
 use super::compiled::{CompiledNode, Cost};
 use crate::model::SlotClass;
 
-/// Nodes of one kind that are looked at.
-const OF_A_KIND: usize = 4;
-/// Nodes that are looked at beside those with something reserved.
-const IN_ALL: usize = 32;
+/// Nodes of equal cost that are shortlisted.
+const PER_COST: usize = 4;
+/// Nodes that are shortlisted besides those with something reserved.
+const SHORTLISTED: usize = 32;
 /// Nodes with so many slots that are reserved for who asks that are looked at.
 const RESERVED: usize = 8;
 
 /// Nodes by what they have to offer. Those of one kind lie in an order that has nothing to do with age or name, so that
 /// requests of one moment, each of which begins at a place of its own, look at different ones.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rooms {
+pub(super) struct CapacityIndex {
     /// Per class and count, and by what taking so many costs.
-    open: BTreeMap<(SlotClass, u32), BTreeMap<Cost, Ring>>,
-    reserved: BTreeMap<Own, Ring>,
+    open: BTreeMap<(SlotClass, u32), BTreeMap<Cost, HashRing>>,
+    reserved: BTreeMap<Own, HashRing>,
 }
 
 /// Project, class, and how many free slots only this project may have.
 type Own = (Uuid, SlotClass, u32);
-type Ring = BTreeSet<(u32, Uuid)>;
+type HashRing = BTreeSet<(u32, Uuid)>;
 
-/// Some of the nodes with room, and what the others may have.
+/// Some of the nodes with capacity, and what the others may have.
 #[derive(Debug, Default)]
 pub(super) struct Likely {
     pub(super) ids: BTreeSet<Uuid>,
@@ -45,46 +45,46 @@ fn place(id: Uuid) -> u32 {
 }
 
 /// The first of a ring from a place on.
-fn from(ring: &Ring, at: u32, most: usize) -> impl Iterator<Item = Uuid> {
+fn from(ring: &HashRing, at: u32, most: usize) -> impl Iterator<Item = Uuid> {
     let begin = (at, Uuid::nil());
     let ring = ring.range(begin..).chain(ring.range(..begin));
     ring.take(most).map(|(_, id)| *id)
 }
 
-impl Rooms {
+impl CapacityIndex {
     pub(super) fn add(&mut self, compiled: &CompiledNode) {
         let node = (place(compiled.id), compiled.id);
-        for (of, cost) in compiled.rooms() {
-            let kinds = self.open.entry(of).or_default();
-            kinds.entry(cost).or_default().insert(node);
+        for (of, cost) in compiled.capacity() {
+            let by_cost = self.open.entry(of).or_default();
+            by_cost.entry(cost).or_default().insert(node);
         }
-        for of in compiled.reserved_rooms() {
+        for of in compiled.reserved_capacity() {
             self.reserved.entry(of).or_default().insert(node);
         }
     }
 
     pub(super) fn remove(&mut self, compiled: &CompiledNode) {
         let node = (place(compiled.id), compiled.id);
-        for (of, cost) in compiled.rooms() {
-            if let Some(kinds) = self.open.get_mut(&of) {
-                take(kinds, &cost, node);
-                if kinds.is_empty() {
+        for (of, cost) in compiled.capacity() {
+            if let Some(by_cost) = self.open.get_mut(&of) {
+                take(by_cost, &cost, node);
+                if by_cost.is_empty() {
                     self.open.remove(&of);
                 }
             }
         }
-        for of in compiled.reserved_rooms() {
+        for of in compiled.reserved_capacity() {
             take(&mut self.reserved, &of, node);
         }
     }
 
     /// The largest count of a class that one node has, whoever asks.
     pub(super) fn largest(&self, class: SlotClass) -> u32 {
-        let kinds = self.open.range((class, 0)..=(class, u32::MAX));
-        kinds.last().map_or(0, |((_, count), _)| *count)
+        let by_cost = self.open.range((class, 0)..=(class, u32::MAX));
+        by_cost.last().map_or(0, |((_, count), _)| *count)
     }
 
-    /// A few nodes with room for so many of a class, the best by a policy: of those that cost the same some; and some with
+    /// A few nodes with capacity for so many of a class, the best by a policy: of those that cost the same some; and some with
     /// slots that are reserved for the project. Their number does not grow with the fleet.
     pub(super) fn likely(
         &self,
@@ -94,13 +94,13 @@ impl Rooms {
         at: u32,
     ) -> Likely {
         let mut likely = Likely::default();
-        let kinds = self.open.get(&(class, count)).into_iter().flatten();
-        let mut kinds: Vec<(u32, &Ring)> = kinds
+        let by_cost = self.open.get(&(class, count)).into_iter().flatten();
+        let mut by_cost: Vec<(u32, &HashRing)> = by_cost
             .map(|(cost, ring)| (cost.rank(packing_strategy), ring))
             .collect();
-        kinds.sort_unstable_by_key(|(rank, _)| *rank);
-        for (rank, ring) in kinds {
-            let most = OF_A_KIND.min(IN_ALL - likely.ids.len());
+        by_cost.sort_unstable_by_key(|(rank, _)| *rank);
+        for (rank, ring) in by_cost {
+            let most = PER_COST.min(SHORTLISTED - likely.ids.len());
             likely.ids.extend(from(ring, at, most));
             if ring.len() > most {
                 likely.others.get_or_insert(rank);
@@ -117,7 +117,7 @@ impl Rooms {
     }
 }
 
-fn take<K: Ord>(rings: &mut BTreeMap<K, Ring>, of: &K, node: (u32, Uuid)) {
+fn take<K: Ord>(rings: &mut BTreeMap<K, HashRing>, of: &K, node: (u32, Uuid)) {
     if let Some(ring) = rings.get_mut(of) {
         ring.remove(&node);
         if ring.is_empty() {
