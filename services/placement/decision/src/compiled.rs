@@ -43,7 +43,7 @@ pub(super) struct CompiledNode {
 /// Id and index of each bit's slot.
 type Names = Arc<[(Uuid, i32)]>;
 
-/// All of a node that decides, so that nodes which have it in common are alike: what is found of one is found of all.
+/// All of a node that decides: nodes with an equal state form an equivalence class, and share their verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     enabled: bool,
@@ -199,7 +199,7 @@ impl CompiledNode {
         }
     }
 
-    /// What it has in common with nodes that are like it.
+    /// What it has in common with the nodes of its equivalence class.
     pub(super) fn state(&self) -> &Arc<State> {
         &self.state
     }

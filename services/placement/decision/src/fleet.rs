@@ -1,10 +1,10 @@
 //! Nodes compiled for decisions, in the order of their ids.
 use uuid::Uuid;
 
-use super::alike::Alike;
 use super::capacity_index::CapacityIndex;
 use super::causes::{Causes, Found, nobody_has};
 use super::compiled::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
+use super::equivalence::EquivalenceClasses;
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::SlotClass;
@@ -33,7 +33,7 @@ pub struct Ranking {
 /// Nodes that are looked at first where a few could not be told to be the best.
 const MOST_LIKELY: usize = 32;
 
-/// What becomes of nodes that are alike.
+/// What becomes of the nodes of an equivalence class.
 enum Outcome {
     /// With this rank.
     Fits(u32),
@@ -205,7 +205,7 @@ impl Fleet {
                 nodes: 0,
             },
         };
-        let mut outcomes = Alike::new(rules);
+        let mut outcomes = EquivalenceClasses::new(rules);
         for (place, compiled) in self.compiled_nodes.iter().enumerate() {
             match outcomes.of(compiled, &mut outcome) {
                 Outcome::Fits(rank) => order.push(u64::from(*rank) << 32 | place as u64),
@@ -311,7 +311,7 @@ impl Fleet {
     #[must_use]
     pub fn count_fits_by(&self, rules: &Rules, request: &Request) -> u32 {
         let mut count = |compiled: &CompiledNode| compiled.count_fits(rules, request);
-        let mut counts = Alike::new(rules);
+        let mut counts = EquivalenceClasses::new(rules);
         self.compiled_nodes
             .iter()
             .map(|compiled| *counts.of(compiled, &mut count))

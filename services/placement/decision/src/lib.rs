@@ -18,12 +18,12 @@
 //! "breaks" and "left over" are bit operations, and a score is an integer. A [`Fleet`] holds compiled nodes; slots,
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal.
-mod alike;
 mod capacity_index;
 mod causes;
 mod compiled;
 mod defragmentation;
 mod emptied;
+mod equivalence;
 mod evacuation;
 mod fleet;
 mod image;

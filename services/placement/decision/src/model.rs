@@ -115,7 +115,7 @@ pub struct Request {
     pub slot_class: SlotClass,
     /// Free hugepages of 1 GiB the VM needs; 0: the profile needs none (B-11).
     pub hugepages_1g: u32,
-    /// The image it boots: a node that has it is better. None: none is named, and all nodes are alike.
+    /// The image it boots: a node that has it is better. None: no image is named.
     pub image: Option<ImageKey>,
     /// Only nodes that have the image (CON-10).
     pub prewarmed: bool,
@@ -221,7 +221,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// A node does not have what is like it for an answer: they say something about this very one.
+    /// The rules name this very node: the verdict of its equivalence class is not its own.
     pub(crate) fn name(&self, node_id: Uuid) -> bool {
         !self.allow(node_id) || self.kept.contains(&node_id)
     }

@@ -1,4 +1,4 @@
-//! What is worked out once for all nodes that are alike: a fleet of thousands has some hundreds of kinds.
+//! What is worked out once per equivalence class of nodes: a fleet of thousands has some hundreds of classes.
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use super::Rules;
 use super::compiled::CompiledNode;
 
 /// Results for the nodes of one fleet, while it does not change.
-pub(super) struct Alike<'a, T> {
+pub(super) struct EquivalenceClasses<'a, T> {
     rules: &'a Rules,
     all: Vec<T>,
     /// Place of the result by the address of what nodes have in common.
     places: HashMap<usize, usize, BuildHasherDefault<Address>>,
 }
 
-impl<'a, T> Alike<'a, T> {
+impl<'a, T> EquivalenceClasses<'a, T> {
     pub(super) fn new(rules: &'a Rules) -> Self {
         Self {
             rules,
@@ -23,7 +23,7 @@ impl<'a, T> Alike<'a, T> {
         }
     }
 
-    /// The result for a node: what was worked out for one that is like it, unless the rules are about this very node.
+    /// The result for a node: what was worked out for its class, unless the rules name this very node.
     pub(super) fn of(
         &mut self,
         compiled: &CompiledNode,
