@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, telling};
+use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, refusal_reasons};
 use crate::error::{reasons, sentence};
 use crate::model::Shape;
 use crate::reserve::{self, Policy};
@@ -100,7 +100,7 @@ fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, 
         return (fits, Vec::new());
     }
     let removed = fleet.rank(rules, request).removed();
-    (0, reasons(telling(removed, request.gpu_count)))
+    (0, reasons(refusal_reasons(removed, request.gpu_count)))
 }
 
 fn count_whole(

@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::availability::launch_request;
 use crate::capacity::{Capacity, Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, PackingStrategy, Rules, UnschedulableReason, telling};
+use crate::decision::{Fleet, PackingStrategy, Rules, UnschedulableReason, refusal_reasons};
 use crate::model::{Image, Shape};
 use crate::{Error, Result, quota};
 
@@ -262,7 +262,7 @@ pub async fn validate(
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, capacity, policy, request).await?;
     if explanation.nodes_fit == 0 {
-        return Err(refusal(telling(
+        return Err(refusal(refusal_reasons(
             explanation.removed,
             request.gpu_count as usize,
         )));

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use self::layout::Layout;
 
-use super::causes::Found;
 use super::reserved::{Builder, Reserved};
+use super::unschedulable::NodeReasons;
 use super::{
     CandidateNode, CandidateSlot, Choice, ImageKey, PackingStrategy, Request, Rules, Score,
     fabric_key,
@@ -70,7 +70,7 @@ struct ClassView {
     /// They would be on sale if nobody had anything on the node.
     sound: u64,
     /// What keeps the others away.
-    found: Arc<Found>,
+    reasons: Arc<NodeReasons>,
     layout: Arc<Layout>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Shared {
     states: HashSet<Arc<State>>,
     images: HashSet<Arc<[ImageKey]>>,
     layouts: HashSet<Arc<Layout>>,
-    found: HashSet<Arc<Found>>,
+    reasons: HashSet<Arc<NodeReasons>>,
 }
 
 /// Slots that may be sold together, and what that costs: less is better.
@@ -265,7 +265,7 @@ impl CompiledNode {
         }
     }
 
-    /// The best slots of the node; none: [`CompiledNode::found`] says why.
+    /// The best slots of the node; none: [`CompiledNode::reasons`] says why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
         let count = u32::try_from(request.gpu_count).ok()?;
@@ -283,18 +283,18 @@ impl CompiledNode {
     }
 
     /// What keeps how many of the GPUs of a node away that has no choice.
-    pub(super) fn found(&self, rules: &Rules, request: &Request) -> Cow<'_, Found> {
+    pub(super) fn reasons(&self, rules: &Rules, request: &Request) -> Cow<'_, NodeReasons> {
         let Some(view) = self.view(request) else {
-            return Cow::Owned(Found::default());
+            return Cow::Owned(NodeReasons::default());
         };
         let class = request.slot_class;
         let own = self.reserved.own(rules.project, class);
         let others = self.reserved.slots_of_others(rules.project, class);
         if view.usable | own == 0 && others == 0 {
             // most nodes without a choice are simply full
-            return Cow::Borrowed(&view.found);
+            return Cow::Borrowed(&view.reasons);
         }
-        let mut found = (*view.found).clone();
+        let mut reasons = (*view.reasons).clone();
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
         let from = blocker.map_or(view.usable | own, |_| own);
@@ -302,11 +302,11 @@ impl CompiledNode {
             Ok(count) if view.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
             _ => Cause::Fragmented,
         };
-        found.note(blocker.unwrap_or_else(apart), view.usable.count_ones());
+        reasons.note(blocker.unwrap_or_else(apart), view.usable.count_ones());
         let blocker = self.blocker_of_own(rules, request);
-        found.note(blocker.unwrap_or_else(apart), own.count_ones());
-        found.note(Cause::CapacityReserved, others);
-        Cow::Owned(found)
+        reasons.note(blocker.unwrap_or_else(apart), own.count_ones());
+        reasons.note(Cause::CapacityReserved, others);
+        Cow::Owned(reasons)
     }
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.
@@ -404,12 +404,12 @@ impl ClassView {
         reserved: &mut Builder,
     ) -> Self {
         let (mut usable, mut taken, mut sound) = (0, 0, 0);
-        let mut found = Found::default();
+        let mut reasons = NodeReasons::default();
         for (bit, slot) in slots.iter().enumerate() {
             taken |= u64::from(change::is_taken(slot)) << bit;
             sound |= u64::from(change::is_sound(slot)) << bit;
             match blocker(slot, node) {
-                Some(Some(reason)) => found.note(reason, 1),
+                Some(Some(reason)) => reasons.note(reason, 1),
                 // out of sale by intent: nothing to explain to a user
                 Some(None) => {}
                 None if reserved.take(node, slot, bit) => {}
@@ -420,7 +420,7 @@ impl ClassView {
             usable,
             taken,
             sound,
-            found: known(&mut shared.found, Arc::new(found)),
+            reasons: known(&mut shared.reasons, Arc::new(reasons)),
             layout: known(&mut shared.layouts, Arc::new(Layout::of(node, slots))),
         }
     }

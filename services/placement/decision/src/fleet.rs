@@ -2,9 +2,9 @@
 use uuid::Uuid;
 
 use super::capacity_index::CapacityIndex;
-use super::causes::{Causes, Found, nobody_has};
 use super::compiled::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
 use super::equivalence::EquivalenceClasses;
+use super::unschedulable::{NodeReasons, ReasonCounts, none_offered};
 use super::{CandidateNode, Choice, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::SlotClass;
@@ -25,7 +25,7 @@ pub struct Ranking {
     request: Request,
     /// Rank in the upper half, place in the fleet in the lower: of equal ones the lower id comes first (B-37).
     order: Vec<u64>,
-    removed: Causes,
+    removed: ReasonCounts,
     /// Nodes on which it fits or that something keeps away.
     pool: usize,
 }
@@ -38,7 +38,7 @@ enum Outcome {
     /// With this rank.
     Fits(u32),
     /// What keeps how many GPUs of each of so many nodes away.
-    Removed { found: Found, nodes: u32 },
+    Removed { reasons: NodeReasons, nodes: u32 },
 }
 
 /// What becomes of one node.
@@ -74,7 +74,7 @@ impl Ranking {
     #[must_use]
     pub fn removed(&self) -> Vec<UnschedulableReason> {
         if self.pool == 0 {
-            return vec![nobody_has("GPUs of this kind")];
+            return vec![none_offered("GPUs of this kind")];
         }
         self.removed.reasons(self.request.gpu_count)
     }
@@ -201,7 +201,7 @@ impl Fleet {
         let mut outcome = |compiled: &CompiledNode| match compiled.best(rules, request) {
             Some(pick) => Outcome::Fits(compiled.rank(rules.packing_strategy, request, &pick)),
             None => Outcome::Removed {
-                found: compiled.found(rules, request).into_owned(),
+                reasons: compiled.reasons(rules, request).into_owned(),
                 nodes: 0,
             },
         };
@@ -213,12 +213,16 @@ impl Fleet {
             }
         }
         order.sort_unstable();
-        let mut removed = Causes::default();
+        let mut removed = ReasonCounts::default();
         let mut pool = order.len();
         for outcome in outcomes.into_all() {
-            if let Outcome::Removed { found, nodes } = outcome {
-                removed.add_of(&found, nodes);
-                pool += if found.is_empty() { 0 } else { nodes as usize };
+            if let Outcome::Removed { reasons, nodes } = outcome {
+                removed.add_nodes(&reasons, nodes);
+                pool += if reasons.is_empty() {
+                    0
+                } else {
+                    nodes as usize
+                };
             }
         }
         Ranking {
@@ -279,15 +283,15 @@ impl Fleet {
             if compiled.best(rules, request).is_some() {
                 return None;
             }
-            let found = compiled.found(rules, request);
-            if found.is_empty() {
+            let reasons = compiled.reasons(rules, request);
+            if reasons.is_empty() {
                 return None;
             }
-            let mut causes = Causes::default();
-            causes.add(&found);
+            let mut counts = ReasonCounts::default();
+            counts.add(&reasons);
             Some(Verdict {
                 node_id: compiled.id,
-                outcome: Err(causes.reasons(request.gpu_count)),
+                outcome: Err(counts.reasons(request.gpu_count)),
             })
         });
         self.choices(ranking)

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`model`] | slots, nodes, requests and rules: the types that both sides share |
 //! | `fleet` | filters and scores the nodes of a region for a request |
-//! | `causes` | explains a refusal: what keeps how many GPUs away, with its sentence |
+//! | `unschedulable` | explains a refusal: what keeps how many GPUs away, with its sentence |
 //! | `whole` | the same for nodes that are taken as bare metal |
 //! | `trial` | simulates moves on a copy of a fleet; `evacuation`, `defragmentation` and `preservation` are plans made with it |
 //! | `regions` | the fleets of all regions, brought up to date node by node |
@@ -19,7 +19,6 @@
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal.
 mod capacity_index;
-mod causes;
 mod compiled;
 mod defragmentation;
 mod emptied;
@@ -32,9 +31,9 @@ mod preservation;
 mod regions;
 mod reserved;
 mod trial;
+mod unschedulable;
 mod whole;
 
-pub use causes::{Cause, Found, UnschedulableReason};
 pub use defragmentation::{Defragmentation, Step, defragment};
 pub use evacuation::{Evacuee, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
@@ -46,6 +45,7 @@ pub use model::{
 pub use preservation::{ClassReport, Emptied, preserve};
 pub use regions::Regions;
 pub use trial::{Apart, Move, Site, Tenant};
+pub use unschedulable::{Cause, UnschedulableReason};
 pub use whole::{Judged, WholeNode, judge_each_whole, judge_whole};
 
 use model::SlotStatus;
@@ -63,22 +63,25 @@ pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> D
     let ranking = fleet.rank(rules, request);
     Decision {
         choices: fleet.choices(&ranking).collect(),
-        reasons: telling(ranking.removed(), request.gpu_count),
+        reasons: refusal_reasons(ranking.removed(), request.gpu_count),
     }
 }
 
 /// The causes that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
 /// keeps the others away, or by how few there are.
 #[must_use]
-pub fn telling(mut causes: Vec<UnschedulableReason>, gpu_count: usize) -> Vec<UnschedulableReason> {
-    let too_few = |cause: &UnschedulableReason| {
-        cause.cause == Cause::Fragmented && (cause.gpus as usize) < gpu_count
+pub fn refusal_reasons(
+    mut reasons: Vec<UnschedulableReason>,
+    gpu_count: usize,
+) -> Vec<UnschedulableReason> {
+    let too_few = |found: &UnschedulableReason| {
+        found.cause == Cause::Fragmented && (found.gpus as usize) < gpu_count
     };
-    match &mut causes[..] {
-        [only] if too_few(only) => *only = causes::no_more(only.gpus, only.nodes),
-        _ => causes.retain(|cause| !too_few(cause)),
+    match &mut reasons[..] {
+        [only] if too_few(only) => *only = unschedulable::too_few_offered(only.gpus, only.nodes),
+        _ => reasons.retain(|found| !too_few(found)),
     }
-    causes
+    reasons
 }
 
 /// How many such requests fit at the same time, filled in the order of the policy.

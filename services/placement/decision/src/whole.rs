@@ -2,7 +2,7 @@
 use crate::Cause;
 use uuid::Uuid;
 
-use super::causes::{Causes, Found, nobody_has};
+use super::unschedulable::{NodeReasons, ReasonCounts, none_offered};
 use super::{CandidateSlot, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::{Health, SlotStatus};
@@ -48,10 +48,10 @@ pub fn judge_each_whole(
     let (fit, others) = judged(rules, request, nodes);
     let removed = sum(&fit, &others, request);
     let fit = fit.into_iter().map(|id| (id, Ok(())));
-    let others = others.into_iter().map(|(id, found)| {
-        let mut causes = Causes::default();
-        causes.add(&found);
-        (id, Err(causes.reasons(request.gpu_count)))
+    let others = others.into_iter().map(|(id, reasons)| {
+        let mut counts = ReasonCounts::default();
+        counts.add(&reasons);
+        (id, Err(counts.reasons(request.gpu_count)))
     });
     (removed, fit.chain(others).collect())
 }
@@ -59,12 +59,16 @@ pub fn judge_each_whole(
 /// A node, and what keeps it from being taken as a whole.
 pub type Judged = (Uuid, Result<(), Vec<UnschedulableReason>>);
 
-fn sum(fit: &[Uuid], others: &[(Uuid, Found)], request: &Request) -> Vec<UnschedulableReason> {
-    let mut causes = Causes::default();
-    others.iter().for_each(|(_, found)| causes.add(found));
-    let reasons = causes.reasons(request.gpu_count);
+fn sum(
+    fit: &[Uuid],
+    others: &[(Uuid, NodeReasons)],
+    request: &Request,
+) -> Vec<UnschedulableReason> {
+    let mut counts = ReasonCounts::default();
+    others.iter().for_each(|(_, reasons)| counts.add(reasons));
+    let reasons = counts.reasons(request.gpu_count);
     if fit.is_empty() && reasons.is_empty() {
-        return vec![nobody_has("a whole of this kind and size")];
+        return vec![none_offered("a whole of this kind and size")];
     }
     reasons
 }
@@ -73,13 +77,13 @@ fn judged(
     rules: &Rules,
     request: &Request,
     nodes: &[WholeNode],
-) -> (Vec<Uuid>, Vec<(Uuid, Found)>) {
+) -> (Vec<Uuid>, Vec<(Uuid, NodeReasons)>) {
     let mut fit = Vec::new();
     let mut others = Vec::new();
     for node in nodes {
         match verdict(rules, request, node) {
             Ok(()) => fit.push(node),
-            Err(found) => others.push((node.id, found)),
+            Err(reasons) => others.push((node.id, reasons)),
         }
     }
     // what is reserved for the project comes first, then what is whole already, so that slices keep their nodes
@@ -96,12 +100,12 @@ fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
     of.is_some() && of != rules.project
 }
 
-fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Found> {
+fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), NodeReasons> {
     let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
     if node.slots.len() != request.gpu_count || !node.slots.iter().all(of_class) {
         // a node of another size or class is not what was asked for: nothing to explain
-        return Err(Found::default());
+        return Err(NodeReasons::default());
     }
     let blocked = if !rules.allow(node.id) {
         Some(Cause::Affinity)
@@ -115,11 +119,11 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
         None
     };
     if let Some(reason) = blocked {
-        let mut found = Found::default();
-        found.note(reason, all);
-        return Err(found);
+        let mut reasons = NodeReasons::default();
+        reasons.note(reason, all);
+        return Err(reasons);
     }
-    let mut found = Found::default();
+    let mut reasons = NodeReasons::default();
     for slot in &node.slots {
         let reason = match slot.status {
             SlotStatus::CleanupBlocked => Cause::CleanupBlocked,
@@ -131,10 +135,14 @@ fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), Fou
             SlotStatus::Available => continue,
             _ => Cause::SlotsInUse,
         };
-        found.note(reason, 1);
+        reasons.note(reason, 1);
     }
-    if found.is_empty() && node.held {
-        found.note(Cause::SlotsInUse, all);
+    if reasons.is_empty() && node.held {
+        reasons.note(Cause::SlotsInUse, all);
     }
-    if found.is_empty() { Ok(()) } else { Err(found) }
+    if reasons.is_empty() {
+        Ok(())
+    } else {
+        Err(reasons)
+    }
 }

@@ -10,7 +10,9 @@ use uuid::Uuid;
 use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::availability::cause;
 use crate::capacity::Capacity;
-use crate::decision::{Evacuee, Fleet, Rules, Site, WholeNode, evacuate, judge_whole, telling};
+use crate::decision::{
+    Evacuee, Fleet, Rules, Site, WholeNode, evacuate, judge_whole, refusal_reasons,
+};
 use crate::error::reasons;
 use crate::model::{AllocationState, Shape, SlotClass};
 use crate::reserve::{Policy, Request};
@@ -99,7 +101,12 @@ pub async fn evacuation(
         .collect();
     for (id, outcome) in evacuate(&site, &evacuees, &node_of) {
         let outcome = outcome.map(|choice| (choice.node_id, choice.score.indexes));
-        let told = |causes| reasons(telling(causes, gpus.get(&id).copied().unwrap_or_default()));
+        let told = |causes| {
+            reasons(refusal_reasons(
+                causes,
+                gpus.get(&id).copied().unwrap_or_default(),
+            ))
+        };
         outcomes.push((id, outcome.map_err(told)));
     }
 

@@ -10,7 +10,7 @@ use super::{Policy, Request, constraints};
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::decision::{self, Choice, Fleet, Ranking, decide_by, telling};
+use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::waiting::Ahead;
 use crate::{Error, Result, candidates, slots};
 
@@ -104,7 +104,7 @@ pub(crate) async fn take(
             let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
             if ranking.fits() == 0 {
-                return Err(refusal(telling(ranking.removed(), asked.gpu_count)));
+                return Err(refusal(refusal_reasons(ranking.removed(), asked.gpu_count)));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
             own = ranking.own();

@@ -80,10 +80,10 @@ impl CompiledNode {
         let kept_away = view.layout.kept_away_by(pick.slots) & view.usable & !pick.slots;
         view.usable &= !(pick.slots | kept_away);
         view.taken |= pick.slots;
-        let mut found = (*view.found).clone();
-        found.note(Cause::SlotsInUse, pick.slots.count_ones());
-        found.note(Cause::FabricHeld, kept_away.count_ones());
-        view.found = Arc::new(found);
+        let mut reasons = (*view.reasons).clone();
+        reasons.note(Cause::SlotsInUse, pick.slots.count_ones());
+        reasons.note(Cause::FabricHeld, kept_away.count_ones());
+        view.reasons = Arc::new(reasons);
         self.live_vms = self.live_vms.saturating_add(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_sub(request.hugepages_1g);
         self.clean = false;
@@ -101,8 +101,8 @@ impl CompiledNode {
         view.usable |= back & view.sound & !away;
         self.live_vms = self.live_vms.saturating_sub(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
-        let nobody_has = self.views.iter().flatten().all(|view| view.taken == 0);
-        self.clean = nobody_has && self.reserved.is_nothing();
+        let none_offered = self.views.iter().flatten().all(|view| view.taken == 0);
+        self.clean = none_offered && self.reserved.is_nothing();
     }
 
     /// What a VM more or less does to it is known, and it takes new ones.

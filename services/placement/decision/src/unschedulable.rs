@@ -68,16 +68,16 @@ pub struct UnschedulableReason {
 
 /// GPUs of a node that each cause keeps away; none when the node has no slot of the class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Found([u32; CAUSES.len()]);
+pub struct NodeReasons([u32; CAUSES.len()]);
 
-/// Causes summed over nodes.
+/// ReasonCounts summed over nodes.
 #[derive(Debug, Default)]
-pub(super) struct Causes {
+pub(super) struct ReasonCounts {
     gpus: [u32; CAUSES.len()],
     nodes: [u32; CAUSES.len()],
 }
 
-impl Found {
+impl NodeReasons {
     pub(super) fn note(&mut self, cause: Cause, gpus: u32) {
         if gpus == 0 {
             return;
@@ -92,17 +92,17 @@ impl Found {
     }
 }
 
-impl Causes {
-    pub(super) fn add(&mut self, found: &Found) {
-        self.add_of(found, 1);
+impl ReasonCounts {
+    pub(super) fn add(&mut self, reasons: &NodeReasons) {
+        self.add_nodes(reasons, 1);
     }
 
     /// Adds what was found of so many nodes.
-    pub(super) fn add_of(&mut self, found: &Found, nodes: u32) {
-        for (sum, gpus) in self.gpus.iter_mut().zip(found.0) {
+    pub(super) fn add_nodes(&mut self, reasons: &NodeReasons, nodes: u32) {
+        for (sum, gpus) in self.gpus.iter_mut().zip(reasons.0) {
             *sum += gpus * nodes;
         }
-        for (sum, gpus) in self.nodes.iter_mut().zip(found.0) {
+        for (sum, gpus) in self.nodes.iter_mut().zip(reasons.0) {
             *sum += u32::from(gpus > 0) * nodes;
         }
     }
@@ -123,7 +123,7 @@ impl Causes {
 }
 
 /// The cause where no node is of what is asked for.
-pub(super) fn nobody_has(what: &str) -> UnschedulableReason {
+pub(super) fn none_offered(what: &str) -> UnschedulableReason {
     UnschedulableReason {
         cause: Cause::NoCapacity,
         gpus: 0,
@@ -133,7 +133,7 @@ pub(super) fn nobody_has(what: &str) -> UnschedulableReason {
 }
 
 /// The cause where all that is on sale is free, and too few.
-pub(super) fn no_more(gpus: u32, nodes: u32) -> UnschedulableReason {
+pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
     UnschedulableReason {
