@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use uuid::Uuid;
 
-use super::trial::{Settled, Trial};
-use super::{Move, Request, Rules, Site, Tenant};
+use super::simulation::{Located, Simulation};
+use super::{Move, PlacedAllocation, PlanInput, Request, Rules};
 
 /// Most sets of allocations that are tried for one suggestion.
 const TRIES: usize = 2000;
@@ -39,7 +39,7 @@ pub struct Defragmentation {
     pub cut: bool,
 }
 
-/// A set of tenants of a node, to be tried; the least costs first. The same input gives the same order (B-37).
+/// A set of allocations of a node, to be tried; the least costs first. The same input gives the same order (B-37).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Set {
     gpus: usize,
@@ -47,16 +47,16 @@ struct Set {
     /// Launches that the node alone would take more.
     gained: Reverse<u32>,
     place: usize,
-    /// Bits of the tenants among those of the node.
-    tenants: u64,
+    /// Bits of the allocations among those of the node.
+    allocations: u64,
     /// How often something was moved off the node before.
     version: u32,
 }
 
 struct Search<'a> {
     request: &'a Request,
-    trial: Trial,
-    settled: Vec<Vec<Settled<'a>>>,
+    simulation: Simulation,
+    located: Vec<Vec<Located<'a>>>,
     versions: Vec<u32>,
     /// Nodes that something was moved to.
     received: BTreeSet<usize>,
@@ -66,23 +66,23 @@ struct Search<'a> {
 /// Suggests at most so many moves that make room for more launches of a size.
 #[must_use]
 pub fn defragment(
-    site: &Site<'_>,
+    input: &PlanInput<'_>,
     request: &Request,
-    tenants: &[Tenant],
+    allocations: &[PlacedAllocation],
     most_moves: usize,
 ) -> Defragmentation {
-    let before = site.fleet.count_fits(request);
+    let before = input.fleet.count_fits(request);
     let mut found = Defragmentation {
         before,
         after: before,
         ..Defragmentation::default()
     };
-    let mut trial = Trial::of(site);
-    let places = trial.compiled_nodes().len();
+    let mut simulation = Simulation::of(input);
+    let places = simulation.compiled_nodes().len();
     let mut search = Search {
         request,
-        settled: trial.settle(tenants),
-        trial,
+        located: simulation.locate(allocations),
+        simulation,
         versions: vec![0; places],
         received: BTreeSet::new(),
         sets: BinaryHeap::new(),
@@ -114,39 +114,39 @@ pub fn defragment(
 impl Search<'_> {
     /// Adds the sets of a node that would make room on it.
     fn offer(&mut self, place: usize, most_moves: usize) {
-        let compiled = &self.trial.compiled_nodes()[place];
-        let settled = &self.settled[place];
-        if !compiled.can_change() || settled.is_empty() || most_moves == 0 {
+        let compiled = &self.simulation.compiled_nodes()[place];
+        let located = &self.located[place];
+        if !compiled.can_change() || located.is_empty() || most_moves == 0 {
             return;
         }
         let mut sets: BTreeSet<u64> = compiled
             .in_the_way(self.request)
             .into_iter()
-            .filter_map(|slots| owners(slots, settled))
+            .filter_map(|slots| owners(slots, located))
             .collect();
         // the most VMs of a node, or its hugepages, may be what is in the way
-        sets.extend((0..settled.len().min(64)).map(|bit| 1 << bit));
+        sets.extend((0..located.len().min(64)).map(|bit| 1 << bit));
         let now = compiled.count_fits(&Rules::default(), self.request);
-        for tenants in sets {
-            let chosen: Vec<&Settled<'_>> = members(tenants, settled).collect();
-            if chosen.len() > most_moves || !chosen.iter().all(|one| one.tenant.movable) {
+        for allocations in sets {
+            let chosen: Vec<&Located<'_>> = members(allocations, located).collect();
+            if chosen.len() > most_moves || !chosen.iter().all(|one| one.allocation.movable) {
                 continue;
             }
             let mut after = compiled.clone();
             for one in &chosen {
-                let class = one.tenant.request.slot_class;
-                after.free(class, one.slots, one.tenant.hugepages_1g_back);
+                let class = one.allocation.request.slot_class;
+                after.free(class, one.slots, one.allocation.hugepages_1g_back);
             }
             let gained = after
                 .count_fits(&Rules::default(), self.request)
                 .saturating_sub(now);
             if gained > 0 {
                 self.sets.push(Reverse(Set {
-                    gpus: chosen.iter().map(|one| one.tenant.slot_ids.len()).sum(),
+                    gpus: chosen.iter().map(|one| one.allocation.slot_ids.len()).sum(),
                     moves: chosen.len(),
                     gained: Reverse(gained),
                     place,
-                    tenants,
+                    allocations,
                     version: self.versions[place],
                 }));
             }
@@ -155,33 +155,34 @@ impl Search<'_> {
 
     /// Moves a set, if each of it has another place and more launches fit then.
     fn attempt(&mut self, set: &Set) -> Option<Step> {
-        let mark = self.trial.mark();
-        let settled = &self.settled[set.place];
-        let chosen: Vec<Settled<'_>> = members(set.tenants, settled).copied().collect();
-        let moves = self.trial.vacate(set.place, &chosen, |_| true)?;
-        let (before, after) = self.trial.fits_since(mark, self.request);
+        let mark = self.simulation.mark();
+        let located = &self.located[set.place];
+        let chosen: Vec<Located<'_>> = members(set.allocations, located).copied().collect();
+        let moves = self.simulation.vacate(set.place, &chosen, |_| true)?;
+        let (before, after) = self.simulation.fits_since(mark, self.request);
         if after <= before {
-            self.trial.back_to(mark);
+            self.simulation.back_to(mark);
             return None;
         }
-        let others = self.trial.changed_since(mark);
+        let others = self.simulation.changed_since(mark);
         self.received
             .extend(others.into_iter().filter(|place| *place != set.place));
         self.versions[set.place] += 1;
-        self.settled[set.place].retain(|one| !moves.iter().any(|moved| moved.id == one.tenant.id));
+        self.located[set.place]
+            .retain(|one| !moves.iter().any(|moved| moved.id == one.allocation.id));
         Some(Step {
-            node_id: self.trial.compiled_nodes()[set.place].id,
+            node_id: self.simulation.compiled_nodes()[set.place].id,
             moves,
             gained: after - before,
         })
     }
 }
 
-/// The tenants that have any of the slots; none when somebody else has.
-fn owners(slots: u64, settled: &[Settled<'_>]) -> Option<u64> {
+/// The allocations that have any of the slots; none when somebody else has.
+fn owners(slots: u64, located: &[Located<'_>]) -> Option<u64> {
     let mut left = slots;
     let mut owners = 0;
-    for (bit, one) in settled.iter().enumerate().take(64) {
+    for (bit, one) in located.iter().enumerate().take(64) {
         if one.slots & slots != 0 {
             owners |= 1 << bit;
             left &= !one.slots;
@@ -191,10 +192,10 @@ fn owners(slots: u64, settled: &[Settled<'_>]) -> Option<u64> {
 }
 
 fn members<'a, 'b>(
-    tenants: u64,
-    settled: &'b [Settled<'a>],
-) -> impl Iterator<Item = &'b Settled<'a>> {
-    let chosen = move |(bit, _): &(usize, &Settled<'a>)| tenants >> bit & 1 == 1;
-    let numbered = settled.iter().take(64).enumerate();
+    allocations: u64,
+    located: &'b [Located<'a>],
+) -> impl Iterator<Item = &'b Located<'a>> {
+    let chosen = move |(bit, _): &(usize, &Located<'a>)| allocations >> bit & 1 == 1;
+    let numbered = located.iter().take(64).enumerate();
     numbered.filter(chosen).map(|(_, one)| one)
 }

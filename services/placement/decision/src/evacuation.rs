@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::trial::Trial;
-use super::{Choice, Request, Rules, Site};
+use super::simulation::Simulation;
+use super::{Choice, PlanInput, Request, Rules};
 use crate::UnschedulableReason;
 
 /// An allocation that would have to leave its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evacuee {
+pub struct DisplacedAllocation {
     /// Allocation.
     pub id: Uuid,
     /// What it would ask for if it were launched again.
@@ -24,22 +24,22 @@ pub struct Evacuee {
 }
 
 /// Where each would be placed when all leave, the largest first and each as if those before it were placed already;
-/// or what keeps it away. The nodes that they leave are not among those of the site. `node_of` says where the
+/// or what keeps it away. The nodes that they leave are not among those of the input. `node_of` says where the
 /// allocations are now that `beside` and `apart` name. The answers are in the order in which they were placed: their
 /// ids first.
 #[must_use]
 pub fn evacuate(
-    site: &Site<'_>,
-    evacuees: &[Evacuee],
+    input: &PlanInput<'_>,
+    displaced: &[DisplacedAllocation],
     node_of: &HashMap<Uuid, Uuid>,
 ) -> Vec<(Uuid, Result<Choice, Vec<UnschedulableReason>>)> {
-    let mut trial = Trial::of(site);
+    let mut simulation = Simulation::of(input);
     let mut node_of = node_of.clone();
-    for one in evacuees {
+    for one in displaced {
         // where it is now is where it will not be
         node_of.remove(&one.id);
     }
-    in_order(evacuees)
+    in_order(displaced)
         .into_iter()
         .map(|(one, begins_ring)| {
             let nodes = |ids: &Vec<Uuid>| -> BTreeSet<Uuid> {
@@ -51,7 +51,7 @@ pub fn evacuate(
             // who launches it again leaves out what nobody is left for
             beside.retain(|nodes| !begins_ring || !nodes.is_empty());
             let rules = Rules {
-                packing_strategy: site.packing_strategy,
+                packing_strategy: input.packing_strategy,
                 // a plan counts on nothing that is reserved
                 project: None,
                 // no node at all: nothing that it may be beside has a place
@@ -60,14 +60,14 @@ pub fn evacuate(
                 kept: (*one.kept).clone(),
             };
             let admits = |node_id: Uuid| rules.allow(node_id) && !rules.kept.contains(&node_id);
-            let outcome = match trial.put(&one.request, admits) {
+            let outcome = match simulation.put(&one.request, admits) {
                 Some(choice) => {
                     node_of.insert(one.id, choice.node_id);
                     Ok(choice)
                 }
                 None => {
-                    let mut causes = trial.rank(&rules, &one.request).removed();
-                    causes.extend(trial.tangled(&rules, &one.request));
+                    let mut causes = simulation.rank(&rules, &one.request).removed();
+                    causes.extend(simulation.tangled(&rules, &one.request));
                     Err(causes)
                 }
             };
@@ -78,14 +78,14 @@ pub fn evacuate(
 
 /// The largest first, but none before those that it may be beside; and whether it begins a ring of those that may be beside
 /// each other, as all do that have the label they ask for: nobody is left for it to be beside.
-fn in_order(evacuees: &[Evacuee]) -> Vec<(&Evacuee, bool)> {
-    let mut left: Vec<&Evacuee> = evacuees.iter().collect();
+fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, bool)> {
+    let mut left: Vec<&DisplacedAllocation> = displaced.iter().collect();
     left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
     let mut ordered = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let waiting: HashSet<Uuid> = left.iter().map(|one| one.id).collect();
         let waits = |id: &Uuid| waiting.contains(id);
-        let blocked = |one: &&Evacuee| one.beside.iter().flatten().any(waits);
+        let blocked = |one: &&DisplacedAllocation| one.beside.iter().flatten().any(waits);
         let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
         left = after;
         if now.is_empty() {
@@ -98,7 +98,7 @@ fn in_order(evacuees: &[Evacuee]) -> Vec<(&Evacuee, bool)> {
 }
 
 /// The place of one of a ring, where each has somebody before it: the first that is met twice.
-fn in_ring(blocked: &[&Evacuee]) -> usize {
+fn in_ring(blocked: &[&DisplacedAllocation]) -> usize {
     let place_of: HashMap<Uuid, usize> = (0..).zip(blocked).map(|(at, one)| (one.id, at)).collect();
     let mut seen = HashSet::new();
     let mut at = 0;

@@ -11,7 +11,7 @@
 //! | `fleet` | filters and scores the nodes of a region for a request |
 //! | `unschedulable` | explains a refusal: what keeps how many GPUs away, with its sentence |
 //! | `whole` | the same for nodes that are taken as bare metal |
-//! | `trial` | simulates moves on a copy of a fleet; `evacuation`, `defragmentation` and `preservation` are plans made with it |
+//! | `simulation` | simulates moves on a copy of a fleet; `evacuation`, `defragmentation` and `preservation` are plans made with it |
 //! | `regions` | the fleets of all regions, brought up to date node by node |
 //!
 //! A node is compiled once, when it is loaded: its slots are bits of a mask, a legal group is a mask too, so "fits",
@@ -21,7 +21,7 @@
 mod capacity_index;
 mod compiled;
 mod defragmentation;
-mod emptied;
+mod drained;
 mod equivalence;
 mod evacuation;
 mod fleet;
@@ -30,21 +30,21 @@ pub mod model;
 mod preservation;
 mod regions;
 mod reserved;
-mod trial;
+mod simulation;
 mod unschedulable;
 mod whole;
 
 pub use defragmentation::{Defragmentation, Step, defragment};
-pub use evacuation::{Evacuee, evacuate};
+pub use evacuation::{DisplacedAllocation, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
 pub use image::ImageKey;
 pub use model::{
     CandidateNode, CandidateSlot, Choice, Decision, PackingStrategy, Request, ReservedFor, Rules,
     Score,
 };
-pub use preservation::{ClassReport, Emptied, preserve};
+pub use preservation::{ClassReport, DrainedNode, preserve};
 pub use regions::Regions;
-pub use trial::{Apart, Move, Site, Tenant};
+pub use simulation::{Apart, Move, PlacedAllocation, PlanInput};
 pub use unschedulable::{Cause, UnschedulableReason};
 pub use whole::{Judged, WholeNode, judge_each_whole, judge_whole};
 

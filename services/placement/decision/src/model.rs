@@ -75,7 +75,7 @@ words! {
         Releasing = "releasing",
         /// Being wiped.
         Cleanup = "cleanup",
-        /// May hold tenant data; only a repair ends this (CON-25).
+        /// May hold allocation data; only a repair ends this (CON-25).
         CleanupBlocked = "cleanup_blocked",
         /// Not for sale by the operator's intent or until revalidated.
         Disabled = "disabled",
@@ -193,14 +193,14 @@ pub struct CandidateNode {
     pub slots: Vec<CandidateSlot>,
 }
 
-/// How a site fills its nodes.
+/// How a input fills its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackingStrategy {
     /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
     #[default]
     MostAllocated,
-    /// Prefer the emptiest node: the loss of one host hurts fewer tenants, and fewer nodes stay whole.
+    /// Prefer the emptiest node: the loss of one host hurts fewer allocations, and fewer nodes stay whole.
     LeastAllocated,
 }
 

@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::trial::Trial;
-use super::{Move, Site, Tenant};
+use super::simulation::Simulation;
+use super::{Move, PlacedAllocation, PlanInput};
 use crate::model::SlotClass;
 
 /// A node whose allocations would all fit on other sliced nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Emptied {
+pub struct DrainedNode {
     /// Node.
     pub node_id: Uuid,
     /// What would be stopped, and where it would be recreated, in this order.
@@ -30,17 +30,20 @@ pub struct ClassReport {
     /// Held as a whole.
     pub held_whole: u32,
     /// Sliced nodes that would be whole again, each on top of the ones before it: the least GPUs first.
-    pub emptied: Vec<Emptied>,
+    pub drained: Vec<DrainedNode>,
 }
 
 /// Counts per class of slots. Nodes with slots of several classes are left out: they cannot be sold as one.
 #[must_use]
-pub fn preserve(site: &Site<'_>, tenants: &[Tenant]) -> BTreeMap<SlotClass, ClassReport> {
-    let mut trial = Trial::of(site);
-    let settled = trial.settle(tenants);
+pub fn preserve(
+    input: &PlanInput<'_>,
+    allocations: &[PlacedAllocation],
+) -> BTreeMap<SlotClass, ClassReport> {
+    let mut simulation = Simulation::of(input);
+    let located = simulation.locate(allocations);
     let mut reports: BTreeMap<SlotClass, ClassReport> = BTreeMap::new();
     let mut sliced = Vec::new();
-    for (place, compiled) in trial.compiled_nodes().iter().enumerate() {
+    for (place, compiled) in simulation.compiled_nodes().iter().enumerate() {
         let Some(class) = compiled.class() else {
             continue;
         };
@@ -54,40 +57,40 @@ pub fn preserve(site: &Site<'_>, tenants: &[Tenant]) -> BTreeMap<SlotClass, Clas
             report.clean += 1;
         } else {
             report.sliced += 1;
-            let gpus: usize = settled[place]
+            let gpus: usize = located[place]
                 .iter()
-                .map(|one| one.tenant.slot_ids.len())
+                .map(|one| one.allocation.slot_ids.len())
                 .sum();
-            sliced.push((gpus, settled[place].len(), place, class));
+            sliced.push((gpus, located[place].len(), place, class));
         }
     }
     sliced.sort_unstable();
-    let mut received = vec![false; settled.len()];
+    let mut received = vec![false; located.len()];
     for (_, _, place, class) in sliced {
-        let all = &settled[place];
-        let movable = all.iter().all(|one| one.tenant.movable);
+        let all = &located[place];
+        let movable = all.iter().all(|one| one.allocation.movable);
         if received[place]
             || all.is_empty()
             || !movable
-            || !trial.compiled_nodes()[place].can_change()
+            || !simulation.compiled_nodes()[place].can_change()
         {
             continue;
         }
-        let mark = trial.mark();
+        let mark = simulation.mark();
         // on a clean node it would take as much as it gives
-        let Some(moves) = trial.vacate(place, all, |to| !to.score.clean_node) else {
+        let Some(moves) = simulation.vacate(place, all, |to| !to.score.clean_node) else {
             continue;
         };
-        if !trial.compiled_nodes()[place].is_whole() {
-            trial.back_to(mark);
+        if !simulation.compiled_nodes()[place].is_whole() {
+            simulation.back_to(mark);
             continue;
         }
-        for other in trial.changed_since(mark) {
+        for other in simulation.changed_since(mark) {
             received[other] = true;
         }
-        let node_id = trial.compiled_nodes()[place].id;
+        let node_id = simulation.compiled_nodes()[place].id;
         let report = reports.entry(class).or_default();
-        report.emptied.push(Emptied { node_id, moves });
+        report.drained.push(DrainedNode { node_id, moves });
     }
     reports
 }

@@ -3,11 +3,11 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::held::{Names, PlannedMove, Skus, in_regions, kept, tenants};
+use super::held::{Names, PlannedMove, Skus, allocations, in_regions, kept};
 use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{PackingStrategy, Site, Step, defragment};
+use crate::decision::{PackingStrategy, PlanInput, Step, defragment};
 use crate::model::Shape;
 use crate::{Error, Result};
 
@@ -68,14 +68,14 @@ pub async fn defragmentation(
     let sku = check(conn, asked).await?;
     let fleet = nodes.fleet(&asked.region_code);
     let rows = in_regions(conn, std::slice::from_ref(&asked.region_code)).await?;
-    let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
-    let site = Site {
+    let allocations = allocations(&rows, &Skus::of(conn, &rows).await?)?;
+    let input = PlanInput {
         fleet: &fleet,
         packing_strategy,
         kept: &kept(conn, &asked.region_code).await?,
     };
     let request = decision_request(&sku, asked.gpu_count);
-    let found = defragment(&site, &request, &tenants, asked.max_moves as usize);
+    let found = defragment(&input, &request, &allocations, asked.max_moves as usize);
     let names = Names::of_moves(conn, found.steps.iter().flat_map(|step| &step.moves)).await?;
     let planned = |step: Step| {
         Ok(PlannedStep {

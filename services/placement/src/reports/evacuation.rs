@@ -11,7 +11,7 @@ use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::availability::cause;
 use crate::capacity::Capacity;
 use crate::decision::{
-    Evacuee, Fleet, Rules, Site, WholeNode, evacuate, judge_whole, refusal_reasons,
+    DisplacedAllocation, Fleet, PlanInput, Rules, WholeNode, evacuate, judge_whole, refusal_reasons,
 };
 use crate::error::reasons;
 use crate::model::{AllocationState, Shape, SlotClass};
@@ -89,17 +89,17 @@ pub async fn evacuation(
             fleet.remove(*node_id);
         }
     }
-    let (evacuees, node_of) = evacuees(conn, &mut kept, &fleet, &slices, &skus).await?;
-    let site = Site {
+    let (displaced, node_of) = displaced(conn, &mut kept, &fleet, &slices, &skus).await?;
+    let input = PlanInput {
         fleet: &fleet,
         packing_strategy: policy.packing_strategy,
         kept: &BTreeSet::new(),
     };
-    let gpus: HashMap<Uuid, usize> = evacuees
+    let gpus: HashMap<Uuid, usize> = displaced
         .iter()
         .map(|one| (one.id, one.request.gpu_count))
         .collect();
-    for (id, outcome) in evacuate(&site, &evacuees, &node_of) {
+    for (id, outcome) in evacuate(&input, &displaced, &node_of) {
         let outcome = outcome.map(|choice| (choice.node_id, choice.score.indexes));
         let told = |causes| {
             reasons(refusal_reasons(
@@ -134,7 +134,7 @@ pub async fn evacuation(
                 hostname: names.host(node_id),
                 slot_indexes,
             }),
-            // none has GPUs of the kind, but for those that are to be emptied
+            // none has GPUs of the kind, but for those that are to be drained
             Err(causes) if causes.iter().all(|cause| cause.nodes == 0) => {
                 Outcome::Nowhere(vec![no_other_node()])
             }
@@ -265,19 +265,19 @@ async fn place_whole(
 }
 
 /// Slices with what is known of where they may be placed, and where the allocations are that this names.
-async fn evacuees(
+async fn displaced(
     conn: &mut PgConnection,
     kept: &mut Kept<'_>,
     fleet: &Fleet,
     rows: &[&Row],
     skus: &Skus,
-) -> Result<(Vec<Evacuee>, HashMap<Uuid, Uuid>)> {
+) -> Result<(Vec<DisplacedAllocation>, HashMap<Uuid, Uuid>)> {
     let mut node_of = HashMap::new();
-    let mut evacuees = Vec::with_capacity(rows.len());
+    let mut displaced = Vec::with_capacity(rows.len());
     for row in rows {
         let request = skus.request(row)?;
         let class = request.slot_class;
-        let mut one = Evacuee {
+        let mut one = DisplacedAllocation {
             id: row.id,
             request,
             beside: Vec::new(),
@@ -285,16 +285,16 @@ async fn evacuees(
             kept: kept.for_one(conn, (fleet, &[]), row, class).await?,
         };
         constrain(conn, row, &mut one, &mut node_of).await?;
-        evacuees.push(one);
+        displaced.push(one);
     }
-    Ok((evacuees, node_of))
+    Ok((displaced, node_of))
 }
 
 /// Adds the constraints of an allocation, without those that its ended neighbours made void.
 async fn constrain(
     conn: &mut PgConnection,
     row: &Row,
-    one: &mut Evacuee,
+    one: &mut DisplacedAllocation,
     node_of: &mut HashMap<Uuid, Uuid>,
 ) -> Result<()> {
     let Some(asked) = row.asked().filter(|asked| asked.name_others()) else {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::ties::Ties;
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Choice, ImageKey, Move, Tenant};
+use crate::decision::{self, Choice, ImageKey, Move, PlacedAllocation};
 use crate::model::{AllocationState, Shape};
 use crate::reserve::Constraints;
 use crate::{Error, Result};
@@ -147,7 +147,7 @@ impl Skus {
 }
 
 /// Slices as the pure functions see them; whole nodes are not among them.
-pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
+pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocation>> {
     let ties = Ties::of(rows);
     rows.iter()
         .filter(|row| row.capacity_shape == Shape::GpuSlice)
@@ -156,7 +156,7 @@ pub(super) fn tenants(rows: &[Row], skus: &Skus) -> Result<Vec<Tenant>> {
             let running = row.power.as_deref() == Some("running");
             // what is on its way somewhere cannot be judged
             let settled = running || row.power.as_deref() == Some("stopped");
-            Ok(Tenant {
+            Ok(PlacedAllocation {
                 id: row.id,
                 node_id: row.node_id,
                 slot_ids: row.slot_ids.clone(),

@@ -2,10 +2,10 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::held::{Names, PlannedMove, Row, Skus, in_regions, kept, tenants};
+use super::held::{Names, PlannedMove, Row, Skus, allocations, in_regions, kept};
 use crate::capacity::Capacity;
 use crate::catalog;
-use crate::decision::{Emptied, PackingStrategy, Site, preserve};
+use crate::decision::{DrainedNode, PackingStrategy, PlanInput, preserve};
 use crate::model::{SlotClass, Stored};
 use crate::{Result, decision};
 
@@ -70,13 +70,13 @@ pub async fn preservation(
     for (code, _) in regions {
         let fleet = nodes.get(&code).cloned().unwrap_or_default();
         let rows: Vec<Row> = in_regions(conn, std::slice::from_ref(&code)).await?;
-        let tenants = tenants(&rows, &Skus::of(conn, &rows).await?)?;
-        let site = Site {
+        let allocations = allocations(&rows, &Skus::of(conn, &rows).await?)?;
+        let input = PlanInput {
             fleet: &fleet,
             packing_strategy,
             kept: &kept(conn, &code).await?,
         };
-        let mut by_class = preserve(&site, &tenants);
+        let mut by_class = preserve(&input, &allocations);
         for (class, nodes) in in_mode_baremetal(conn, &code).await? {
             let report = by_class.entry(class).or_default();
             report.nodes += nodes;
@@ -96,15 +96,15 @@ async fn shown(
     mut report: decision::ClassReport,
 ) -> Result<RegionReport> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let moves = report.emptied.iter().flat_map(|one| &one.moves);
+    let moves = report.drained.iter().flat_map(|one| &one.moves);
     let (all, gpus) = (moves.clone().count(), moves.map(|one| one.gpu_count).sum());
-    let recoverable = count(report.emptied.len());
-    report.emptied.truncate(SHOWN);
-    let names = Names::of_moves(conn, report.emptied.iter().flat_map(|one| &one.moves)).await?;
+    let recoverable = count(report.drained.len());
+    report.drained.truncate(SHOWN);
+    let names = Names::of_moves(conn, report.drained.iter().flat_map(|one| &one.moves)).await?;
     let easiest = report
-        .emptied
+        .drained
         .into_iter()
-        .map(|Emptied { node_id, moves }| {
+        .map(|DrainedNode { node_id, moves }| {
             Ok(Recoverable {
                 node_id,
                 hostname: names.host(node_id),

@@ -98,7 +98,7 @@ impl Slices<'_> {
         ask: &Ask,
         but: &BTreeSet<Uuid>,
     ) -> Result<Option<CandidateNode>> {
-        let mut ids = self.fleet.when_empty(&ask.rules, &ask.request);
+        let mut ids = self.fleet.fits_when_drained(&ask.rules, &ask.request);
         ids.retain(|id| !but.contains(id));
         for some in ids.chunks(READ) {
             let mut unknown = some.to_vec();

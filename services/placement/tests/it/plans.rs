@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Evacuee, Fleet, Move, PackingStrategy, Request, Rules, Site, Tenant,
-    WholeNode, count_fits, decide_by, defragment, evacuate, judge_whole, preserve,
+    Apart, CandidateNode, DisplacedAllocation, Fleet, Move, PackingStrategy, PlacedAllocation,
+    PlanInput, Request, Rules, WholeNode, count_fits, decide_by, defragment, evacuate, judge_whole,
+    preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ use crate::decision::{image, node, request};
 #[derive(Debug, Clone, Default)]
 struct Model {
     nodes: Vec<CandidateNode>,
-    tenants: Vec<Tenant>,
+    allocations: Vec<PlacedAllocation>,
     kept: BTreeSet<Uuid>,
     packing_strategy: PackingStrategy,
     launched: u128,
@@ -46,16 +47,16 @@ impl Model {
         node.hugepages_1g_free -= request.hugepages_1g;
     }
 
-    fn free(&mut self, tenant: &Tenant) {
-        let node = self.node(tenant.node_id);
+    fn free(&mut self, allocation: &PlacedAllocation) {
+        let node = self.node(allocation.node_id);
         for slot in &mut node.slots {
-            if tenant.slot_ids.contains(&slot.id) {
+            if allocation.slot_ids.contains(&slot.id) {
                 assert!(slot.held);
                 (slot.held, slot.status) = (false, SlotStatus::Available);
             }
         }
         node.live_vms -= 1;
-        node.hugepages_1g_free += tenant.hugepages_1g_back;
+        node.hugepages_1g_free += allocation.hugepages_1g_back;
     }
 
     /// Launches something by the decision; false when it fits nowhere.
@@ -66,7 +67,7 @@ impl Model {
         };
         self.take(choice.node_id, &choice.slot_ids, request);
         self.launched += 1;
-        self.tenants.push(Tenant {
+        self.allocations.push(PlacedAllocation {
             id: Uuid::from_u128(1 << 90 | self.launched),
             node_id: choice.node_id,
             slot_ids: choice.slot_ids,
@@ -81,14 +82,17 @@ impl Model {
     /// Nodes of others that are in one of the sets.
     fn nodes_of(&self, sets: &[Arc<BTreeSet<Uuid>>], but: Uuid) -> BTreeSet<Uuid> {
         let in_one = |id: &Uuid| *id != but && sets.iter().any(|set| set.contains(id));
-        let others = self.tenants.iter().filter(|tenant| in_one(&tenant.id));
-        others.map(|tenant| tenant.node_id).collect()
+        let others = self
+            .allocations
+            .iter()
+            .filter(|allocation| in_one(&allocation.id));
+        others.map(|allocation| allocation.node_id).collect()
     }
 
-    /// Makes groups of the tenants, whose members keep away from each other where they say so.
+    /// Makes groups of the allocations, whose members keep away from each other where they say so.
     fn keep_apart(&mut self, said: &[(usize, bool)]) {
         let said: HashMap<Uuid, (usize, bool)> = self
-            .tenants
+            .allocations
             .iter()
             .map(|one| one.id)
             .zip(said.iter().copied())
@@ -101,12 +105,12 @@ impl Model {
                 Arc::new(chosen.map(|(id, _)| *id).collect())
             };
             let (members, avoiders) = (of(false), of(true));
-            for tenant in &mut self.tenants {
-                if members.contains(&tenant.id) {
-                    tenant.apart.by.push(Arc::clone(&avoiders));
+            for allocation in &mut self.allocations {
+                if members.contains(&allocation.id) {
+                    allocation.apart.by.push(Arc::clone(&avoiders));
                 }
-                if avoiders.contains(&tenant.id) {
-                    tenant.apart.from.push(Arc::clone(&members));
+                if avoiders.contains(&allocation.id) {
+                    allocation.apart.from.push(Arc::clone(&members));
                 }
             }
         }
@@ -114,11 +118,14 @@ impl Model {
 
     /// Carries a move out, which must be what placement does when the closed nodes take nothing.
     fn carry_out(&mut self, one: &Move, closed: &BTreeSet<Uuid>) {
-        let place = self.tenants.iter().position(|tenant| tenant.id == one.id);
-        let tenant = self.tenants[place.expect("a tenant")].clone();
-        assert!(tenant.movable && tenant.node_id == one.from && closed.contains(&one.from));
-        assert_eq!(tenant.slot_ids.len(), one.gpu_count);
-        let mut avoid = self.nodes_of(&tenant.apart.from, tenant.id);
+        let place = self
+            .allocations
+            .iter()
+            .position(|allocation| allocation.id == one.id);
+        let allocation = self.allocations[place.expect("a allocation")].clone();
+        assert!(allocation.movable && allocation.node_id == one.from && closed.contains(&one.from));
+        assert_eq!(allocation.slot_ids.len(), one.gpu_count);
+        let mut avoid = self.nodes_of(&allocation.apart.from, allocation.id);
         avoid.extend(closed);
         let rules = Rules {
             packing_strategy: self.packing_strategy,
@@ -126,16 +133,16 @@ impl Model {
             kept: self.kept.clone(),
             ..Rules::default()
         };
-        let met = self.nodes_of(&tenant.apart.by, tenant.id);
+        let met = self.nodes_of(&allocation.apart.by, allocation.id);
         assert!(
             !met.contains(&one.to.node_id),
             "beside one that keeps away from it"
         );
-        let choices = decide_by(&rules, &tenant.request, &self.nodes).choices;
+        let choices = decide_by(&rules, &allocation.request, &self.nodes).choices;
         assert_eq!(choices.first(), Some(&one.to), "as placement would");
-        self.free(&tenant);
-        self.take(one.to.node_id, &one.to.slot_ids, &tenant.request);
-        let moved = &mut self.tenants[place.expect("a tenant")];
+        self.free(&allocation);
+        self.take(one.to.node_id, &one.to.slot_ids, &allocation.request);
+        let moved = &mut self.allocations[place.expect("a allocation")];
         (moved.node_id, moved.slot_ids) = (one.to.node_id, one.to.slot_ids.clone());
     }
 
@@ -238,8 +245,8 @@ fn worked_with() -> impl Strategy<Value = Model> {
                 ..request(gpu_count)
             };
             model.launch(&asked, movable);
-            if let Some(which) = ends.filter(|_| !model.tenants.is_empty()) {
-                let ended = model.tenants.remove(which % model.tenants.len());
+            if let Some(which) = ends.filter(|_| !model.allocations.is_empty()) {
+                let ended = model.allocations.remove(which % model.allocations.len());
                 model.free(&ended);
             }
         }
@@ -267,9 +274,9 @@ proptest! {
         let asked = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
-        let found = defragment(&site, &asked, &model.tenants, most);
-        prop_assert_eq!(&found, &defragment(&site, &asked, &model.tenants, most));
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let found = defragment(&input, &asked, &model.allocations, most);
+        prop_assert_eq!(&found, &defragment(&input, &asked, &model.allocations, most));
         prop_assert_eq!(found.before, count_fits(&asked, &model.nodes));
         prop_assert!(found.steps.iter().map(|step| step.moves.len()).sum::<usize>() <= most);
         let mut closed = BTreeSet::new();
@@ -291,8 +298,8 @@ proptest! {
     fn b_47_a_node_that_would_be_whole_again_is(mut model in worked_with()) {
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
-        let report = preserve(&site, &model.tenants).remove(&SlotClass::H200Sxm).expect("one class");
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
         prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.held_whole);
         let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
@@ -300,7 +307,7 @@ proptest! {
         let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();
         prop_assert_eq!(report.sliced as usize, sliced);
         let mut closed = BTreeSet::new();
-        for one in &report.emptied {
+        for one in &report.drained {
             closed.insert(one.node_id);
             for moved in &one.moves {
                 prop_assert!(!moved.to.score.clean_node, "a whole node is not given for another");
@@ -309,7 +316,7 @@ proptest! {
             prop_assert!(model.can_be_sold_whole(one.node_id));
         }
         let now = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
-        prop_assert_eq!(now, whole + report.emptied.len());
+        prop_assert_eq!(now, whole + report.drained.len());
     }
 
     #[test]
@@ -317,20 +324,20 @@ proptest! {
         let leaving: BTreeSet<Uuid> = model.nodes.drain(..leaves).map(|node| node.id).collect();
         let fleet = Fleet::of(&model.nodes);
         let kept = BTreeSet::new();
-        let site = Site { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let kept_of = Arc::new(model.kept.clone());
-        let evacuees: Vec<Evacuee> = model.tenants.iter()
-            .filter(|tenant| leaving.contains(&tenant.node_id))
-            .map(|tenant| Evacuee {
-                id: tenant.id, request: tenant.request.clone(), beside: Vec::new(), apart: Vec::new(),
+        let displaced: Vec<DisplacedAllocation> = model.allocations.iter()
+            .filter(|allocation| leaving.contains(&allocation.node_id))
+            .map(|allocation| DisplacedAllocation {
+                id: allocation.id, request: allocation.request.clone(), beside: Vec::new(), apart: Vec::new(),
                 kept: Arc::clone(&kept_of),
             })
             .collect();
-        let placed = evacuate(&site, &evacuees, &HashMap::new());
-        prop_assert_eq!(placed.len(), evacuees.len());
+        let placed = evacuate(&input, &displaced, &HashMap::new());
+        prop_assert_eq!(placed.len(), displaced.len());
         let mut largest = usize::MAX;
         for (id, outcome) in placed {
-            let asked = &evacuees.iter().find(|one| one.id == id).expect("one of them").request;
+            let asked = &displaced.iter().find(|one| one.id == id).expect("one of them").request;
             prop_assert!(asked.gpu_count <= largest);
             largest = asked.gpu_count;
             let rules = Rules { packing_strategy: model.packing_strategy, kept: model.kept.clone(), ..Rules::default() };

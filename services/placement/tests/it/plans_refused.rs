@@ -2,7 +2,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Cause, Evacuee, Fleet, PackingStrategy, Request, Site, evacuate,
+    CandidateNode, CandidateSlot, Cause, DisplacedAllocation, Fleet, PackingStrategy, PlanInput,
+    Request, evacuate,
 };
 use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
 use gpuaas_placement::reports::Outcome;
@@ -111,19 +112,19 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     };
     let fleet = Fleet::of(&[node]);
     assert_eq!(fleet.count_fits(&request), 1, "a launch fits");
-    let site = Site {
+    let input = PlanInput {
         fleet: &fleet,
         packing_strategy: PackingStrategy::MostAllocated,
         kept: &BTreeSet::new(),
     };
-    let one = Evacuee {
+    let one = DisplacedAllocation {
         id: Uuid::from_u128(1),
         request,
         beside: Vec::new(),
         apart: Vec::new(),
         kept: std::sync::Arc::default(),
     };
-    let planned = evacuate(&site, &[one], &HashMap::new());
+    let planned = evacuate(&input, &[one], &HashMap::new());
     let causes = planned[0].1.as_ref().expect_err("nothing is planned there");
     let told: Vec<_> = causes
         .iter()

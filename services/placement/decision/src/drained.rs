@@ -1,4 +1,4 @@
-//! Where a request could be placed once what runs there has gone: whom a node may be kept for.
+//! Where a request would fit once the node is drained: which nodes a backfill reservation may take.
 use std::cmp::Reverse;
 
 use uuid::Uuid;
@@ -11,7 +11,7 @@ impl Fleet {
     /// The nodes on which a request may fit once everybody has gone, those with most free slots first. On no other node
     /// would it; whether it does on one of these is told by [`super::decide_by`] on the node as it is then.
     #[must_use]
-    pub fn when_empty(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
+    pub fn fits_when_drained(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
         let compiled_nodes = self.compiled_nodes.iter();
         let mut could: Vec<&CompiledNode> = compiled_nodes
             .filter(|compiled| compiled.could_take(rules, request))

@@ -14,7 +14,7 @@ use crate::UnschedulableReason;
 
 /// An allocation on a node, as far as a plan needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tenant {
+pub struct PlacedAllocation {
     /// Allocation.
     pub id: Uuid,
     /// Node it is on.
@@ -56,7 +56,7 @@ pub struct Move {
 
 /// What a plan is made on.
 #[derive(Debug, Clone, Copy)]
-pub struct Site<'a> {
+pub struct PlanInput<'a> {
     /// The nodes of a region.
     pub fleet: &'a Fleet,
     /// How they are filled.
@@ -65,17 +65,17 @@ pub struct Site<'a> {
     pub kept: &'a BTreeSet<Uuid>,
 }
 
-/// A tenant with its place in the trial.
+/// A allocation with its place in the simulation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settled<'a> {
-    pub(super) tenant: &'a Tenant,
+pub(super) struct Located<'a> {
+    pub(super) allocation: &'a PlacedAllocation,
     /// Bits of its slots.
     pub(super) slots: u64,
 }
 
 /// The copy.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(super) struct Simulation {
     fleet: Fleet,
     packing_strategy: PackingStrategy,
     /// Nodes that take nothing.
@@ -105,15 +105,15 @@ struct Size {
     keys: Vec<Option<u64>>,
 }
 
-impl Trial {
-    pub(super) fn of(site: &Site<'_>) -> Self {
-        let compiled_nodes = site.fleet.compiled_nodes.iter();
+impl Simulation {
+    pub(super) fn of(input: &PlanInput<'_>) -> Self {
+        let compiled_nodes = input.fleet.compiled_nodes.iter();
         let closed = compiled_nodes
-            .map(|compiled| !compiled.can_change() || site.kept.contains(&compiled.id));
+            .map(|compiled| !compiled.can_change() || input.kept.contains(&compiled.id));
         Self {
             closed: closed.collect(),
-            fleet: site.fleet.clone(),
-            packing_strategy: site.packing_strategy,
+            fleet: input.fleet.clone(),
+            packing_strategy: input.packing_strategy,
             sizes: Vec::new(),
             at: HashMap::new(),
             log: Vec::new(),
@@ -132,23 +132,31 @@ impl Trial {
             .ok()
     }
 
-    /// Per place, the tenants whose slots are known there, in the order in which they are moved: the largest first.
-    pub(super) fn settle<'a>(&mut self, tenants: &'a [Tenant]) -> Vec<Vec<Settled<'a>>> {
-        let at = |tenant: &Tenant| (tenant.id, tenant.node_id);
-        self.at.extend(tenants.iter().map(at));
+    /// Per place, the allocations whose slots are known there, in the order in which they are moved: the largest first.
+    pub(super) fn locate<'a>(
+        &mut self,
+        allocations: &'a [PlacedAllocation],
+    ) -> Vec<Vec<Located<'a>>> {
+        let at = |allocation: &PlacedAllocation| (allocation.id, allocation.node_id);
+        self.at.extend(allocations.iter().map(at));
         let mut by_place = vec![Vec::new(); self.fleet.compiled_nodes.len()];
-        for tenant in tenants {
-            let Some(place) = self.place_of(tenant.node_id) else {
+        for allocation in allocations {
+            let Some(place) = self.place_of(allocation.node_id) else {
                 continue;
             };
-            let class = tenant.request.slot_class;
-            if let Some(slots) = self.fleet.compiled_nodes[place].mask(class, &tenant.slot_ids) {
-                by_place[place].push(Settled { tenant, slots });
+            let class = allocation.request.slot_class;
+            if let Some(slots) = self.fleet.compiled_nodes[place].mask(class, &allocation.slot_ids)
+            {
+                by_place[place].push(Located { allocation, slots });
             }
         }
-        for settled in &mut by_place {
-            settled
-                .sort_by_key(|one| (std::cmp::Reverse(one.tenant.slot_ids.len()), one.tenant.id));
+        for located in &mut by_place {
+            located.sort_by_key(|one| {
+                (
+                    std::cmp::Reverse(one.allocation.slot_ids.len()),
+                    one.allocation.id,
+                )
+            });
         }
         by_place
     }
@@ -240,36 +248,36 @@ impl Trial {
         Some(taken)
     }
 
-    /// Moves tenants off a node that takes nothing from then on, each to the best other node that it may be on. None,
+    /// Moves allocations off a node that takes nothing from then on, each to the best other node that it may be on. None,
     /// and nothing changed, when one of them has no place, or one that `suits` not, or one beside somebody who must be
     /// apart from it.
     pub(super) fn vacate(
         &mut self,
         place: usize,
-        settled: &[Settled<'_>],
+        located: &[Located<'_>],
         suits: impl Fn(&Choice) -> bool,
     ) -> Option<Vec<Move>> {
         let mark = self.mark();
         self.close(place);
-        let mut moves = Vec::with_capacity(settled.len());
-        for one in settled {
-            let tenant = one.tenant;
-            let avoid = self.nodes_of(&tenant.apart.from, tenant.id);
-            let to = self.put(&tenant.request, |node_id| !avoid.contains(&node_id));
-            let avoided_by = self.nodes_of(&tenant.apart.by, tenant.id);
+        let mut moves = Vec::with_capacity(located.len());
+        for one in located {
+            let allocation = one.allocation;
+            let avoid = self.nodes_of(&allocation.apart.from, allocation.id);
+            let to = self.put(&allocation.request, |node_id| !avoid.contains(&node_id));
+            let avoided_by = self.nodes_of(&allocation.apart.by, allocation.id);
             let fine = |to: &Choice| suits(to) && !avoided_by.contains(&to.node_id);
             let Some(to) = to.filter(fine) else {
                 self.back_to(mark);
                 return None;
             };
             self.free(place, one);
-            if let Some(from) = self.at.insert(tenant.id, to.node_id) {
-                self.log.push(Before::At(tenant.id, from));
+            if let Some(from) = self.at.insert(allocation.id, to.node_id) {
+                self.log.push(Before::At(allocation.id, from));
             }
             moves.push(Move {
-                id: tenant.id,
-                gpu_count: tenant.slot_ids.len(),
-                from: tenant.node_id,
+                id: allocation.id,
+                gpu_count: allocation.slot_ids.len(),
+                from: allocation.node_id,
                 to,
             });
         }
@@ -307,13 +315,13 @@ impl Trial {
         })
     }
 
-    fn free(&mut self, place: usize, one: &Settled<'_>) {
+    fn free(&mut self, place: usize, one: &Located<'_>) {
         self.log_of(place);
-        let tenant = one.tenant;
+        let allocation = one.allocation;
         self.fleet.compiled_nodes[place].free(
-            tenant.request.slot_class,
+            allocation.request.slot_class,
             one.slots,
-            tenant.hugepages_1g_back,
+            allocation.hugepages_1g_back,
         );
         self.reorder(place);
     }
