@@ -16,16 +16,16 @@ pub struct DisplacedAllocation {
     /// What it would ask for if it were launched again.
     pub request: Request,
     /// A node on which one of each of these is.
-    pub beside: Vec<Vec<Uuid>>,
+    pub affinity: Vec<Vec<Uuid>>,
     /// No node of one of these allocations.
-    pub apart: Vec<Uuid>,
+    pub anti_affinity: Vec<Uuid>,
     /// Nodes on which somebody who waits is before it.
     pub kept: Arc<BTreeSet<Uuid>>,
 }
 
 /// Where each would be placed when all leave, the largest first and each as if those before it were placed already;
 /// or what keeps it away. The nodes that they leave are not among those of the input. `node_of` says where the
-/// allocations are now that `beside` and `apart` name. The answers are in the order in which they were placed: their
+/// allocations are now that `beside` and `anti_affinity` name. The answers are in the order in which they were placed: their
 /// ids first.
 #[must_use]
 pub fn evacuate(
@@ -47,16 +47,16 @@ pub fn evacuate(
                     .filter_map(|id| node_of.get(id).copied())
                     .collect()
             };
-            let mut beside: Vec<BTreeSet<Uuid>> = one.beside.iter().map(nodes).collect();
+            let mut affinity: Vec<BTreeSet<Uuid>> = one.affinity.iter().map(nodes).collect();
             // who launches it again leaves out what nobody is left for
-            beside.retain(|nodes| !begins_ring || !nodes.is_empty());
+            affinity.retain(|nodes| !begins_ring || !nodes.is_empty());
             let rules = Rules {
                 packing_strategy: input.packing_strategy,
                 // a plan counts on nothing that is reserved
                 project: None,
                 // no node at all: nothing that it may be beside has a place
-                only: beside.into_iter().reduce(|all, of| &all & &of),
-                avoid: nodes(&one.apart),
+                only: affinity.into_iter().reduce(|all, of| &all & &of),
+                avoid: nodes(&one.anti_affinity),
                 kept: (*one.kept).clone(),
             };
             let admits = |node_id: Uuid| rules.allow(node_id) && !rules.kept.contains(&node_id);
@@ -76,8 +76,8 @@ pub fn evacuate(
         .collect()
 }
 
-/// The largest first, but none before those that it may be beside; and whether it begins a ring of those that may be beside
-/// each other, as all do that have the label they ask for: nobody is left for it to be beside.
+/// The largest first, but none before those that it may be affinity; and whether it begins a ring of those that may be beside
+/// each other, as all do that have the label they ask for: nobody is left for it to be affinity.
 fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, bool)> {
     let mut left: Vec<&DisplacedAllocation> = displaced.iter().collect();
     left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
@@ -85,7 +85,7 @@ fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, boo
     while !left.is_empty() {
         let waiting: HashSet<Uuid> = left.iter().map(|one| one.id).collect();
         let waits = |id: &Uuid| waiting.contains(id);
-        let blocked = |one: &&DisplacedAllocation| one.beside.iter().flatten().any(waits);
+        let blocked = |one: &&DisplacedAllocation| one.affinity.iter().flatten().any(waits);
         let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
         left = after;
         if now.is_empty() {
@@ -103,7 +103,7 @@ fn in_ring(blocked: &[&DisplacedAllocation]) -> usize {
     let mut seen = HashSet::new();
     let mut at = 0;
     while seen.insert(at) {
-        let mut before = blocked[at].beside.iter().flatten();
+        let mut before = blocked[at].affinity.iter().flatten();
         at = before
             .find_map(|id| place_of.get(id).copied())
             .unwrap_or(at);

@@ -44,7 +44,7 @@ pub use model::{
 };
 pub use preservation::{ClassReport, DrainedNode, preserve};
 pub use regions::Regions;
-pub use simulation::{Apart, Move, PlacedAllocation, PlanInput};
+pub use simulation::{AntiAffinity, Move, PlacedAllocation, PlanInput};
 pub use unschedulable::{Cause, UnschedulableReason};
 pub use whole::{Judged, WholeNode, judge_each_whole, judge_whole};
 

@@ -28,12 +28,12 @@ pub struct PlacedAllocation {
     /// It may be stopped and recreated elsewhere: it runs, and it need not be beside another, nor another beside it.
     pub movable: bool,
     /// Whom it must not be on one node with.
-    pub apart: Apart,
+    pub anti_affinity: AntiAffinity,
 }
 
 /// Sets of allocations, shared by all that they are about; an allocation may be in one that is about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct AntiAffinity {
     /// It asked for a node without these.
     pub from: Vec<Arc<BTreeSet<Uuid>>>,
     /// These asked for a node without it. A launch of it would not mind, so it is left where it is when it would come
@@ -262,9 +262,9 @@ impl Simulation {
         let mut moves = Vec::with_capacity(located.len());
         for one in located {
             let allocation = one.allocation;
-            let avoid = self.nodes_of(&allocation.apart.from, allocation.id);
+            let avoid = self.nodes_of(&allocation.anti_affinity.from, allocation.id);
             let to = self.put(&allocation.request, |node_id| !avoid.contains(&node_id));
-            let avoided_by = self.nodes_of(&allocation.apart.by, allocation.id);
+            let avoided_by = self.nodes_of(&allocation.anti_affinity.by, allocation.id);
             let fine = |to: &Choice| suits(to) && !avoided_by.contains(&to.node_id);
             let Some(to) = to.filter(fine) else {
                 self.back_to(mark);

@@ -280,8 +280,8 @@ async fn displaced(
         let mut one = DisplacedAllocation {
             id: row.id,
             request,
-            beside: Vec::new(),
-            apart: Vec::new(),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
             kept: kept.for_one(conn, (fleet, &[]), row, class).await?,
         };
         constrain(conn, row, &mut one, &mut node_of).await?;
@@ -326,17 +326,17 @@ async fn constrain(
     .await?;
     for (id, node_id, apart, _) in &live {
         if *apart || asked.anti_affinity.contains(id) {
-            one.apart.push(*id);
+            one.anti_affinity.push(*id);
         }
         if asked.affinity == Some(*id) {
-            one.beside.push(vec![*id]);
+            one.affinity.push(vec![*id]);
         }
         node_of.insert(*id, *node_id);
     }
     // a launch is refused when nobody is left whom it must be beside; who launches it again leaves that out
     let labelled = live.iter().filter(|(.., beside)| *beside);
     let labelled: Vec<Uuid> = labelled.map(|(id, ..)| *id).collect();
-    one.beside
+    one.affinity
         .extend(Some(labelled).filter(|ids| !ids.is_empty()));
     Ok(())
 }

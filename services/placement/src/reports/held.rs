@@ -164,7 +164,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
                 hugepages_1g_back: request.hugepages_1g,
                 request,
                 movable: row.state == AllocationState::Active && settled && !ties.bound(row),
-                apart: ties.apart(row),
+                anti_affinity: ties.apart(row),
             })
         })
         .collect()

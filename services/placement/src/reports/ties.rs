@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::held::Row;
-use crate::decision::Apart;
+use crate::decision::AntiAffinity;
 use crate::reserve::Constraints;
 
 /// Whom somebody keeps away from.
@@ -77,14 +77,14 @@ impl<'a> Ties<'a> {
     }
 
     /// Whom an allocation must not be on one node with.
-    pub(super) fn apart(&self, row: &'a Row) -> Apart {
+    pub(super) fn apart(&self, row: &'a Row) -> AntiAffinity {
         let group = |from| self.groups.get(&from);
         let avoided = row
             .asked()
             .into_iter()
             .flat_map(|asked| avoided(row, asked));
         let named = std::iter::once(From::One(row.id)).chain(labels(row));
-        Apart {
+        AntiAffinity {
             from: avoided
                 .filter_map(group)
                 .map(|group| Arc::clone(&group.members))

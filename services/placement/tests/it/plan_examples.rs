@@ -3,8 +3,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, Cause, DisplacedAllocation, Fleet, PackingStrategy, PlacedAllocation,
-    PlanInput, defragment, evacuate, preserve,
+    AntiAffinity, CandidateNode, Cause, DisplacedAllocation, Fleet, PackingStrategy,
+    PlacedAllocation, PlanInput, defragment, evacuate, preserve,
 };
 use gpuaas_placement::model::SlotClass;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ fn allocation(id: u128, node: &CandidateNode, indexes: &[i32]) -> PlacedAllocati
         request: request(indexes.len()),
         hugepages_1g_back: 0,
         movable: true,
-        apart: Apart::default(),
+        anti_affinity: AntiAffinity::default(),
     }
 }
 
@@ -109,28 +109,28 @@ fn b_49_b_47_a_plan_moves_nothing_to_where_it_or_another_must_not_be() {
         // the single one asked for a node without the half, or the half for one without it
         (
             0,
-            Apart {
+            AntiAffinity {
                 from: vec![half.clone()],
                 by: Vec::new(),
             },
         ),
         (
             0,
-            Apart {
+            AntiAffinity {
                 from: Vec::new(),
                 by: vec![half],
             },
         ),
         (
             2,
-            Apart {
+            AntiAffinity {
                 from: vec![single.clone()],
                 by: Vec::new(),
             },
         ),
         (
             2,
-            Apart {
+            AntiAffinity {
                 from: Vec::new(),
                 by: vec![single.clone()],
             },
@@ -158,8 +158,8 @@ fn evacuee(id: u128, gpu_count: usize) -> DisplacedAllocation {
     DisplacedAllocation {
         id: Uuid::from_u128(id),
         request: request(gpu_count),
-        beside: Vec::new(),
-        apart: Vec::new(),
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
         kept: Arc::default(),
     }
 }
@@ -173,19 +173,19 @@ fn b_49_what_must_stand_together_or_apart_does_after_an_evacuation() {
     let displaced = [
         evacuee(11, 1),
         DisplacedAllocation {
-            beside: vec![vec![id(11)]],
+            affinity: vec![vec![id(11)]],
             ..evacuee(12, 2)
         },
         DisplacedAllocation {
-            apart: vec![id(11), id(12)],
+            anti_affinity: vec![id(11), id(12)],
             ..evacuee(13, 1)
         },
         DisplacedAllocation {
-            apart: vec![id(20), id(13)],
+            anti_affinity: vec![id(20), id(13)],
             ..evacuee(14, 1)
         },
         DisplacedAllocation {
-            beside: vec![vec![id(99)]],
+            affinity: vec![vec![id(99)]],
             ..evacuee(15, 1)
         },
     ];
@@ -209,7 +209,7 @@ fn b_49_those_that_asked_for_each_others_label_go_together_and_who_follows_them_
     let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
     let id = Uuid::from_u128;
     let beside = |of: u128, gpu_count, groups: &[&[u128]]| DisplacedAllocation {
-        beside: groups
+        affinity: groups
             .iter()
             .map(|group| group.iter().map(|one| id(*one)).collect())
             .collect(),

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    Apart, CandidateNode, DisplacedAllocation, Fleet, Move, PackingStrategy, PlacedAllocation,
-    PlanInput, Request, Rules, WholeNode, count_fits, decide_by, defragment, evacuate, judge_whole,
-    preserve,
+    AntiAffinity, CandidateNode, DisplacedAllocation, Fleet, Move, PackingStrategy,
+    PlacedAllocation, PlanInput, Request, Rules, WholeNode, count_fits, decide_by, defragment,
+    evacuate, judge_whole, preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -74,7 +74,7 @@ impl Model {
             request: request.clone(),
             hugepages_1g_back: request.hugepages_1g,
             movable,
-            apart: Apart::default(),
+            anti_affinity: AntiAffinity::default(),
         });
         true
     }

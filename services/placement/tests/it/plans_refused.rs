@@ -120,8 +120,8 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     let one = DisplacedAllocation {
         id: Uuid::from_u128(1),
         request,
-        beside: Vec::new(),
-        apart: Vec::new(),
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
         kept: std::sync::Arc::default(),
     };
     let planned = evacuate(&input, &[one], &HashMap::new());

@@ -130,7 +130,7 @@ impl Layout {
     }
 
     /// Slots that may be sold together are usable, so many of them, and nothing but a device that two of them need alone keeps
-    /// them apart.
+    /// them anti_affinity.
     pub(super) fn needs_one_device_twice(&self, usable: u64, count: u32) -> bool {
         let shares = |set: u64| {
             let alone = |alone: &u64| (set & alone).count_ones() > 1;
