@@ -88,7 +88,7 @@ pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
 /// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
 /// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or when what is approved may
 /// have had a tenant since the look (P2): the slot has another generation, or the ledger has no such slot and others of a node
-/// that was sold as a whole have another one.
+/// that was sold as bare metal have another one.
 pub async fn approve(
     conn: &mut PgConnection,
     node_id: Uuid,
@@ -135,7 +135,7 @@ fn stale_slot(definition: &Definition) -> Error {
     ))
 }
 
-/// Somebody may have had the whole node since the look, with the disks of slots that the ledger does not know.
+/// Somebody may have had the bare-metal node since the look, with the disks of slots that the ledger does not know.
 async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) -> Result<bool> {
     let was_sold: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive')",

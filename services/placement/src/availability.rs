@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Fleet, ImageKey, Rules, WholeNode, judge_whole, refusal_reasons};
+use crate::decision::{
+    self, BaremetalCandidate, Fleet, ImageKey, Rules, judge_baremetal, refusal_reasons,
+};
 use crate::error::{reasons, sentence};
 use crate::model::Shape;
 use crate::reserve::{self, Policy};
@@ -32,7 +34,7 @@ pub struct Availability {
 const SKUS: i64 = 500;
 
 /// Counts per region, SKU and allowed GPU count what a project could launch: what is free for everybody, and what is
-/// reserved for it. Narrowed by region and SKU when given. Whole nodes are read from the tables, since the copy has no
+/// reserved for it. Narrowed by region and SKU when given. Bare-metal nodes are read from the tables, since the copy has no
 /// nodes in mode baremetal.
 ///
 /// # Errors
@@ -62,8 +64,8 @@ pub async fn list(
     let mut rows = Vec::new();
     for (region_code, enabled) in regions {
         let fleet = nodes.get(&region_code).unwrap_or(&none);
-        let whole = if enabled && policy.baremetal && skus.iter().any(is_whole) {
-            candidates::load_whole(conn, &region_code, None).await?
+        let baremetal = if enabled && policy.baremetal && skus.iter().any(is_baremetal) {
+            candidates::load_baremetal(conn, &region_code, None).await?
         } else {
             Vec::new()
         };
@@ -74,10 +76,10 @@ pub async fn list(
                     (0, vec![cause(ErrorReason::RegionDisabled)])
                 } else if sku.price.is_none() {
                     (0, vec![without_a_price()])
-                } else if !is_whole(sku) {
+                } else if !is_baremetal(sku) {
                     count_in(&rules, &decision_request(sku, gpu_count), fleet)
                 } else if policy.baremetal {
-                    count_whole(&rules, &decision_request(sku, gpu_count), &whole)
+                    count_baremetal(&rules, &decision_request(sku, gpu_count), &baremetal)
                 } else {
                     (0, vec![nobody_brings_up()])
                 };
@@ -103,19 +105,19 @@ fn count_in(rules: &Rules, request: &decision::Request, fleet: &Fleet) -> (u32, 
     (0, reasons(refusal_reasons(removed, request.gpu_count)))
 }
 
-fn count_whole(
+fn count_baremetal(
     rules: &Rules,
     request: &decision::Request,
-    nodes: &[WholeNode],
+    nodes: &[BaremetalCandidate],
 ) -> (u32, Vec<Reason>) {
-    let (fit, removed) = judge_whole(rules, request, nodes);
+    let (fit, removed) = judge_baremetal(rules, request, nodes);
     match u32::try_from(fit.len()).unwrap_or(u32::MAX) {
         0 => (0, reasons(removed)),
         fits => (fits, Vec::new()),
     }
 }
 
-fn is_whole(sku: &Sku) -> bool {
+fn is_baremetal(sku: &Sku) -> bool {
     sku.capacity_shape == Shape::Baremetal
 }
 
@@ -126,7 +128,7 @@ fn without_a_price() -> Reason {
     }
 }
 
-/// Why no whole node can be had where nothing could bring one up.
+/// Why no bare-metal node can be had where nothing could bring one up.
 fn nobody_brings_up() -> Reason {
     Reason {
         message: "Whole nodes cannot be launched: this platform has nothing that brings them up."

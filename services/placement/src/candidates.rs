@@ -6,7 +6,7 @@ use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::decision::{CandidateNode, CandidateSlot, ImageKey, ReservedFor, WholeNode};
+use crate::decision::{BaremetalCandidate, CandidateNode, CandidateSlot, ImageKey, ReservedFor};
 use crate::model::{Bindings, Health, SlotClass, SlotStatus, StoredHealth};
 use crate::slots::missing;
 
@@ -214,7 +214,7 @@ impl NodeRow {
 }
 
 #[derive(sqlx::FromRow)]
-struct WholeRow {
+struct BaremetalRow {
     id: Uuid,
     mode: String,
     admin_state: String,
@@ -237,11 +237,11 @@ macro_rules! baremetal {
 
 /// All nodes of a region as whole ones, whatever mode they are in now; only `node_id` when given. One node is read by a
 /// statement of its own: a plan that serves both would read the region for it.
-pub(crate) async fn load_whole(
+pub(crate) async fn load_baremetal(
     conn: &mut PgConnection,
     region_code: &str,
     node_id: Option<Uuid>,
-) -> Result<Vec<WholeNode>> {
+) -> Result<Vec<BaremetalCandidate>> {
     let (statement, extent) = match node_id {
         None => (
             baremetal!(
@@ -262,11 +262,11 @@ pub(crate) async fn load_whole(
     if let Some(node_id) = node_id {
         query = query.bind(node_id);
     }
-    let nodes: Vec<WholeRow> = query.fetch_all(&mut *conn).await?;
+    let nodes: Vec<BaremetalRow> = query.fetch_all(&mut *conn).await?;
     let mut by_node = slots_of(conn, nodes.iter().map(|node| node.id).collect(), extent).await?;
     Ok(nodes
         .into_iter()
-        .map(|node| WholeNode {
+        .map(|node| BaremetalCandidate {
             slots: by_node.remove(&node.id).unwrap_or_default(),
             id: node.id,
             baremetal: node.mode == "baremetal",

@@ -48,7 +48,7 @@ pub struct Query<'a> {
 /// # Errors
 /// Those of the database.
 pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
-    // A slice is sold slot by slot; a whole node when every one of its slots is free and nothing claims it.
+    // A slice is sold slot by slot; a bare-metal node when every one of its slots is free and nothing claims it.
     let written = sqlx::query(
         "WITH live AS (SELECT node_id, slot_id, sku, kind FROM claims WHERE state <> 'released'),
               now AS (

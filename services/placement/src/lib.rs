@@ -12,7 +12,7 @@
 //! | [`decision`] | the pure placement decision with its reasons: a crate of its own |
 //! | [`availability`] | what fits now, and why not more |
 //! | [`capacity`] | the nodes in memory, for availability, explanations and reports |
-//! | [`reports`] | plans for operators: to empty nodes, to defragment, to keep whole nodes |
+//! | [`reports`] | plans for operators: to empty nodes, to defragment, to keep bare-metal nodes |
 //! | [`audit`] | the ledger's invariants as queries |
 //! | [`allocations`] | load and list, always scoped |
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |

@@ -89,7 +89,7 @@ words! {
     Shape {
         /// A VM that owns whole GPUs of a node.
         GpuSlice = "gpu_slice",
-        /// A whole node.
+        /// A bare-metal node.
         Baremetal = "baremetal",
     }
 }

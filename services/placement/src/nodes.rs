@@ -235,7 +235,7 @@ pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Resul
     Ok(())
 }
 
-/// Takes every slot of a locked node out of sale, because a tenant of the whole node may write to any disk. Raising the
+/// Takes every slot of a locked node out of sale, because a tenant of the bare-metal node may write to any disk. Raising the
 /// generation makes their evidence stale, also that of slots that an operator had disabled: only a new approval brings
 /// them back (P2).
 pub(crate) async fn retire_evidence(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
@@ -278,7 +278,7 @@ async fn distrust_slots(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     .bind(node_id)
     .execute(&mut *conn)
     .await?;
-    // Of a blocked allocation of the whole node a reinstall leaves nothing; the disks are proven by the next approval.
+    // Of a blocked allocation of the bare-metal node a reinstall leaves nothing; the disks are proven by the next approval.
     sqlx::query(
         "UPDATE claims SET state = 'released', updated_at = greatest(clock_timestamp(), updated_at),
                 released_at = greatest(clock_timestamp(), updated_at)

@@ -61,7 +61,7 @@ impl Action {
 ///
 /// # Errors
 /// [`crate::Error::NotFound`]; a conflict with a sentence for the user when the allocation is in another state, or a
-/// whole node, whose power nothing changes yet.
+/// bare-metal node, whose power nothing changes yet.
 pub async fn begin(
     conn: &mut PgConnection,
     scope: Scope,

@@ -1,5 +1,5 @@
 //! Planning reports for operators: what emptying nodes would take, what moving a few allocations would bring, and
-//! which nodes could be sold whole. They read and answer; nothing is stopped, moved or kept free. There is no live
+//! which nodes could be sold as bare metal. They read and answer; nothing is stopped, moved or kept free. There is no live
 //! migration (B-49): a move means to stop the owner's VM, to wipe its disks, and to launch it again elsewhere, empty.
 //!
 //! Free room comes from the copy in memory ([`crate::capacity`]), what is held from the claims; both are of one

@@ -192,7 +192,7 @@ pub async fn launches(
     let sku = catalog::sku(conn, &of.sku).await?;
     let counts = sku.allowed_gpu_counts.iter().map(|c| c.unsigned_abs());
     if sku.capacity_shape == Shape::Baremetal {
-        // held as whole nodes, and used so
+        // held as bare-metal nodes, and used so
         let unused = u32::try_from(of.unused_gpus).unwrap_or(0);
         return Ok(counts.map(|count| (count, unused / count)).collect());
     }

@@ -8,13 +8,13 @@
 //! that is merely busy must not look full. Whatever is lost to others leads to the next candidate or another try,
 //! until the patience for the request is over. A refusal stores nothing, so its key may be used again.
 mod admit;
+pub(crate) mod baremetal;
 mod call;
 mod constraints;
 mod explain;
 pub(crate) mod place;
 mod record;
 mod wait;
-pub(crate) mod whole;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ pub struct Policy {
     pub patience: Duration,
     /// How nodes are filled.
     pub packing_strategy: PackingStrategy,
-    /// The allocation service has what brings up whole nodes. Without it they are refused, so that none is sold that
+    /// The allocation service has what brings up bare-metal nodes. Without it they are refused, so that none is sold that
     /// nobody brings up.
     pub baremetal: bool,
     /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
@@ -140,7 +140,7 @@ pub struct Reserved {
 /// Where a request would fit now, and what removes the other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// Nodes of the region that have what is asked for on sale, free or not; for whole nodes, all of the region.
+    /// Nodes of the region that have what is asked for on sale, free or not; for bare-metal nodes, all of the region.
     pub nodes: u32,
     /// Nodes on which it fits.
     pub nodes_fit: u32,
@@ -439,9 +439,9 @@ async fn reserve_one(
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
-            let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
+            let host = baremetal::take(conn, search, request, sku, &mut VecDeque::new()).await?;
             let allocation = store(conn, host.id).await?;
-            (allocation, whole::claim(conn, ids, sku, host).await?)
+            (allocation, baremetal::claim(conn, ids, sku, host).await?)
         }
     };
     let resource_id = allocation_id.to_string();

@@ -51,7 +51,7 @@ pub struct Config {
     pub capacity_history_days: u32,
     /// How nodes are filled: `most_allocated` fills one before the next is opened, `least_allocated` prefers the emptiest.
     pub packing_strategy: PackingStrategy,
-    /// Whether whole nodes are sold. Switch it on only where `allocation.baremetal` names what brings them up.
+    /// Whether bare-metal nodes are sold. Switch it on only where `allocation.baremetal` names what brings them up.
     pub baremetal: bool,
     /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
     /// for fewer; 0: never, else at least 60. Operators may reserve for longer.

@@ -1,7 +1,7 @@
 //! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
+mod baremetal;
 mod change;
 mod layout;
-mod whole;
 
 use crate::Cause;
 use std::borrow::Cow;

@@ -263,14 +263,14 @@ impl Fleet {
         Some((compiled.choice(&ranking.request, &pick), &*compiled.version))
     }
 
-    /// The nodes that could be sold as a whole with exactly so many GPUs of the class.
-    pub fn whole<'a>(
+    /// The nodes that could be sold as bare metal with exactly so many GPUs of the class.
+    pub fn baremetal<'a>(
         &'a self,
         rules: &'a Rules,
         request: &'a Request,
     ) -> impl Iterator<Item = Uuid> + 'a {
         let fit = self.compiled_nodes.iter();
-        fit.filter(|compiled| compiled.fits_whole(rules, request))
+        fit.filter(|compiled| compiled.fits_baremetal(rules, request))
             .map(|compiled| compiled.id)
     }
 

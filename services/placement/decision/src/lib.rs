@@ -10,7 +10,7 @@
 //! | [`model`] | slots, nodes, requests and rules: the types that both sides share |
 //! | `fleet` | filters and scores the nodes of a region for a request |
 //! | `unschedulable` | explains a refusal: what keeps how many GPUs away, with its sentence |
-//! | `whole` | the same for nodes that are taken as bare metal |
+//! | `baremetal` | the same for nodes that are taken as bare metal |
 //! | `simulation` | simulates moves on a copy of a fleet; `evacuation`, `defragmentation` and `preservation` are plans made with it |
 //! | `regions` | the fleets of all regions, brought up to date node by node |
 //!
@@ -18,6 +18,7 @@
 //! "breaks" and "left over" are bit operations, and a score is an integer. A [`Fleet`] holds compiled nodes; slots,
 //! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
 //! report; without one only a single GPU or the whole board is legal.
+mod baremetal;
 mod capacity_index;
 mod compiled;
 mod defragmentation;
@@ -32,8 +33,8 @@ mod regions;
 mod reserved;
 mod simulation;
 mod unschedulable;
-mod whole;
 
+pub use baremetal::{BaremetalCandidate, Judged, judge_baremetal, judge_each_baremetal};
 pub use defragmentation::{Defragmentation, Step, defragment};
 pub use evacuation::{DisplacedAllocation, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
@@ -46,7 +47,6 @@ pub use preservation::{ClassReport, DrainedNode, preserve};
 pub use regions::Regions;
 pub use simulation::{AntiAffinity, Move, PlacedAllocation, PlanInput};
 pub use unschedulable::{Cause, UnschedulableReason};
-pub use whole::{Judged, WholeNode, judge_each_whole, judge_whole};
 
 use model::SlotStatus;
 

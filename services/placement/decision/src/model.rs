@@ -181,7 +181,7 @@ pub struct CandidateNode {
     pub max_vms: u32,
     /// VMs that hold slots now.
     pub live_vms: u32,
-    /// It is held as a whole.
+    /// It is held as bare metal.
     pub exclusively_held: bool,
     /// Images that are verified in its cache.
     pub images: Vec<ImageKey>,

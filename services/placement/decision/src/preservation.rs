@@ -1,4 +1,4 @@
-//! Whether packing keeps whole nodes free: which nodes could be sold as one now, and which could be again (B-47).
+//! Whether packing keeps bare-metal nodes free: which nodes could be sold as one now, and which could be again (B-47).
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
@@ -22,13 +22,13 @@ pub struct ClassReport {
     /// Nodes.
     pub nodes: u32,
     /// Nobody has any of it, and every slot is on sale.
-    pub whole: u32,
+    pub baremetal_free: u32,
     /// Nobody has any of it, but not all of it can be sold: cordoned, not ready, or a slot that is not on sale.
     pub clean: u32,
     /// Somebody has a part of it.
     pub sliced: u32,
-    /// Held as a whole.
-    pub held_whole: u32,
+    /// Held as bare metal.
+    pub baremetal_allocated: u32,
     /// Sliced nodes that would be whole again, each on top of the ones before it: the least GPUs first.
     pub drained: Vec<DrainedNode>,
 }
@@ -49,10 +49,10 @@ pub fn preserve(
         };
         let report = reports.entry(class).or_default();
         report.nodes += 1;
-        if compiled.is_held_whole() {
-            report.held_whole += 1;
-        } else if compiled.is_whole() {
-            report.whole += 1;
+        if compiled.is_baremetal_allocated() {
+            report.baremetal_allocated += 1;
+        } else if compiled.is_free_for_baremetal() {
+            report.baremetal_free += 1;
         } else if compiled.is_clean() {
             report.clean += 1;
         } else {
@@ -81,7 +81,7 @@ pub fn preserve(
         let Some(moves) = simulation.vacate(place, all, |to| !to.score.clean_node) else {
             continue;
         };
-        if !simulation.compiled_nodes()[place].is_whole() {
+        if !simulation.compiled_nodes()[place].is_free_for_baremetal() {
             simulation.back_to(mark);
             continue;
         }

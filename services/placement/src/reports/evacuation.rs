@@ -11,7 +11,8 @@ use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::availability::cause;
 use crate::capacity::Capacity;
 use crate::decision::{
-    DisplacedAllocation, Fleet, PlanInput, Rules, WholeNode, evacuate, judge_whole, refusal_reasons,
+    BaremetalCandidate, DisplacedAllocation, Fleet, PlanInput, Rules, evacuate, judge_baremetal,
+    refusal_reasons,
 };
 use crate::error::reasons;
 use crate::model::{AllocationState, Shape, SlotClass};
@@ -81,7 +82,7 @@ pub async fn evacuation(
         .into_iter()
         .partition(|row| row.capacity_shape == Shape::Baremetal);
 
-    // whole nodes first: they are the largest, and what they take is not there for slices
+    // bare-metal nodes first: they are the largest, and what they take is not there for slices
     let mut kept = Kept::new(conn, policy, &region_code).await?;
     let mut outcomes = place_whole(conn, &mut kept, &fleet, node_ids, &whole, &skus).await?;
     for (_, outcome) in &outcomes {
@@ -190,12 +191,12 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// Of the nodes of a fleet, and for a whole node of `nodes`, which are those of every mode; what was removed from them
+    /// Of the nodes of a fleet, and for a bare-metal node of `nodes`, which are those of every mode; what was removed from them
     /// since the last time makes no difference to the others.
     async fn for_one(
         &mut self,
         conn: &mut PgConnection,
-        (fleet, nodes): (&Fleet, &[WholeNode]),
+        (fleet, nodes): (&Fleet, &[BaremetalCandidate]),
         row: &Row,
         class: SlotClass,
     ) -> Result<Arc<BTreeSet<Uuid>>> {
@@ -215,7 +216,7 @@ impl<'a> Kept<'a> {
             let anybody = Rules::default();
             let rules = match row.capacity_shape {
                 Shape::GpuSlice => ahead.keep_in(&anybody, fleet),
-                Shape::Baremetal => ahead.keep_whole(&anybody, fleet, nodes),
+                Shape::Baremetal => ahead.keep_baremetal(&anybody, fleet, nodes),
             };
             Arc::new(rules.kept)
         } else {
@@ -226,7 +227,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Where allocations of whole nodes would fit, the largest first. Whom they must be apart from is on no node that is free as a
+/// Where allocations of bare-metal nodes would fit, the largest first. Whom they must be apart from is on no node that is free as a
 /// whole.
 async fn place_whole(
     conn: &mut PgConnection,
@@ -239,7 +240,7 @@ async fn place_whole(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let mut nodes = candidates::load_whole(conn, kept.region_code, None).await?;
+    let mut nodes = candidates::load_baremetal(conn, kept.region_code, None).await?;
     nodes.retain(|node| !leaving.contains(&node.id));
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.gpu_count), row.id));
@@ -251,7 +252,7 @@ async fn place_whole(
             .for_one(conn, (fleet, &nodes), row, request.slot_class)
             .await?;
         rules.kept.clone_from(&before);
-        let (fit, removed) = judge_whole(&rules, &request, &nodes);
+        let (fit, removed) = judge_baremetal(&rules, &request, &nodes);
         let outcome = match fit.first() {
             Some(node_id) => {
                 rules.avoid.insert(*node_id);

@@ -46,7 +46,7 @@ pub struct Place {
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
-    /// Slots; empty for a whole node.
+    /// Slots; empty for a bare-metal node.
     pub slot_indexes: Vec<i32>,
 }
 
@@ -146,7 +146,7 @@ impl Skus {
     }
 }
 
-/// Slices as the pure functions see them; whole nodes are not among them.
+/// Slices as the pure functions see them; bare-metal nodes are not among them.
 pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocation>> {
     let ties = Ties::of(rows);
     rows.iter()

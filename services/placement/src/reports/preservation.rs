@@ -1,4 +1,4 @@
-//! Whether packing keeps whole nodes free (B-47, B-48).
+//! Whether packing keeps bare-metal nodes free (B-47, B-48).
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -32,9 +32,9 @@ pub struct RegionReport {
     pub slot_class: SlotClass,
     /// Nodes.
     pub nodes: u32,
-    /// Could be sold as a whole now.
+    /// Could be sold as bare metal now.
     pub baremetal_free: u32,
-    /// Held as a whole, or in mode baremetal.
+    /// Held as bare metal, or in mode baremetal.
     pub baremetal_allocated: u32,
     /// Nobody has any of it, but not all of it is on sale.
     pub clean: u32,
@@ -80,7 +80,7 @@ pub async fn preservation(
         for (class, nodes) in in_mode_baremetal(conn, &code).await? {
             let report = by_class.entry(class).or_default();
             report.nodes += nodes;
-            report.held_whole += nodes;
+            report.baremetal_allocated += nodes;
         }
         for (class, report) in by_class {
             reports.push(shown(conn, &code, class, report).await?);
@@ -115,8 +115,8 @@ async fn shown(
         region_code: region_code.to_owned(),
         slot_class,
         nodes: report.nodes,
-        baremetal_free: report.whole,
-        baremetal_allocated: report.held_whole,
+        baremetal_free: report.baremetal_free,
+        baremetal_allocated: report.baremetal_allocated,
         clean: report.clean,
         sliced: report.sliced,
         recoverable,

@@ -9,7 +9,7 @@ use crate::availability::decision_request;
 use crate::catalog::Sku;
 use crate::decision::{Fleet, Rules};
 use crate::model::Shape;
-use crate::reserve::{Request, Search, place, whole};
+use crate::reserve::{Request, Search, baremetal, place};
 use crate::{Error, Result};
 
 /// What was seen while groups of one reservation were looked for, one after the other.
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub(super) struct Seen {
     /// More GPUs than these fit on no node.
     pub(super) most: u32,
-    /// Whole nodes that fitted and were not needed yet.
+    /// Bare-metal nodes that fitted and were not needed yet.
     whole: VecDeque<Uuid>,
 }
 
@@ -118,7 +118,7 @@ async fn take(
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }
-    let node_id = whole::take(conn, search, request, sku, whole).await?.id;
+    let node_id = baremetal::take(conn, search, request, sku, whole).await?.id;
     let slots = sqlx::query_scalar(
         "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
     )

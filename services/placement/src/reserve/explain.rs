@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::check;
-use super::{Explanation, Policy, Request, constraints, count, whole};
+use super::{Explanation, Policy, Request, baremetal, constraints, count};
 use crate::Result;
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
@@ -23,7 +23,7 @@ pub struct NodeVerdict {
     /// Its host name.
     pub hostname: String,
     /// What would be taken, none: the node as a whole; or why not. No cause is told of a node that is of another size or
-    /// class than the whole node that is asked for.
+    /// class than the bare-metal node that is asked for.
     pub outcome: Result<Option<Choice>, Vec<UnschedulableReason>>,
 }
 
@@ -40,7 +40,7 @@ pub async fn explain(
 ) -> Result<Explanation> {
     let sku = check(conn, policy, request).await?;
     if sku.capacity_shape == Shape::Baremetal {
-        return whole::explain(conn, capacity, policy, request, &sku).await;
+        return baremetal::explain(conn, capacity, policy, request, &sku).await;
     }
     let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let (_, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
@@ -84,8 +84,9 @@ pub async fn explain_nodes(
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
     let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
-        let (found, each) = whole::explain_each(conn, capacity, policy, request, &sku).await?;
-        let whole = |(node_id, outcome): whole::Judged| unnamed(node_id, outcome.map(|()| None));
+        let (found, each) = baremetal::explain_each(conn, capacity, policy, request, &sku).await?;
+        let whole =
+            |(node_id, outcome): baremetal::Judged| unnamed(node_id, outcome.map(|()| None));
         (found, each.into_iter().take(limit).map(whole).collect())
     } else {
         let rules = constraints::rules(conn, policy.packing_strategy, request).await?;

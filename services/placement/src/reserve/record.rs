@@ -83,7 +83,7 @@ pub(super) async fn insert_allocation(
 /// A claim that is to be made, `reserved`.
 pub(super) struct NewClaim {
     pub(super) held: Held<'static>,
-    /// Of its slot; none: a whole node.
+    /// Of its slot; none: a bare-metal node.
     pub(super) class: Option<SlotClass>,
     /// Parent fabric device that it holds alone.
     pub(super) fabric_key: String,

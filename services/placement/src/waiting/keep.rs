@@ -9,7 +9,9 @@ use super::order::Ticket;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog;
-use crate::decision::{self, CandidateNode, Fleet, ImageKey, Rules, WholeNode, judge_whole};
+use crate::decision::{
+    self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
+};
 use crate::model::{Shape, SlotClass};
 use crate::reserve::{Constrained, Neighbours, Policy, Request};
 use crate::{Error, Result, quota};
@@ -30,8 +32,8 @@ pub(crate) struct Ahead {
 pub(crate) struct Ask {
     pub(super) request: decision::Request,
     pub(super) rules: Rules,
-    /// A whole node.
-    pub(super) whole: bool,
+    /// A bare-metal node.
+    pub(super) baremetal: bool,
 }
 
 impl Ahead {
@@ -104,18 +106,23 @@ impl Ahead {
     /// The same of nodes that are compiled already.
     pub(crate) fn keep_in(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = self.keep_slices(rules, fleet);
-        for ask in self.asks.iter().filter(|ask| ask.whole) {
-            rules.kept.extend(fleet.whole(&ask.rules, &ask.request));
+        for ask in self.asks.iter().filter(|ask| ask.baremetal) {
+            rules.kept.extend(fleet.baremetal(&ask.rules, &ask.request));
         }
         rules
     }
 
-    /// The same for a request for a whole node: `nodes` are those of every mode, `slices` those of them that are in mode
+    /// The same for a request for a bare-metal node: `nodes` are those of every mode, `slices` those of them that are in mode
     /// slice.
-    pub(crate) fn keep_whole(&self, rules: &Rules, slices: &Fleet, nodes: &[WholeNode]) -> Rules {
+    pub(crate) fn keep_baremetal(
+        &self,
+        rules: &Rules,
+        slices: &Fleet,
+        nodes: &[BaremetalCandidate],
+    ) -> Rules {
         let mut rules = self.keep_slices(rules, slices);
-        for ask in self.asks.iter().filter(|ask| ask.whole) {
-            let (fit, _) = judge_whole(&ask.rules, &ask.request, nodes);
+        for ask in self.asks.iter().filter(|ask| ask.baremetal) {
+            let (fit, _) = judge_baremetal(&ask.rules, &ask.request, nodes);
             rules.kept.extend(fit);
         }
         rules
@@ -125,7 +132,7 @@ impl Ahead {
     fn keep_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = rules.clone();
         rules.kept.extend(&self.kept);
-        for ask in self.asks.iter().filter(|ask| !ask.whole) {
+        for ask in self.asks.iter().filter(|ask| !ask.baremetal) {
             let fit = fleet.rank(&ask.rules, &ask.request);
             rules
                 .kept
@@ -249,11 +256,11 @@ pub(crate) async fn asks(
             prewarmed,
             ..decision_request(sku, member.gpu_count)
         };
-        let whole = sku.capacity_shape == Shape::Baremetal;
+        let baremetal = sku.capacity_shape == Shape::Baremetal;
         let ask = Ask {
             request,
             rules,
-            whole,
+            baremetal,
         };
         asks.insert(member.allocation_id, ask);
     }

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::keep::{Ask, able, asks};
 use super::line::load;
 use crate::capacity::Capacity;
-use crate::decision::{CandidateNode, CandidateSlot, Fleet, WholeNode, decide_by, judge_whole};
+use crate::decision::{
+    BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
+};
 use crate::model::{Health, SlotClass, SlotStatus};
 use crate::reserve::Policy;
 use crate::{Result, candidates};
@@ -39,16 +41,16 @@ pub(crate) async fn settle(
             fleet: fleet.unwrap_or_default(),
             known: HashMap::new(),
         };
-        let mut wholes = None;
+        let mut nodes = None;
         let asked = asks(conn, policy, &line).await?;
         for waiting in line {
             let ids = waiting.members.iter().map(|member| member.allocation_id);
             let asks: Vec<&Ask> = ids.filter_map(|id| asked.get(&id)).collect();
-            if wholes.is_none() && asks.iter().any(|ask| ask.whole) {
-                wholes = Some(candidates::load_whole(conn, region_code, None).await?);
+            if nodes.is_none() && asks.iter().any(|ask| ask.baremetal) {
+                nodes = Some(candidates::load_baremetal(conn, region_code, None).await?);
             }
-            let wholes = wholes.as_deref().unwrap_or_default();
-            if let Some(found) = nodes_for(conn, &asks, &mut slices, wholes).await? {
+            let nodes = nodes.as_deref().unwrap_or_default();
+            if let Some(found) = nodes_for(conn, &asks, &mut slices, nodes).await? {
                 wanted = (waiting.ticket.id, found);
                 break;
             }
@@ -118,19 +120,19 @@ impl Slices<'_> {
 }
 
 /// The nodes on which all of it would fit if everything there were free, those with most free slots first: one for each
-/// whole node, and as few as will do for the slices beside them. None when there are not enough such nodes. `wholes` are
+/// bare-metal node, and as few as will do for the slices beside them. None when there are not enough such nodes. `nodes` are
 /// the nodes of every mode, `slices` those of them that are in mode slice.
 async fn nodes_for(
     conn: &mut PgConnection,
     asks: &[&Ask],
     slices: &mut Slices<'_>,
-    wholes: &[WholeNode],
+    nodes: &[BaremetalCandidate],
 ) -> Result<Option<BTreeSet<Uuid>>> {
     let mut kept = BTreeSet::new();
-    let mut empty: Vec<WholeNode> = freest_first(wholes).map(emptied_whole).collect();
-    for ask in asks.iter().filter(|ask| ask.whole) {
-        let fits = |node: &WholeNode| {
-            let (fit, _) = judge_whole(&ask.rules, &ask.request, std::slice::from_ref(node));
+    let mut empty: Vec<BaremetalCandidate> = freest_first(nodes).map(drained_baremetal).collect();
+    for ask in asks.iter().filter(|ask| ask.baremetal) {
+        let fits = |node: &BaremetalCandidate| {
+            let (fit, _) = judge_baremetal(&ask.rules, &ask.request, std::slice::from_ref(node));
             !fit.is_empty()
         };
         let Some(place) = empty.iter().position(fits) else {
@@ -139,7 +141,7 @@ async fn nodes_for(
         kept.insert(empty.remove(place).id);
     }
     let mut chosen: Vec<CandidateNode> = Vec::new();
-    for ask in asks.iter().filter(|ask| !ask.whole) {
+    for ask in asks.iter().filter(|ask| !ask.baremetal) {
         if let Some(node) = chosen.iter_mut().find(|node| takes(node, ask)) {
             take(node, ask);
             continue;
@@ -154,14 +156,14 @@ async fn nodes_for(
     Ok(Some(kept))
 }
 
-fn freest_first(nodes: &[WholeNode]) -> impl Iterator<Item = &WholeNode> {
-    let mut order: Vec<&WholeNode> = nodes.iter().collect();
-    order.sort_by_key(|node| (Reverse(free_of_whole(node)), node.id));
+fn freest_first(nodes: &[BaremetalCandidate]) -> impl Iterator<Item = &BaremetalCandidate> {
+    let mut order: Vec<&BaremetalCandidate> = nodes.iter().collect();
+    order.sort_by_key(|node| (Reverse(free_for_baremetal(node)), node.id));
     order.into_iter()
 }
 
 /// The slots of a node that somebody has as a whole stay on sale until its host is touched: none of them is free.
-fn free_of_whole(node: &WholeNode) -> usize {
+fn free_for_baremetal(node: &BaremetalCandidate) -> usize {
     if node.held && !node.slots.iter().any(|slot| slot.held) {
         return 0;
     }
@@ -185,7 +187,7 @@ fn emptied(mut node: CandidateNode) -> CandidateNode {
     node
 }
 
-fn emptied_whole(node: &WholeNode) -> WholeNode {
+fn drained_baremetal(node: &BaremetalCandidate) -> BaremetalCandidate {
     let mut node = node.clone();
     node.held = false;
     empty(&mut node.slots);

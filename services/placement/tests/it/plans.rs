@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpuaas_placement::decision::{
-    AntiAffinity, CandidateNode, DisplacedAllocation, Fleet, Move, PackingStrategy,
-    PlacedAllocation, PlanInput, Request, Rules, WholeNode, count_fits, decide_by, defragment,
-    evacuate, judge_whole, preserve,
+    AntiAffinity, BaremetalCandidate, CandidateNode, DisplacedAllocation, Fleet, Move,
+    PackingStrategy, PlacedAllocation, PlanInput, Request, Rules, count_fits, decide_by,
+    defragment, evacuate, judge_baremetal, preserve,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ impl Model {
             .iter()
             .find(|node| node.id == id)
             .expect("a node");
-        let whole = WholeNode {
+        let whole = BaremetalCandidate {
             id,
             baremetal: false,
             enabled: node.enabled,
@@ -161,7 +161,7 @@ impl Model {
             slots: node.slots.clone(),
         };
         let size = request(node.slots.len());
-        let (judged, _) = judge_whole(&Rules::default(), &size, &[whole]);
+        let (judged, _) = judge_baremetal(&Rules::default(), &size, &[whole]);
         let compiled: Vec<Uuid> = Fleet::of(&self.nodes)
             .whole(&Rules::default(), &size)
             .filter(|of| *of == id)
@@ -301,7 +301,7 @@ proptest! {
         let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
-        prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.held_whole);
+        prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.baremetal_allocated);
         let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
         prop_assert_eq!(report.whole as usize, whole);
         let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();

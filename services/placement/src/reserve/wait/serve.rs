@@ -19,7 +19,7 @@ use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
 use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
-use crate::reserve::{Constraints, Policy, Request, Search, place, whole};
+use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
 use crate::waiting::{self, Ask, Waiting, Walk};
 use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
 
@@ -219,7 +219,7 @@ async fn place_all(
             return Ok(Vec::new());
         }
         if row.capacity_shape == Shape::Baremetal && !policy.baremetal {
-            // replicas are switched over one by one: it is left for one that sells whole nodes
+            // replicas are switched over one by one: it is left for one that sells bare-metal nodes
             return Err(refusal(Vec::<Reason>::new()));
         }
         let request = request_of(&row, waiting.ticket.id, member.constraints.clone());
@@ -249,9 +249,10 @@ async fn place_all(
                 claims(ids, sku, taken)
             }
             Shape::Baremetal => {
-                let host = whole::take(conn, search, request, sku, &mut VecDeque::new()).await?;
+                let host =
+                    baremetal::take(conn, search, request, sku, &mut VecDeque::new()).await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
-                whole::claim(conn, ids, sku, host).await?
+                baremetal::claim(conn, ids, sku, host).await?
             }
         };
         let told = "There is capacity.";

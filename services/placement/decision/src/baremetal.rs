@@ -1,4 +1,4 @@
-//! Whole nodes: which of them can be sold as one, in which order, and why the others cannot.
+//! Bare-metal nodes: which of them can be sold as one, in which order, and why the others cannot.
 use crate::Cause;
 use uuid::Uuid;
 
@@ -7,9 +7,9 @@ use super::{CandidateSlot, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::{Health, SlotStatus};
 
-/// A node as the decision about whole nodes sees it.
+/// A node as the decision about bare-metal nodes sees it.
 #[derive(Debug, Clone)]
-pub struct WholeNode {
+pub struct BaremetalCandidate {
     /// Id.
     pub id: Uuid,
     /// It is in mode baremetal already; an empty slice node changes its mode when it is taken.
@@ -24,13 +24,13 @@ pub struct WholeNode {
     pub slots: Vec<CandidateSlot>,
 }
 
-/// The nodes that can be sold as a whole with exactly so many GPUs of the class, best first, and what removes the
+/// The nodes that can be sold as bare metal with exactly so many GPUs of the class, best first, and what removes the
 /// others. A node whose every slot is on sale is one whose every disk is proven clean (P2): nothing less is sold.
 #[must_use]
-pub fn judge_whole(
+pub fn judge_baremetal(
     rules: &Rules,
     request: &Request,
-    nodes: &[WholeNode],
+    nodes: &[BaremetalCandidate],
 ) -> (Vec<Uuid>, Vec<UnschedulableReason>) {
     let (fit, others) = judged(rules, request, nodes);
     let removed = sum(&fit, &others, request);
@@ -40,10 +40,10 @@ pub fn judge_whole(
 /// What removes nodes in sum, and each node: those that can be sold, best first, then the others with what keeps how many of
 /// their GPUs away. Nothing does where the node is of another size or class.
 #[must_use]
-pub fn judge_each_whole(
+pub fn judge_each_baremetal(
     rules: &Rules,
     request: &Request,
-    nodes: &[WholeNode],
+    nodes: &[BaremetalCandidate],
 ) -> (Vec<UnschedulableReason>, Vec<Judged>) {
     let (fit, others) = judged(rules, request, nodes);
     let removed = sum(&fit, &others, request);
@@ -56,7 +56,7 @@ pub fn judge_each_whole(
     (removed, fit.chain(others).collect())
 }
 
-/// A node, and what keeps it from being taken as a whole.
+/// A node, and what keeps it from being taken as bare metal.
 pub type Judged = (Uuid, Result<(), Vec<UnschedulableReason>>);
 
 fn sum(
@@ -76,7 +76,7 @@ fn sum(
 fn judged(
     rules: &Rules,
     request: &Request,
-    nodes: &[WholeNode],
+    nodes: &[BaremetalCandidate],
 ) -> (Vec<Uuid>, Vec<(Uuid, NodeReasons)>) {
     let mut fit = Vec::new();
     let mut others = Vec::new();
@@ -100,7 +100,7 @@ fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
     of.is_some() && of != rules.project
 }
 
-fn verdict(rules: &Rules, request: &Request, node: &WholeNode) -> Result<(), NodeReasons> {
+fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Result<(), NodeReasons> {
     let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
     if node.slots.len() != request.gpu_count || !node.slots.iter().all(of_class) {

@@ -1,4 +1,4 @@
-//! Taking a whole node: one exclusive claim, and the node's mode under its lock (B-21, B-32).
+//! Taking a bare-metal node: one exclusive claim, and the node's mode under its lock (B-21, B-32).
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 pub(super) use crate::decision::Judged;
-use crate::decision::{Fleet, Rules, WholeNode, judge_each_whole, judge_whole};
+use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::waiting::Ahead;
@@ -44,7 +44,7 @@ pub(crate) async fn take(
     let asked = decision_request(sku, request.gpu_count);
     loop {
         let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
-        let (fit, reasons) = judge_whole(&rules, &asked, &nodes);
+        let (fit, reasons) = judge_baremetal(&rules, &asked, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
         }
@@ -77,14 +77,14 @@ async fn look(
     policy: Policy,
     request: &Request,
     sku: &Sku,
-) -> Result<(Rules, Vec<WholeNode>)> {
+) -> Result<(Rules, Vec<BaremetalCandidate>)> {
     let region = &request.region_code;
     let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
-    let nodes = candidates::load_whole(conn, region, None).await?;
+    let nodes = candidates::load_baremetal(conn, region, None).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
         let slices = capacity.now(conn).await?.fleet(region);
-        rules = ahead.keep_whole(&rules, &slices, &nodes);
+        rules = ahead.keep_baremetal(&rules, &slices, &nodes);
     }
     Ok((rules, nodes))
 }
@@ -96,14 +96,14 @@ async fn look_again(
     request: &Request,
     sku: &Sku,
     node_id: Uuid,
-) -> Result<(Rules, Vec<WholeNode>)> {
+) -> Result<(Rules, Vec<BaremetalCandidate>)> {
     let region = &request.region_code;
     let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
-    let nodes = candidates::load_whole(conn, region, Some(node_id)).await?;
+    let nodes = candidates::load_baremetal(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
         let slices = candidates::load(conn, region, &[node_id]).await?;
-        rules = ahead.keep_whole(&rules, &Fleet::of(&slices), &nodes);
+        rules = ahead.keep_baremetal(&rules, &Fleet::of(&slices), &nodes);
     }
     Ok((rules, nodes))
 }
@@ -121,7 +121,7 @@ async fn try_node(
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
         let asked = decision_request(sku, request.gpu_count);
         let (rules, found) = look_again(&mut savepoint, policy, request, sku, node_id).await?;
-        if !judge_whole(&rules, &asked, &found).0.is_empty() {
+        if !judge_baremetal(&rules, &asked, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
             return Ok(Some(host));
@@ -168,7 +168,7 @@ pub(super) async fn claim(
     Ok(vec![claim])
 }
 
-/// Where a request for a whole node would fit now.
+/// Where a request for a bare-metal node would fit now.
 pub(super) async fn explain(
     conn: &mut PgConnection,
     capacity: &Capacity,
@@ -178,7 +178,7 @@ pub(super) async fn explain(
 ) -> Result<Explanation> {
     let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
     let asked = decision_request(sku, request.gpu_count);
-    let (fit, removed) = judge_whole(&rules, &asked, &nodes);
+    let (fit, removed) = judge_baremetal(&rules, &asked, &nodes);
     Ok(Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(fit.len()),
@@ -196,7 +196,7 @@ pub(super) async fn explain_each(
 ) -> Result<(Explanation, Vec<Judged>)> {
     let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
     let asked = decision_request(sku, request.gpu_count);
-    let (removed, each) = judge_each_whole(&rules, &asked, &nodes);
+    let (removed, each) = judge_each_baremetal(&rules, &asked, &nodes);
     let explanation = Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(each.iter().filter(|(_, outcome)| outcome.is_ok()).count()),

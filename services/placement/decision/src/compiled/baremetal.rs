@@ -4,8 +4,8 @@ use crate::model::SlotClass;
 use crate::{Request, Rules};
 
 impl CompiledNode {
-    /// Held as a whole.
-    pub(crate) fn is_held_whole(&self) -> bool {
+    /// Held as bare metal.
+    pub(crate) fn is_baremetal_allocated(&self) -> bool {
         self.exclusively_held
     }
 
@@ -22,7 +22,7 @@ impl CompiledNode {
         classes.next().filter(|_| classes.next().is_none()).copied()
     }
 
-    /// Every slot of it is on sale, so that it could be sold as a whole.
+    /// Every slot of it is on sale, so that it could be sold as bare metal.
     pub(crate) fn is_whole(&self) -> bool {
         let all_usable = || {
             let mut views = self.views.iter().flatten();
@@ -31,9 +31,9 @@ impl CompiledNode {
         self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
     }
 
-    /// It could be sold as a whole now, as [`crate::judge_whole`] says of nodes that are not compiled. Only
+    /// It could be sold as bare metal now, as [`crate::judge_baremetal`] says of nodes that are not compiled. Only
     /// nodes for slices are compiled; one in mode baremetal is judged there.
-    pub(crate) fn fits_whole(&self, rules: &Rules, request: &Request) -> bool {
+    pub(crate) fn fits_baremetal(&self, rules: &Rules, request: &Request) -> bool {
         let open = rules.allow(self.id)
             && !rules.kept.contains(&self.id)
             && self.enabled
