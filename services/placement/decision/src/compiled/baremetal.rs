@@ -23,7 +23,7 @@ impl CompiledNode {
     }
 
     /// Every slot of it is on sale, so that it could be sold as bare metal.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_free_for_baremetal(&self) -> bool {
         let all_usable = || {
             let mut views = self.views.iter().flatten();
             views.all(|view| view.usable == view.layout.all)
