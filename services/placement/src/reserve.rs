@@ -327,7 +327,7 @@ async fn scout(
     if !call.requests.iter().zip(&skus).any(|one| anywhere(&one)) {
         return Ok(skus.into_iter().map(|sku| (sku, None)).collect());
     }
-    let likely = |regions: &Regions, request: &Request, sku: &Sku, id: &Uuid| {
+    let shortlist = |regions: &Regions, request: &Request, sku: &Sku, id: &Uuid| {
         let Some(fleet) = regions.get(&request.region_code) else {
             return Fleet::default();
         };
@@ -339,13 +339,14 @@ async fn scout(
             ..Rules::default()
         };
         let asked = launch_request(sku, request);
-        fleet.likely(&rules, &asked, u32::from_be_bytes([a, b, c, d]))
+        fleet.shortlist(&rules, &asked, u32::from_be_bytes([a, b, c, d]))
     };
     let look = |regions: &Regions| {
         let all = call.requests.iter().zip(skus).zip(made);
         let scouted = all.map(|((request, sku), id)| {
-            let likely = anywhere(&(request, &sku)).then(|| likely(regions, request, &sku, id));
-            (sku, likely)
+            let shortlist =
+                anywhere(&(request, &sku)).then(|| shortlist(regions, request, &sku, id));
+            (sku, shortlist)
         });
         scouted.collect()
     };
@@ -413,7 +414,7 @@ async fn reserve_one(
     conn: &mut PgConnection,
     making: Making<'_>,
     request: &Request,
-    (sku, likely): Scouted,
+    (sku, shortlist): Scouted,
     allocation_id: Uuid,
 ) -> Result<()> {
     let Making {
@@ -434,7 +435,7 @@ async fn reserve_one(
     };
     let (allocation, claims) = match sku.capacity_shape {
         Shape::GpuSlice => {
-            let taken = place::take(conn, search, request, sku, likely, waits).await?;
+            let taken = place::take(conn, search, request, sku, shortlist, waits).await?;
             let allocation = store(conn, taken.host.id).await?;
             (allocation, claims(ids, sku, taken))
         }

@@ -29,7 +29,7 @@ type HashRing = BTreeSet<(u32, Uuid)>;
 
 /// Some of the nodes with capacity, and what the others may have.
 #[derive(Debug, Default)]
-pub(super) struct Likely {
+pub(super) struct Shortlist {
     pub(super) ids: BTreeSet<Uuid>,
     /// No other node has a lower rank than this, but for its image and what is reserved there. None: these are all.
     pub(super) others: Option<u32>,
@@ -86,34 +86,34 @@ impl CapacityIndex {
 
     /// A few nodes with capacity for so many of a class, the best by a policy: of those that cost the same some; and some with
     /// slots that are reserved for the project. Their number does not grow with the fleet.
-    pub(super) fn likely(
+    pub(super) fn shortlist(
         &self,
         (class, count): (SlotClass, u32),
         packing_strategy: PackingStrategy,
         project_id: Option<Uuid>,
         at: u32,
-    ) -> Likely {
-        let mut likely = Likely::default();
+    ) -> Shortlist {
+        let mut shortlist = Shortlist::default();
         let by_cost = self.open.get(&(class, count)).into_iter().flatten();
         let mut by_cost: Vec<(u32, &HashRing)> = by_cost
             .map(|(cost, ring)| (cost.rank(packing_strategy), ring))
             .collect();
         by_cost.sort_unstable_by_key(|(rank, _)| *rank);
         for (rank, ring) in by_cost {
-            let most = PER_COST.min(SHORTLISTED - likely.ids.len());
-            likely.ids.extend(from(ring, at, most));
+            let most = PER_COST.min(SHORTLISTED - shortlist.ids.len());
+            shortlist.ids.extend(from(ring, at, most));
             if ring.len() > most {
-                likely.others.get_or_insert(rank);
+                shortlist.others.get_or_insert(rank);
             }
         }
         if let Some(id) = project_id {
             let own = (id, class, count.max(1))..=(id, class, u32::MAX);
             for (_, ring) in self.reserved.range(own) {
-                likely.ids.extend(from(ring, at, RESERVED));
-                likely.others_reserved |= ring.len() > RESERVED;
+                shortlist.ids.extend(from(ring, at, RESERVED));
+                shortlist.others_reserved |= ring.len() > RESERVED;
             }
         }
-        likely
+        shortlist
     }
 }
 

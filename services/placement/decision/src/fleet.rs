@@ -31,7 +31,7 @@ pub struct Ranking {
 }
 
 /// Nodes that are looked at first where a few could not be told to be the best.
-const MOST_LIKELY: usize = 32;
+const SHORTLIST_SIZE: usize = 32;
 
 /// What becomes of the nodes of an equivalence class.
 enum Outcome {
@@ -134,28 +134,28 @@ impl Fleet {
     /// A few nodes that have room for a request, the best of all among them, and of equal ones those next to `at`: a fleet of
     /// its own, whose size does not grow with this one. Where none of them fits, others may.
     #[must_use]
-    pub fn likely(&self, rules: &Rules, request: &Request, at: u32) -> Self {
+    pub fn shortlist(&self, rules: &Rules, request: &Request, at: u32) -> Self {
         let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
         let of = (request.slot_class, count);
-        let likely = self
+        let shortlist = self
             .index
-            .likely(of, rules.packing_strategy, rules.project, at);
-        let few = self.these(likely.ids);
+            .shortlist(of, rules.packing_strategy, rules.project, at);
+        let few = self.these(shortlist.ids);
         let best = few.rank(rules, request).order.first().map(|key| key >> 32);
         let others_are_worse = match best {
             Some(rank) if rank < u64::from(NOT_OWN) => true,
             Some(rank) => {
                 let rank = rank as u32 & !(NOT_OWN | LACKS_IMAGE);
-                !likely.others_reserved && likely.others.is_none_or(|least| rank <= least)
+                !shortlist.others_reserved && shortlist.others.is_none_or(|least| rank <= least)
             }
-            None => likely.others.is_none() && !likely.others_reserved,
+            None => shortlist.others.is_none() && !shortlist.others_reserved,
         };
         if others_are_worse {
             return few;
         }
         // what was looked at is out of the question for this request, by the host's free memory or for its image
         let ranking = self.rank(rules, request);
-        self.these(self.nodes(&ranking).take(MOST_LIKELY))
+        self.these(self.nodes(&ranking).take(SHORTLIST_SIZE))
     }
 
     /// These nodes as a fleet of its own.

@@ -111,10 +111,10 @@ async fn take(
             packing_strategy: search.policy.packing_strategy,
             ..Rules::default()
         };
-        let likely = |fleet: &Fleet| fleet.likely(&rules, &asked, at);
-        let likely = search.capacity.known(&of.region_code, likely).await?;
+        let shortlist = |fleet: &Fleet| fleet.shortlist(&rules, &asked, at);
+        let shortlist = search.capacity.known(&of.region_code, shortlist).await?;
         // it stands in no line
-        let taken = place::take(conn, search, request, sku, Some(likely), false).await?;
+        let taken = place::take(conn, search, request, sku, Some(shortlist), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }

@@ -45,7 +45,7 @@ pub(crate) struct Search<'a> {
     pub(crate) savepoints: bool,
 }
 
-/// Takes slots on the best node that can be had: first of the likely ones, then of all. `waits`: somebody waits in its
+/// Takes slots on the best node that can be had: first of the shortlist, then of all. `waits`: somebody waits in its
 /// line.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub(crate) async fn take(
     search: Search<'_>,
     request: &Request,
     sku: &Sku,
-    mut likely: Option<Fleet>,
+    mut shortlist: Option<Fleet>,
     mut waits: bool,
 ) -> Result<Taken> {
     let Search {
@@ -74,8 +74,8 @@ pub(crate) async fn take(
         };
         // whom the answer is about may end meanwhile, or others come before it
         let for_itself = !waits && !request.before_line && !request.constraints.name_others();
-        // nothing that is known only now keeps the best of the likely ones away
-        let as_likely = !waits && !request.constraints.name_others();
+        // nothing that is known only now keeps the best of the shortlist away
+        let as_shortlisted = !waits && !request.constraints.name_others();
         // what was known is old after a round
         waits = true;
         let region = &request.region_code;
@@ -84,23 +84,23 @@ pub(crate) async fn take(
                 let ids: Vec<Uuid> = nodes.iter().copied().collect();
                 Some(Fleet::of(&candidates::load(conn, region, &ids).await?))
             }
-            None => likely.take(),
+            None => shortlist.take(),
         };
         let mut seen = few.map(|fleet| Seen {
             ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &asked),
             fleet,
         });
         // those that it must be on were read just now, and it may be on no others
-        let as_likely = as_likely || rules.only.is_some();
-        seen = seen.filter(|seen| as_likely || seen.ranking.fits() == seen.fleet.len());
+        let as_shortlisted = as_shortlisted || rules.only.is_some();
+        seen = seen.filter(|seen| as_shortlisted || seen.ranking.fits() == seen.fleet.len());
         let mut left = seen
             .as_ref()
             .map_or_else(Vec::new, |seen| seen.fleet.nodes(&seen.ranking).collect());
         let mut own = seen.as_ref().map_or(0, |seen| seen.ranking.own());
         seen = seen.filter(|_| for_itself);
-        let likely_ones = !left.is_empty();
+        let from_shortlist = !left.is_empty();
         if left.is_empty() {
-            // none of the likely ones fits: all, which also say why not
+            // none of the shortlist fits: all, which also say why not
             let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
             if ranking.fits() == 0 {
@@ -131,7 +131,7 @@ pub(crate) async fn take(
                 Attempt::Lost(node_id) => {
                     left.retain(|id| *id != node_id);
                     let own = |id: &Uuid| sought.own.contains(id);
-                    if likely_ones && own(&node_id) && !left.iter().any(own) {
+                    if from_shortlist && own(&node_id) && !left.iter().any(own) {
                         // more may be reserved for the project where it was not looked, and comes before what is open
                         continue 'look;
                     }
@@ -156,7 +156,7 @@ pub(crate) async fn take(
         }
         // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time. All
         // are looked at once, however late it is: else others could keep somebody waiting who work on a few of many nodes.
-        let all = !likely_ones || rules.only.is_some();
+        let all = !from_shortlist || rules.only.is_some();
         if all && Instant::now() >= until {
             return Err(Error::Busy { nodes: fit });
         }

@@ -179,7 +179,7 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
         read.iter().all(|(_, whole, _)| *whole == 0),
         "a table was read as a whole: {read:?}"
     );
-    // the likely nodes with their slots, and what was taken: a bound that knows nothing of the fleet
+    // the shortlist nodes with their slots, and what was taken: a bound that knows nothing of the fleet
     let rows: i64 = read.iter().map(|(_, _, some)| some).sum();
     assert!((100..8 * 600).contains(&rows), "{read:?}");
 

@@ -70,7 +70,7 @@ fn node(id: u128, board: usize, held: u8) -> CandidateNode {
 }
 
 fn fleet() -> impl Strategy<Value = Vec<CandidateNode>> {
-    // a clean node is as likely as any other, or the law about it would hardly be met
+    // a clean node is as shortlist as any other, or the law about it would hardly be met
     let held = prop_oneof![Just(0u8), any::<u8>()];
     prop::collection::vec((0..BOARDS.len(), held), 1..6).prop_map(|nodes| {
         nodes
@@ -240,7 +240,7 @@ proptest! {
             })
             .collect();
         let all = Fleet::of(&fleet);
-        let few = all.likely(&rules, &request, at);
+        let few = all.shortlist(&rules, &request, at);
         prop_assert!(few.len() <= 64, "{} are not few", few.len());
         let best = |fleet: &Fleet| {
             let ranking = fleet.rank(&rules, &request);
