@@ -135,7 +135,7 @@ pub enum Error {
     /// The name is taken by another allocation of the project that has not ended.
     #[error("name {0:?} is taken")]
     NameTaken(String),
-    /// Others were placing on every node that fits, until the patience for this request was over. Nothing was stored.
+    /// Others were placing on every node that fits, until the placement timeout of the request. Nothing was stored.
     #[error("{nodes} nodes stayed busy")]
     Busy {
         /// Nodes that would have fitted.

@@ -6,7 +6,7 @@
 //! is the very version that was looked at. Nodes that are
 //! locked by others are skipped at first, and waited for, within a bound, before the request is refused: a node
 //! that is merely busy must not look full. Whatever is lost to others leads to the next candidate or another try,
-//! until the patience for the request is over. A refusal stores nothing, so its key may be used again.
+//! until the placement timeout of the request. A refusal stores nothing, so its key may be used again.
 mod admit;
 pub(crate) mod baremetal;
 mod call;
@@ -102,9 +102,9 @@ pub struct Policy {
     /// Allocations, of all SKUs together, a project may hold when it has no quota of its own.
     pub default_quota_allocations: u32,
     /// How long one busy node is waited for before the next one is tried.
-    pub node_wait: Duration,
+    pub node_lock_timeout: Duration,
     /// How long other candidates are tried and lost races are run again, before the caller is told to come back.
-    pub patience: Duration,
+    pub placement_timeout: Duration,
     /// How nodes are filled.
     pub packing_strategy: PackingStrategy,
     /// The allocation service has what brings up bare-metal nodes. Without it they are refused, so that none is sold that
@@ -120,8 +120,8 @@ impl Policy {
     pub const DEFAULT: Self = Self {
         default_quota_gpus: 64,
         default_quota_allocations: 256,
-        node_wait: Duration::from_secs(2),
-        patience: Duration::from_secs(10),
+        node_lock_timeout: Duration::from_secs(2),
+        placement_timeout: Duration::from_secs(10),
         packing_strategy: PackingStrategy::MostAllocated,
         baremetal: false,
         release_unused_after: None,

@@ -96,8 +96,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         policy: Policy {
             default_quota_gpus: config.default_project_quota_gpus,
             default_quota_allocations: config.default_project_quota_allocations,
-            node_wait: Duration::from_millis(config.node_lock_timeout_ms),
-            patience: Duration::from_millis(config.placement_timeout_ms),
+            node_lock_timeout: Duration::from_millis(config.node_lock_timeout_ms),
+            placement_timeout: Duration::from_millis(config.placement_timeout_ms),
             packing_strategy: config.packing_strategy,
             baremetal: config.baremetal,
             release_unused_after: unused,

@@ -169,7 +169,7 @@ const MOST_TRIED: usize = 256;
 /// How long the next busy node may be waited for; none when the time is over.
 pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {
     let left = until.saturating_duration_since(Instant::now());
-    (!left.is_zero()).then(|| policy.node_wait.min(left))
+    (!left.is_zero()).then(|| policy.node_lock_timeout.min(left))
 }
 
 /// What is to be placed.

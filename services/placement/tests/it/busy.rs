@@ -30,7 +30,7 @@ async fn b_42_a_node_that_stays_busy_leads_to_the_next() {
     let stays = hold(&world, nodes[0]).await;
     let goes = hold(&world, nodes[1]).await;
     let policy = Policy {
-        node_wait: Duration::from_millis(200),
+        node_lock_timeout: Duration::from_millis(200),
         ..POLICY
     };
     let request = world.request(1);
@@ -118,7 +118,7 @@ async fn a_quota_that_others_hold_is_told_as_busy_and_not_as_a_database_error() 
         .await
         .expect("lock");
     let policy = Policy {
-        patience: Duration::from_millis(50),
+        placement_timeout: Duration::from_millis(50),
         ..POLICY
     };
     let error = reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
@@ -147,7 +147,7 @@ async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
         .await
         .expect("lock");
     let policy = Policy {
-        patience: Duration::from_millis(50),
+        placement_timeout: Duration::from_millis(50),
         ..POLICY
     };
     let begun = Instant::now();

@@ -217,8 +217,8 @@ async fn a_node_that_stays_busy_is_not_called_full() {
         .await
         .expect("lock");
     let policy = Policy {
-        node_wait: Duration::from_millis(50),
-        patience: Duration::from_millis(50),
+        node_lock_timeout: Duration::from_millis(50),
+        placement_timeout: Duration::from_millis(50),
         ..POLICY
     };
     let error = reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))

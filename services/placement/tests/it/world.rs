@@ -31,7 +31,7 @@ pub const H200: &str = "h200-sxm-slice";
 pub const POLICY: Policy = Policy {
     default_quota_gpus: 1000,
     default_quota_allocations: 1000,
-    node_wait: Duration::from_millis(2500),
+    node_lock_timeout: Duration::from_millis(2500),
     ..Policy::DEFAULT
 };
 

@@ -60,7 +60,7 @@ impl World {
             wake: Wake::new(None).expect("polling alone"),
             policy: Policy {
                 default_quota_gpus: 64,
-                node_wait: Duration::from_millis(500),
+                node_lock_timeout: Duration::from_millis(500),
                 ..Policy::DEFAULT
             },
         };

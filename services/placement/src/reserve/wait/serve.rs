@@ -159,7 +159,7 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
     let search = Search {
         capacity: &ledger.capacity,
         policy,
-        until: Instant::now() + policy.patience,
+        until: Instant::now() + policy.placement_timeout,
         savepoints: true,
     };
     let mut conn = ledger.acquire().await?;
