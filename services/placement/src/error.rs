@@ -141,9 +141,9 @@ pub enum Error {
         /// Nodes that would have fitted.
         nodes: usize,
     },
-    /// What was to be had was lost to others; the transaction is rolled back and run again.
-    #[error("lost to others")]
-    Lost,
+    /// Others took what was to be taken; the transaction is rolled back and run again.
+    #[error("contention")]
+    Contention,
     /// Others were reading the nodes into memory for too long. Nothing was changed.
     #[error("others read the nodes for too long")]
     Reading,
@@ -187,9 +187,9 @@ impl Error {
 
     /// Whether the transaction came to nothing for what others were doing: a lost node, a reading that takes too long,
     /// serialization failure, deadlock, lock timeout, or a key that another call recorded first.
-    pub(crate) fn lost_to_others(&self) -> bool {
+    pub(crate) fn is_contention(&self) -> bool {
         let state = self.sqlstate();
-        matches!(self, Self::Lost | Self::Reading)
+        matches!(self, Self::Contention | Self::Reading)
             || matches!(state.as_deref(), Some("40001" | "40P01" | "55P03"))
     }
 
@@ -271,7 +271,7 @@ impl From<Error> for gpuaas_common::Error {
                 format!("An allocation named {name:?} exists in this project; choose another name or release it."),
             )
             .field("name", "must be unique among the project's allocations that have not ended"),
-            Error::Lost => Self::from(Error::Busy { nodes: 1 }),
+            Error::Contention => Self::from(Error::Busy { nodes: 1 }),
             Error::Busy { nodes } => Self::new(
                 Code::Unavailable,
                 ErrorReason::Overloaded,

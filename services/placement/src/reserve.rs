@@ -35,7 +35,7 @@ use crate::{Error, Result, quota};
 use admit::check_quota;
 pub(crate) use admit::{check, over_quota, refusal};
 use call::{Call, Taking};
-pub(crate) use call::{Keep, once, try_again};
+pub(crate) use call::{Mode, in_transaction, retry};
 pub(crate) use place::Search;
 use record::{Beginning, begin, claims, insert_allocation};
 
@@ -181,7 +181,7 @@ pub async fn reserve(
         key,
         requests: std::slice::from_ref(request),
     };
-    let (made, replayed) = run(ledger, ids, policy, &call, Keep::All).await?;
+    let (made, replayed) = run(ledger, ids, policy, &call, Mode::Commit).await?;
     let allocation_id = made.first().copied().ok_or_else(|| {
         Error::Common(gpuaas_common::Error::internal("a key that led to nothing"))
     })?;
@@ -208,7 +208,7 @@ pub async fn reserve_all(
         key,
         requests,
     };
-    run(ledger, ids, policy, &call, Keep::All).await
+    run(ledger, ids, policy, &call, Mode::Commit).await
 }
 
 /// Checks a batch as a whole, by reserving it and taking that back: whether several fit together is only known once
@@ -232,7 +232,7 @@ pub async fn validate_all(
         },
         requests,
     };
-    run(ledger, ids, policy, &call, Keep::Nothing)
+    run(ledger, ids, policy, &call, Mode::DryRun)
         .await
         .map(drop)
 }
@@ -279,7 +279,7 @@ async fn run(
     ids: IdGen,
     policy: Policy,
     call: &Call<'_>,
-    keep: Keep,
+    mode: Mode,
 ) -> Result<(Vec<Uuid>, bool)> {
     let until = Instant::now() + policy.patience;
     let mut search = Search {
@@ -295,12 +295,12 @@ async fn run(
         // what is wrong is told by the transaction, after the key was looked at
         let scouted = scout(&mut conn, search, call, &made).await;
         let body = async |conn: &mut PgConnection| {
-            in_transaction(conn, ids, search, call, made, scouted).await
+            reserve_batch(conn, ids, search, call, made, scouted).await
         };
-        match once(&mut conn, keep, body).await {
+        match in_transaction(&mut conn, mode, body).await {
             // nothing but the best node was tried: the others are, however late it is
-            Err(Error::Lost) if !search.savepoints => {}
-            Err(error) => try_again(error, until)?,
+            Err(Error::Contention) if !search.savepoints => {}
+            Err(error) => retry(error, until)?,
             done => return done,
         }
         search.savepoints = true;
@@ -353,7 +353,7 @@ async fn scout(
     search.capacity.look(conn, look).await
 }
 
-async fn in_transaction(
+async fn reserve_batch(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,
@@ -370,7 +370,7 @@ async fn in_transaction(
     let scouted = match scouted {
         Ok(scouted) => scouted,
         // it would wait once more for what kept it from looking
-        Err(error) if error.lost_to_others() => return Err(error),
+        Err(error) if error.is_contention() => return Err(error),
         Err(_) => {
             let mut all = Vec::with_capacity(call.requests.len());
             for (index, request) in call.requests.iter().enumerate() {

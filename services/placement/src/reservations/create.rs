@@ -16,7 +16,7 @@ use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::sentence;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Keep, Policy, Search, ids_of, once, over_quota, refusal, try_again};
+use crate::reserve::{Mode, Policy, Search, ids_of, once, over_quota, refusal, retry};
 use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
@@ -92,12 +92,12 @@ pub async fn create(
         let outcome = {
             let mut conn = ledger.acquire().await?;
             match ledger.capacity.refresh(&mut conn).await {
-                Ok(()) => once(&mut conn, Keep::All, body).await,
+                Ok(()) => in_transaction(&mut conn, Mode::Commit, body).await,
                 Err(error) => Err(error),
             }
         };
         match outcome {
-            Err(error) => try_again(error, until)?,
+            Err(error) => retry(error, until)?,
             Ok((made, false)) if asked.gather && made.state == ReservationState::Active => {
                 tend::attend(ledger, policy, made.id, &mut Tended::default()).await?;
                 let mut conn = ledger.acquire().await?;

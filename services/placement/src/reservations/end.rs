@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::hold::{self, Which};
 use super::{CapacityReservation, get, record};
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Keep, Policy, once, try_again};
+use crate::reserve::{Mode, Policy, once, retry};
 use crate::{Error, Result};
 
 /// Method in the scope of idempotency keys.
@@ -49,9 +49,9 @@ pub async fn cancel(
     let until = Instant::now() + policy.patience;
     loop {
         let body = async |conn: &mut PgConnection| in_transaction(conn, asked).await;
-        let outcome = once(&mut *pool.acquire().await?, Keep::All, body).await;
+        let outcome = in_transaction(&mut *pool.acquire().await?, Mode::Commit, body).await;
         match outcome {
-            Err(error) => try_again(error, until)?,
+            Err(error) => retry(error, until)?,
             done => return done,
         }
     }

@@ -15,7 +15,7 @@ use super::hold::{self, Seen, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Keep, Policy, Search, once};
+use crate::reserve::{Mode, Policy, Search, once};
 use crate::{Error, Result};
 
 /// What one look at all reservations led to.
@@ -95,7 +95,7 @@ pub(super) async fn attend(
                 let body = async |conn: &mut PgConnection| {
                     one(conn, search, id, &mut seen, &mut step).await
                 };
-                once(&mut conn, Keep::All, body).await
+                in_transaction(&mut conn, Mode::Commit, body).await
             }
             Err(error) => Err(error),
         };
@@ -107,8 +107,8 @@ pub(super) async fn attend(
                 }
             }
             Err(error) => {
-                tended.busy |= error.lost_to_others();
-                if !error.lost_to_others() {
+                tended.busy |= error.is_contention();
+                if !error.is_contention() {
                     let error = gpuaas_common::Error::from(error);
                     tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
                 }

@@ -49,22 +49,24 @@ pub(super) enum Taking {
     Replay(Vec<Uuid>),
 }
 
-/// What stays of a transaction that succeeds.
+/// What becomes of a transaction that succeeds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    All,
-    Nothing,
+pub(crate) enum Mode {
+    /// It is committed.
+    Commit,
+    /// It is rolled back: nothing of it is stored.
+    DryRun,
 }
 
 /// Runs a body in a transaction of its own.
-pub(crate) async fn once<T>(
+pub(crate) async fn in_transaction<T>(
     conn: &mut PgConnection,
-    keep: Keep,
+    mode: Mode,
     body: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
 ) -> Result<T> {
     let mut tx = conn.begin().await?;
     let outcome = body(&mut tx).await;
-    if keep == Keep::All && outcome.is_ok() {
+    if mode == Mode::Commit && outcome.is_ok() {
         tx.commit().await?;
     } else {
         tx.rollback().await?;
@@ -72,9 +74,9 @@ pub(crate) async fn once<T>(
     outcome
 }
 
-/// What was lost to others is tried again while there is time: the next try sees what they did.
-pub(crate) fn try_again(error: Error, until: Instant) -> Result<()> {
-    if !error.lost_to_others() {
+/// What ended in contention is retried while there is time: the next try sees what the others did.
+pub(crate) fn retry(error: Error, until: Instant) -> Result<()> {
+    if !error.is_contention() {
         return Err(error);
     }
     if Instant::now() >= until {

@@ -127,7 +127,9 @@ pub(crate) async fn take(
             };
             match tried {
                 Attempt::Taken(taken) => return Ok(*taken),
-                Attempt::Lost(_) | Attempt::SlotsBusy(_) if !savepoints => return Err(Error::Lost),
+                Attempt::Lost(_) | Attempt::SlotsBusy(_) if !savepoints => {
+                    return Err(Error::Contention);
+                }
                 Attempt::Lost(node_id) => {
                     left.retain(|id| *id != node_id);
                     let own = |id: &Uuid| sought.own.contains(id);

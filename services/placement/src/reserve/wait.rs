@@ -20,7 +20,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::admit::{check, over_quota};
-use super::call::{Call, Keep, Taking, ids_of, once, try_again};
+use super::call::{Call, Mode, Taking, ids_of, in_transaction, retry};
 use super::record::{Beginning, insert_allocation};
 use super::{
     BATCH_METHOD, Explanation, Key, METHOD, Policy, Request, Reserved, constraint_rules, entry,
@@ -196,15 +196,15 @@ async fn or_wait(
     }
     let until = Instant::now() + policy.patience;
     loop {
-        let refusal = match run(ledger, ids, policy, call, Keep::All).await {
+        let refusal = match run(ledger, ids, policy, call, Mode::Commit).await {
             Err(refusal) if may_wait(&refusal) => refusal,
             other => return other,
         };
         let body =
             async |conn: &mut PgConnection| join(conn, ids, policy, call, deadline, refusal).await;
-        let outcome = once(&mut *ledger.acquire().await?, Keep::All, body).await;
+        let outcome = in_transaction(&mut *ledger.acquire().await?, Mode::Commit, body).await;
         match outcome {
-            Err(error) => try_again(error, until)?,
+            Err(error) => retry(error, until)?,
             done => return done,
         }
     }

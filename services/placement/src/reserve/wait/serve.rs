@@ -183,7 +183,7 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
                     end(ledger, waiting, &impossible(reason, &rule)).await
                 }
                 Error::Busy { .. } | Error::Conflict { .. } => Ok(Served::Passed),
-                error if error.lost_to_others() => Ok(Served::Passed),
+                error if error.is_contention() => Ok(Served::Passed),
                 error => Err(error),
             }
         }
