@@ -5,7 +5,7 @@
 //! held can be launched on. What is not held yet is not promised: a reservation says how much it holds of what it
 //! reserves. Reservations stand in no line; they take what is free before those that wait.
 //!
-//! [`tend`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
+//! [`reconcile`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
 //! back what nobody uses, and ends windows. An allocation that runs is never touched by any of it.
 /// Whether a held slot `h` can still be launched on, now or once who uses it has gone; its slot is `s`, on node `n`, and
 /// its reservation in `$region`. A host that only does not report, so that the health of all its slots is unknown, changes
@@ -26,7 +26,7 @@ mod create;
 mod end;
 mod hold;
 mod limit;
-mod tend;
+mod reconcile;
 
 use gpuaas_common::audit;
 use jiff_sqlx::Timestamp;
@@ -44,7 +44,7 @@ pub use create::{
 };
 pub use end::{CANCEL_METHOD, Cancellation, cancel};
 pub use limit::{Limit, limit, put_limit};
-pub use tend::{Tended, tend};
+pub use reconcile::{Reconciled, reconcile};
 
 /// What a loop without a person behind it is called in the audit.
 const SYSTEM: &str = "service:scheduler";

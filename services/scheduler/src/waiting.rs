@@ -55,15 +55,15 @@ async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
 
 /// Tends reservations; true when others were at one of them.
 async fn tend(api: &Api) -> bool {
-    match reservations::tend(&api.pool, api.policy).await {
-        Ok(tended) => {
-            if tended.changed() {
+    match reservations::reconcile(&api.pool, api.policy).await {
+        Ok(reconciled) => {
+            if reconciled.changed() {
                 tracing::info!(
-                    begun = ?tended.begun, ended = ?tended.ended, held = tended.held, released = tended.released,
-                    dropped = tended.dropped, "tend reservations"
+                    begun = ?reconciled.begun, ended = ?reconciled.ended, held = reconciled.held, released = reconciled.released,
+                    dropped = reconciled.dropped, "tend reservations"
                 );
             }
-            tended.busy
+            reconciled.busy
         }
         Err(error) => {
             let error = gpuaas_common::Error::from(error);

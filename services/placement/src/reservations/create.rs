@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{CapacityReservation, Tended, get, hold, least, limit, record, sold, tend};
+use super::{CapacityReservation, Reconciled, get, hold, least, limit, record, sold, tend};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::sentence;
@@ -99,7 +99,7 @@ pub async fn create(
         match outcome {
             Err(error) => retry(error, until)?,
             Ok((made, false)) if asked.gather && made.state == ReservationState::Active => {
-                tend::attend(ledger, policy, made.id, &mut Tended::default()).await?;
+                tend::reconcile_one(ledger, policy, made.id, &mut Reconciled::default()).await?;
                 let mut conn = ledger.acquire().await?;
                 return Ok((get(&mut conn, Scope::Platform, made.id).await?, false));
             }

@@ -2,7 +2,7 @@
 use gpuaas_placement::capacity::{CONNECTION, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Shape;
-use gpuaas_placement::reservations::{self, Asked, Tended};
+use gpuaas_placement::reservations::{self, Asked, Reconciled};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::{audit, availability};
 use jiff_sqlx::ToSqlx as _;
@@ -345,12 +345,16 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let (pool, ledger) = counted(&world).await;
     let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
     assert_eq!(made.expect("gathers").0.missing(), 16);
-    let tend = async || reservations::tend(&ledger, POLICY).await.expect("tended");
+    let tend = async || {
+        reservations::reconcile(&ledger, POLICY)
+            .await
+            .expect("reconciled")
+    };
     // the copy is read once
-    assert_eq!(tend().await, Tended::default());
+    assert_eq!(tend().await, Reconciled::default());
     let before = rows_read(&pool, &world.owner).await;
     for _ in 0..8 {
-        assert_eq!(tend().await, Tended::default());
+        assert_eq!(tend().await, Reconciled::default());
     }
     let after = rows_read(&pool, &world.owner).await;
     // what changed since the oldest transaction of the server began, which other tests keep open, is passed by index
@@ -377,7 +381,7 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
         )
         .await;
     assert_eq!(tend().await.held, 8);
-    assert_eq!(tend().await, Tended::default());
+    assert_eq!(tend().await, Reconciled::default());
 }
 
 /// While somebody waits whose node is kept for it, a look at the line reads as little of the fleet as a reservation does.

@@ -1,7 +1,7 @@
 //! Capacity reservations, over the APIs of operators and of members.
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;
-use gpuaas_placement::reservations::tend;
+use gpuaas_placement::reservations::reconcile;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ReserveRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
@@ -302,7 +302,7 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         .await);
     tend(&world.api.pool, world.api.policy)
         .await
-        .expect("tended");
+        .expect("reconciled");
     let mut request = pb::ListAllReservationsRequest {
         region_code: REGION.into(),
         page_size: 1,

@@ -3,7 +3,7 @@
 //! Each step draws a call: requests for slices and for whole nodes, alone and in batches, that may wait or not, beside
 //! or apart from others; their repetition; passes over the line, deadlines, priorities; workflow steps, releases,
 //! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power; capacity
-//! reservations that are made, drawn on, tended, canceled and over. Its end is foretold, it is made on a real PostgreSQL,
+//! reservations that are made, drawn on, reconciled, canceled and over. Its end is foretold, it is made on a real PostgreSQL,
 //! and the two are compared.
 //!
 //! **Foretold** is the whole [`view::View`] after every call: states of nodes, slots, claims, allocations, workflows and
@@ -109,7 +109,7 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
             "whole nodes served",
             "ended in line",
             "reservations",
-            "tended",
+            "reconciled",
         ] {
             assert!(seen.contains_key(what), "nothing {what}");
         }

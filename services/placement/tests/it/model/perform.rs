@@ -114,7 +114,7 @@ pub async fn perform(
         }
         Call::Tend => {
             let mut rounds = 0;
-            while reservations::tend(pools.scheduler, MODEL_POLICY)
+            while reservations::reconcile(pools.scheduler, MODEL_POLICY)
                 .await?
                 .changed()
             {

@@ -40,7 +40,7 @@ pub enum Foretold {
     /// A reservation, or [why not](super::reserving), and what it holds is looked at.
     Hold,
     /// What [tending](super::reserving) led to is looked at.
-    Tended,
+    Reconciled,
     /// A pass over the line, which is [walked](super::serving::walk) beside what the ledger made of it.
     Pass,
 }
@@ -60,7 +60,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             super::reserving::quota(hold, before, fleet)?;
             return Ok(Foretold::Hold);
         }
-        Call::Tend => return Ok(Foretold::Tended),
+        Call::Tend => return Ok(Foretold::Reconciled),
         Call::Cancel(id) => super::reserving::end(&mut view, *id),
         Call::Over(id) => {
             let of = view.reservations.get_mut(id);

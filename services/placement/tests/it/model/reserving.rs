@@ -98,9 +98,14 @@ pub fn made(
     Ok(now)
 }
 
-/// The ledger after reservations were tended: what was let go could not be launched on, or not alone, or its window was
+/// The ledger after reservations were reconciled: what was let go could not be launched on, or not alone, or its window was
 /// over; what is held besides was free; and with `whole_way` nothing is left to do.
-pub fn tended(before: &View, after: &View, fleet: &Fleet, whole_way: bool) -> Result<View, String> {
+pub fn reconciled(
+    before: &View,
+    after: &View,
+    fleet: &Fleet,
+    whole_way: bool,
+) -> Result<View, String> {
     let mut now = before.clone();
     let over = before.reservations.iter();
     for (id, _) in over.filter(|(id, of)| of.overdue && !after.reservations.contains_key(id)) {

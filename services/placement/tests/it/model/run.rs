@@ -290,12 +290,13 @@ impl Run {
             {
                 same(&self.view, &after)?;
             }
-            (Call::Tend, Ok(Foretold::Tended), Ok(Answer::Nothing)) => {
+            (Call::Tend, Ok(Foretold::Reconciled), Ok(Answer::Nothing)) => {
                 same(
-                    &reserving::tended(&self.view, &after, &self.fleet, true)?,
+                    &reserving::reconciled(&self.view, &after, &self.fleet, true)?,
                     &after,
                 )?;
-                self.done.note("tended", usize::from(self.view != after));
+                self.done
+                    .note("reconciled", usize::from(self.view != after));
             }
             (_, Ok(Foretold::Ledger(view)), Ok(Answer::Nothing)) => same(view, &after)?,
             (_, Err(no), Err(error)) if refusal(&error) == Some(*no) => same(&self.view, &after)?,
@@ -385,7 +386,7 @@ impl Run {
             }
             (Call::Tend, _) => {
                 same(
-                    &reserving::tended(&self.view, &after, &self.fleet, false)?,
+                    &reserving::reconciled(&self.view, &after, &self.fleet, false)?,
                     &after,
                 )?;
                 self.view = after;

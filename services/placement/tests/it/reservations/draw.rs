@@ -2,7 +2,7 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::decision::Cause;
 use gpuaas_placement::model::{Scope, SlotStatus};
-use gpuaas_placement::reservations::{CapacityReservation, Tended};
+use gpuaas_placement::reservations::{CapacityReservation, Reconciled};
 use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_waiting};
 use gpuaas_placement::{availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -268,7 +268,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     tenancy(&world, own, async || {
         // its tenant writes to the disks: no slot of it is on sale, and none is let go
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
-        assert_eq!(tend_by(&world, WITH_EXECUTOR).await, Tended::default());
+        assert_eq!(tend_by(&world, WITH_EXECUTOR).await, Reconciled::default());
         assert_eq!(counts(&world, row.id).await, (8, 8, 0));
         let on: Uuid = sqlx::query_scalar(held_on)
             .fetch_one(&world.owner)
@@ -279,8 +279,8 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     })
     .await;
     // what a tenant left is not sold before it is approved: another node takes its place
-    let tended = tend_by(&world, WITH_EXECUTOR).await;
-    assert_eq!((tended.dropped, tended.held), (8, 8));
+    let reconciled = tend_by(&world, WITH_EXECUTOR).await;
+    assert_eq!((reconciled.dropped, reconciled.held), (8, 8));
     let on: Uuid = sqlx::query_scalar(held_on)
         .fetch_one(&world.owner)
         .await

@@ -8,7 +8,7 @@ mod refused;
 mod window;
 
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, CapacityReservation, Tended};
+use gpuaas_placement::reservations::{self, Asked, CapacityReservation, Reconciled};
 use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::{Error, Result, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -64,14 +64,14 @@ async fn counts(world: &World, id: Uuid) -> (i64, i64, i64) {
     (row.reserved_gpus, row.used_gpus, row.unused_gpus)
 }
 
-async fn tend(world: &World) -> Tended {
+async fn tend(world: &World) -> Reconciled {
     tend_by(world, POLICY).await
 }
 
-async fn tend_by(world: &World, policy: Policy) -> Tended {
-    reservations::tend(&world.scheduler, policy)
+async fn tend_by(world: &World, policy: Policy) -> Reconciled {
+    reservations::reconcile(&world.scheduler, policy)
         .await
-        .expect("tended")
+        .expect("reconciled")
 }
 
 /// A launch of another project.

@@ -1,7 +1,7 @@
 //! Launches, reservations, cancelling and the loop at the same time: a GPU goes to one of them.
 use futures::future::join_all;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Tended};
+use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Reconciled};
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::postgres::PgQueryResult;
@@ -185,7 +185,7 @@ async fn a_member_that_draws_and_the_end_of_the_reservation_do_not_lose_each_oth
         assert_eq!(counts(&world, row.id).await, (0, 0, 0));
         super::free(&world, launched.allocation_id).await;
     }
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
 }
 
 #[tokio::test]

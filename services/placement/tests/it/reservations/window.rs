@@ -2,7 +2,7 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reservations::{self, Asked, Tended};
+use gpuaas_placement::reservations::{self, Asked, Reconciled};
 use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
@@ -34,20 +34,20 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     };
     let row = create(&world, &later).await.expect("made");
     assert_eq!(row.state, ReservationState::Scheduled);
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (0, 0, 0));
     // until then anybody may have it
     let early = world.reserve(&of_others(&world, 1)).await.expect("open");
 
     pass(&world, row.id, 3).await;
-    let tended = tend(&world).await;
-    assert_eq!((tended.begun, tended.held), (vec![row.id], 1));
+    let reconciled = tend(&world).await;
+    assert_eq!((reconciled.begun, reconciled.held), (vec![row.id], 1));
     let now = get(&world, row.id).await;
     assert_eq!((now.state, now.missing()), (ReservationState::Active, 1));
     // what becomes free is held, and a second look changes nothing
     free(&world, early.allocation_id).await;
     assert_eq!(tend(&world).await.held, 1);
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     let own = world.active(1).await;
     assert_eq!(counts(&world, row.id).await, (2, 1, 1));
     sound(&world).await;
@@ -69,7 +69,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
         .reserve(&of_others(&world, 1))
         .await
         .expect("open again");
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.end' AND principal = 'service:scheduler'";
     assert_eq!(world.number(audited).await, 1);
     sound(&world).await;
@@ -96,7 +96,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     };
     let row = create(&world, &gather).await.expect("gathers");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 1));
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     free(&world, others.allocation_id).await;
     assert_eq!(tend(&world).await.held, 1);
     assert_eq!(counts(&world, row.id).await, (3, 0, 3));
@@ -113,10 +113,10 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     };
     let row = create(&world, &policy).await.expect("made");
     let own = world.active(1).await;
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     pass(&world, row.id, 2).await;
-    let tended = tend(&world).await;
-    assert_eq!((tended.released, tended.held), (2, 0));
+    let reconciled = tend(&world).await;
+    assert_eq!((reconciled.released, reconciled.held), (2, 0));
     let smaller = get(&world, row.id).await;
     assert_eq!(
         (
@@ -137,7 +137,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         .expect("given back");
     // the one in use stays as long as it is in use, and its hour begins when that ends
     pass(&world, row.id, 2).await;
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     let running = get(&world, row.id).await;
     assert_eq!((running.used_gpus, running.unused_since), (1, None));
     let mut tx = world.allocation.begin().await.expect("begin");
@@ -153,11 +153,11 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         .expect("complete");
     tx.commit().await.expect("commit");
     world.finish(fence).await;
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (1, 0, 1));
     pass(&world, row.id, 2).await;
-    let tended = tend(&world).await;
-    assert_eq!((tended.released, tended.ended), (1, vec![row.id]));
+    let reconciled = tend(&world).await;
+    assert_eq!((reconciled.released, reconciled.ended), (1, vec![row.id]));
     let over = get(&world, row.id).await;
     assert_eq!(
         (over.state, over.released_gpus),
@@ -184,11 +184,11 @@ async fn a_host_that_does_not_report_keeps_what_is_held_on_it() {
         ..host.clone()
     };
     world.node(silent).await;
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     // it is held, and that it cannot be had now is said
     assert_eq!(counts(&world, row.id).await, (1, 0, 0));
     world.node(host).await;
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (1, 0, 1));
     sound(&world).await;
 }
@@ -210,8 +210,8 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         ),
     ] {
         world.run(&broken).await;
-        let tended = tend(&world).await;
-        assert_eq!((tended.dropped, tended.held), (1, 1), "{broken}");
+        let reconciled = tend(&world).await;
+        assert_eq!((reconciled.dropped, reconciled.held), (1, 1), "{broken}");
         let on: Uuid = sqlx::query_scalar("SELECT node_id FROM reserved_slots")
             .fetch_one(&world.owner)
             .await
@@ -248,7 +248,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         .await;
     // the database itself lets go of a slot that is retired
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 0);
-    assert_eq!(tend(&world).await, Tended::default());
+    assert_eq!(tend(&world).await, Reconciled::default());
     assert_eq!(get(&world, row.id).await.missing(), 1);
 }
 
@@ -290,19 +290,23 @@ async fn what_is_sold_together_is_replaced_together() {
             )
         };
         world.run(&health("degraded")).await;
-        let tended = tend_by(&world, policy).await;
-        assert_eq!((tended.dropped, tended.held), (8, 8), "{sku}");
+        let reconciled = tend_by(&world, policy).await;
+        assert_eq!((reconciled.dropped, reconciled.held), (8, 8), "{sku}");
         assert_ne!(on().await, first, "{sku}");
         assert_eq!(counts(&world, row.id).await, (8, 0, 8), "{sku}");
-        assert_eq!(tend_by(&world, policy).await, Tended::default(), "{sku}");
+        assert_eq!(
+            tend_by(&world, policy).await,
+            Reconciled::default(),
+            "{sku}"
+        );
 
         // without another node nothing is held in vain, and it is held again when it is whole again
         let second = on().await;
         let cordon =
             |state: &str| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{second}'");
         world.run(&cordon("cordoned")).await;
-        let tended = tend_by(&world, policy).await;
-        assert_eq!((tended.dropped, tended.held), (8, 0), "{sku}");
+        let reconciled = tend_by(&world, policy).await;
+        assert_eq!((reconciled.dropped, reconciled.held), (8, 0), "{sku}");
         world.run(&health("healthy")).await;
         assert_eq!(tend_by(&world, policy).await.held, 8, "{sku}");
         assert_eq!(on().await, first, "{sku}");
@@ -336,8 +340,8 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         .await
         .expect("one node");
     assert_eq!(on, free);
-    let tended = tend(&world).await;
-    assert_eq!((tended.held, tended.busy), (0, true));
+    let reconciled = tend(&world).await;
+    assert_eq!((reconciled.held, reconciled.busy), (0, true));
     other.commit().await.expect("commit");
     assert_eq!(tend(&world).await.held, 2);
     // a key that is sent again makes nothing more

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 /// What one look at all reservations led to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Tended {
+pub struct Reconciled {
     /// Reservations whose window began.
     pub begun: Vec<Uuid>,
     /// Reservations that are over.
@@ -35,7 +35,7 @@ pub struct Tended {
     pub busy: bool,
 }
 
-impl Tended {
+impl Reconciled {
     /// Whether anything changed.
     #[must_use]
     pub fn changed(&self) -> bool {
@@ -51,7 +51,7 @@ impl Tended {
 ///
 /// # Errors
 /// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
-pub async fn tend(ledger: &Ledger, policy: Policy) -> Result<Tended> {
+pub async fn reconcile(ledger: &Ledger, policy: Policy) -> Result<Reconciled> {
     let due: Vec<Uuid> = sqlx::query_scalar(concat!(
         "SELECT r.id FROM capacity_reservations r
           WHERE r.state IN ('scheduled', 'active') AND (r.ends_at <= clock_timestamp()
@@ -66,19 +66,19 @@ pub async fn tend(ledger: &Ledger, policy: Policy) -> Result<Tended> {
     ))
     .fetch_all(&mut *ledger.acquire().await?)
     .await?;
-    let mut tended = Tended::default();
+    let mut reconciled = Reconciled::default();
     for id in due {
-        attend(ledger, policy, id, &mut tended).await?;
+        reconcile_one(ledger, policy, id, &mut reconciled).await?;
     }
-    Ok(tended)
+    Ok(reconciled)
 }
 
 /// Does what is due of one reservation, step by step. What cannot be done now is left for the next time.
-pub(super) async fn attend(
+pub(super) async fn reconcile_one(
     ledger: &Ledger,
     policy: Policy,
     id: Uuid,
-    tended: &mut Tended,
+    reconciled: &mut Reconciled,
 ) -> Result<()> {
     let mut seen = Seen::nothing();
     loop {
@@ -88,7 +88,7 @@ pub(super) async fn attend(
             until: Instant::now(),
             savepoints: true,
         };
-        let mut step = Tended::default();
+        let mut step = Reconciled::default();
         let mut conn = ledger.acquire().await?;
         let outcome = match ledger.capacity.refresh(&mut conn).await {
             Ok(()) => {
@@ -101,16 +101,16 @@ pub(super) async fn attend(
         };
         match outcome {
             Ok(again) => {
-                tended.add(step);
+                reconciled.add(step);
                 if !again {
                     return Ok(());
                 }
             }
             Err(error) => {
-                tended.busy |= error.is_contention();
+                reconciled.busy |= error.is_contention();
                 if !error.is_contention() {
                     let error = gpuaas_common::Error::from(error);
-                    tracing::error!(reservation_id = %id, "tend reservation later: {error:?}");
+                    tracing::error!(reservation_id = %id, "reconcile the reservation later: {error:?}");
                 }
                 return Ok(());
             }
@@ -118,7 +118,7 @@ pub(super) async fn attend(
     }
 }
 
-impl Tended {
+impl Reconciled {
     fn add(&mut self, step: Self) {
         self.begun.extend(step.begun);
         self.ended.extend(step.ended);
@@ -135,7 +135,7 @@ async fn one(
     search: Search<'_>,
     id: Uuid,
     seen: &mut Seen,
-    step: &mut Tended,
+    step: &mut Reconciled,
 ) -> Result<bool> {
     let locked: Option<(bool, bool)> = sqlx::query_as(
         "SELECT ends_at <= clock_timestamp(), starts_at <= clock_timestamp() FROM capacity_reservations
@@ -221,7 +221,7 @@ async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<()> {
     Ok(())
 }
 
-async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Tended) -> Result<()> {
+async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Reconciled) -> Result<()> {
     close(conn, id, ReservationState::Ended, reason).await?;
     let detail = json!({ "reason": reason });
     record(conn, (SYSTEM, ""), "reservation.end", id, detail).await?;
@@ -234,7 +234,7 @@ async fn release(
     conn: &mut PgConnection,
     row: &CapacityReservation,
     seconds: i32,
-    step: &mut Tended,
+    step: &mut Reconciled,
 ) -> Result<bool> {
     let gone = hold::drop(conn, row.id, Which::Unused(seconds)).await?;
     if gone == 0 {
