@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
 //! | [`reservations`] | capacity that is kept for one project for a while |
-//! | [`waiting`] | requests that wait for capacity: their order, and what is kept for them |
+//! | [`queue`] | queued requests: their order, and the backfill reservations of the first |
 //! | [`decision`] | the pure placement decision with its reasons: a crate of its own |
 //! | [`availability`] | what fits now, and why not more |
 //! | [`capacity`] | the nodes in memory, for availability, explanations and reports |
@@ -83,6 +83,7 @@ pub mod operators;
 pub mod outbox;
 pub mod power;
 pub mod provision;
+pub mod queue;
 pub mod quota;
 pub mod release;
 pub mod repair;
@@ -93,7 +94,6 @@ pub mod slots;
 pub mod stamper;
 pub mod sweep;
 pub mod timeline;
-pub mod waiting;
 pub mod wire;
 pub mod workflows;
 

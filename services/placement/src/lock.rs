@@ -25,7 +25,7 @@ pub(crate) async fn allocation(
     if let Some(node_id) = allocations::get(conn, scope, id).await?.node_id {
         return with_node(conn, node_id, id).await;
     }
-    // It waits in line, and may be given a node just now: then its lock is given back, and taken in its order.
+    // It waits in the queue, and may be given a node just now: then its lock is given back, and taken in its order.
     let mut savepoint = conn.begin().await?;
     let locked = allocations::lock(&mut savepoint, id).await?;
     let Some(node_id) = locked.node_id else {

@@ -197,8 +197,8 @@ pub async fn read(
         .await?)
 }
 
-/// The same, and whether anybody waits in the line of a region and class.
-pub(crate) async fn read_with_line(
+/// The same, and whether anybody waits in the queue of a region and class.
+pub(crate) async fn read_with_queue(
     conn: &mut PgConnection,
     (project_id, sku, policy): (Uuid, &str, Policy),
     region_code: &str,

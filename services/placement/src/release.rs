@@ -21,7 +21,7 @@ pub struct Begun {
 }
 
 /// Accepts a release. The billable period ends at this moment; a running provision workflow loses its lease and
-/// the release workflow is started, both in this transaction. One that waits in line leaves it and is released at once.
+/// the release workflow is started, both in this transaction. One that waits in the queue leaves it and is released at once.
 /// Asking again changes nothing.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub async fn begin(
         }
         AllocationState::Reserved | AllocationState::Provisioning | AllocationState::Active => {}
         AllocationState::Requested => {
-            // it waits in line: nothing is claimed, no host knows of it
+            // it waits in the queue: nothing is claimed, no host knows of it
             timeline::end_running(conn, id, "Its owner gave up waiting.").await?;
             let allocation =
                 advance(conn, id, AllocationState::Released, Change::default()).await?;

@@ -13,8 +13,8 @@ mod call;
 mod constraints;
 mod explain;
 pub(crate) mod place;
+mod queue;
 mod record;
-mod wait;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -43,8 +43,8 @@ pub use call::ids_of;
 pub use constraints::Constraints;
 pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
-pub use wait::{
-    MAX_WAIT_SECONDS, MAX_WAITING, Pass, reserve_all_or_wait, reserve_or_wait, serve_waiting,
+pub use queue::{
+    MAX_QUEUED, MAX_WAIT_SECONDS, Pass, reserve_all_or_wait, reserve_or_wait, serve_queue,
     validate_all_or_wait, validate_or_wait,
 };
 
@@ -88,10 +88,10 @@ pub struct Request {
     pub traceparent: String,
     /// Where it may be placed.
     pub constraints: Constraints,
-    /// Its ticket, when it waits in line already.
+    /// Its ticket, when it waits in the queue already.
     pub ticket: Option<Uuid>,
     /// It is for a capacity reservation, which stands in no line.
-    pub before_line: bool,
+    pub bypasses_queue: bool,
 }
 
 /// How the scheduler is set up.
@@ -427,7 +427,7 @@ async fn reserve_one(
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let asked = (request.project_id, request.sku.as_str(), policy);
     let (region, class) = (&request.region_code, sku.slot_class);
-    let (quota, waits) = quota::read_with_line(conn, asked, region, class).await?;
+    let (quota, waits) = quota::read_with_queue(conn, asked, region, class).await?;
     check_quota(request, quota)?;
     let store = async |conn: &mut PgConnection, node_id| {
         let on = Beginning::On(node_id);

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpuaas_placement::model::SlotClass;
-use gpuaas_placement::waiting::{Length, Outcome};
+use gpuaas_placement::queue::{Outcome, QueueLength};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
@@ -56,8 +56,8 @@ impl Metrics {
         }
     }
 
-    /// How long the lines are; one that is not among them is empty.
-    pub fn lines(&self, lengths: &[Length]) {
+    /// How long the queues are; one that is not among them is empty.
+    pub fn lines(&self, lengths: &[QueueLength]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut empty = std::mem::take(&mut *told);
         for length in lengths {
@@ -79,7 +79,7 @@ impl Metrics {
         self.oldest.record(oldest, &labels);
     }
 
-    /// Allocations left their lines.
+    /// Allocations left their queues.
     pub fn left(&self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             let line = (outcome.region_code.clone(), outcome.slot_class);

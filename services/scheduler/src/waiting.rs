@@ -1,10 +1,10 @@
-//! The task that tends capacity reservations and serves requests in line: after every change of the ledger, and by
+//! The task that tends capacity reservations and serves requests in the queue: after every change of the ledger, and by
 //! polling what no wake-up told.
 use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
 use gpuaas_placement::reserve::Pass;
-use gpuaas_placement::{Result, outbox, reservations, reserve, waiting, workflows};
+use gpuaas_placement::{Result, outbox, queue, reservations, reserve, workflows};
 
 use crate::api::Api;
 use crate::metrics::Metrics;
@@ -19,7 +19,7 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
     while !shutdown.is_cancelled() {
         // first what is reserved, so that what it lets go is served at once
         let mut busy = tend(api).await;
-        match reserve::serve_waiting(&api.pool, api.ids, api.policy).await {
+        match reserve::serve_queue(&api.pool, api.ids, api.policy).await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
                     tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve who waits");
@@ -42,14 +42,14 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
     }
 }
 
-/// Tells how long the lines are after a pass, and what it made of those that waited.
+/// Tells how long the queues are after a pass, and what it made of those that waited.
 async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
     let mut conn = api.pool.acquire().await?;
     let left: Vec<_> = pass.served.iter().chain(&pass.ended).copied().collect();
     if !left.is_empty() {
-        metrics.left(&waiting::outcomes(&mut conn, &left).await?);
+        metrics.left(&queue::outcomes(&mut conn, &left).await?);
     }
-    metrics.lines(&waiting::lengths(&mut conn).await?);
+    metrics.lines(&queue::lengths(&mut conn).await?);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
-use gpuaas_placement::waiting::{Standing, sentence};
+use gpuaas_placement::queue::{Standing, sentence};
 use gpuaas_placement::{model, node_tasks, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gpuaas_common::Error;
 use gpuaas_placement::model::Allocation;
-use gpuaas_placement::waiting::{self, Standing};
+use gpuaas_placement::queue::{self, Standing};
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -32,7 +32,7 @@ pub async fn now(
 ) -> Result<HashMap<Uuid, Now>, Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut progress = progress(conn, &ids).await?;
-    let mut standing = waiting::standing(conn, rows).await?;
+    let mut standing = queue::standing(conn, rows).await?;
     let of = |id: &Uuid| Now {
         progress: progress.remove(id),
         standing: standing.remove(id),

@@ -16,8 +16,8 @@ use crate::decision::{
 };
 use crate::error::reasons;
 use crate::model::{AllocationState, Shape, SlotClass};
+use crate::queue::{self, Ahead};
 use crate::reserve::{Policy, Request};
-use crate::waiting::{self, Ahead};
 use crate::{Error, Reason, Result, candidates, nodes};
 
 /// Most nodes of one plan.
@@ -186,7 +186,7 @@ impl<'a> Kept<'a> {
         Ok(Self {
             policy,
             region_code,
-            lines: waiting::lines(conn).await?,
+            lines: queue::queues(conn).await?,
             known: HashMap::new(),
         })
     }

@@ -60,7 +60,7 @@ pub(super) async fn some(
             region_code: of.region_code.clone(),
             sku: of.sku.clone(),
             gpu_count: *size,
-            before_line: true,
+            bypasses_queue: true,
             ..Request::default()
         };
         match take(conn, search, of, &request, sku, &mut seen.whole).await {

@@ -17,7 +17,7 @@ pub(super) use crate::decision::Judged;
 use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal};
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
-use crate::waiting::Ahead;
+use crate::queue::Ahead;
 use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which

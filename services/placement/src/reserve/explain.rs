@@ -13,7 +13,7 @@ use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use crate::model::Shape;
-use crate::waiting::Ahead;
+use crate::queue::Ahead;
 
 /// What placement makes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]

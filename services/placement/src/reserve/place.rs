@@ -11,7 +11,7 @@ use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
-use crate::waiting::Ahead;
+use crate::queue::Ahead;
 use crate::{Error, Result, candidates, slots};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
@@ -73,7 +73,7 @@ pub(crate) async fn take(
             Ahead::default()
         };
         // whom the answer is about may end meanwhile, or others come before it
-        let for_itself = !waits && !request.before_line && !request.constraints.name_others();
+        let for_itself = !waits && !request.bypasses_queue && !request.constraints.name_others();
         // nothing that is known only now keeps the best of the shortlist away
         let as_shortlisted = !waits && !request.constraints.name_others();
         // what was known is old after a round
@@ -264,7 +264,7 @@ async fn attempt(
         // others drew on it, or this batch did: another node may have what is reserved, which comes first
         return Ok(Attempt::Lost(node_id));
     }
-    let slots = if request.before_line {
+    let slots = if request.bypasses_queue {
         slots::lock_free(conn, &ids, wait.is_some()).await?
     } else {
         slots::reserve(conn, &ids, wait.is_some()).await?

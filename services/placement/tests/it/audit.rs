@@ -49,7 +49,7 @@ async fn lived_in() -> World {
         sku: crate::world::H200.into(),
         ..world.request(1)
     };
-    crate::waiting::wait(&world, &waits).await.expect("waits");
+    crate::queue::wait(&world, &waits).await.expect("waits");
     let failed = world.reserved(1).await;
     let fence = world.take(failed).await;
     let failure = gpuaas_placement::model::Failure {

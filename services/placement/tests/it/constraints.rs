@@ -214,7 +214,7 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
     crate::reports::forget(&world, waits).await;
     assert_eq!(world.get(waits).await.constraints, None, "not known");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let (line, _) = gpuaas_placement::waiting::load(&mut conn, REGION, SlotClass::Lab)
+    let (line, _) = gpuaas_placement::queue::load(&mut conn, REGION, SlotClass::Lab)
         .await
         .expect("the line");
     assert_eq!(line[0].members[0].constraints, beside, "the line knows it");

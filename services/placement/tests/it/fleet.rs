@@ -396,7 +396,7 @@ async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
     let joined = reserve::reserve_or_wait(&ledger, world.ids, POLICY, &asked, deadline).await;
     joined.expect("waits");
     let pass = async || {
-        let pass = reserve::serve_waiting(&ledger, world.ids, POLICY).await;
+        let pass = reserve::serve_queue(&ledger, world.ids, POLICY).await;
         assert_eq!(pass.expect("pass"), reserve::Pass::default());
     };
     pass().await;

@@ -8,11 +8,11 @@ use gpuaas_placement::{Error, Result, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use crate::baremetal::slice;
 use crate::marks::{begin_release, wipe};
 use crate::reports::{bring_up, intend, launch};
 use crate::reservations::asked;
 use crate::ties::planned;
-use crate::whole::slice;
 use crate::world::{H200, POLICY, REGION, World, h200_groups, h200_slot, lab_spec};
 
 /// A GPU needs 64 pages.

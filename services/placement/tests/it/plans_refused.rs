@@ -7,7 +7,7 @@ use gpuaas_placement::decision::{
 };
 use gpuaas_placement::model::{Health, Priority, SlotClass, SlotStatus};
 use gpuaas_placement::reports::Outcome;
-use gpuaas_placement::{Error, reserve, waiting};
+use gpuaas_placement::{Error, queue, reserve};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
         ..slice(&world)
     };
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    waiting::priority::put(&mut conn, first.project_id, Priority::High)
+    queue::priority::put(&mut conn, first.project_id, Priority::High)
         .await
         .expect("class");
     drop(conn);
@@ -57,7 +57,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
             .any(|one| one.reason == ErrorReason::WaitingAhead)
     );
 
-    reserve::serve_waiting(&world.scheduler, world.ids, policy)
+    reserve::serve_queue(&world.scheduler, world.ids, policy)
         .await
         .expect("served");
     let other = crate::explain::gpu_node(&world, 8).await;

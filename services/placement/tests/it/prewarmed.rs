@@ -2,9 +2,7 @@
 use gpuaas_placement::model::{Image, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::reports::Outcome;
-use gpuaas_placement::reserve::{
-    self, Constraints, Explanation, Key, Pass, Request, serve_waiting,
-};
+use gpuaas_placement::reserve::{self, Constraints, Explanation, Key, Pass, Request, serve_queue};
 use gpuaas_placement::{Error, Reason, Result};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -201,7 +199,7 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     let (pool, ids) = (&world.scheduler, world.ids);
     let waits = reserve::reserve_or_wait(pool, ids, POLICY, &request, deadline).await;
     let waits = waits.expect("waits").allocation_id;
-    let pass = async || serve_waiting(pool, ids, POLICY).await.expect("pass");
+    let pass = async || serve_queue(pool, ids, POLICY).await.expect("pass");
     assert_eq!(pass().await, Pass::default());
     assert_eq!(
         world
@@ -227,10 +225,10 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
 
 #[tokio::test]
 async fn con_10_a_whole_node_has_no_image_to_wait_for() {
-    let (world, _) = whole::world_of(1).await;
+    let (world, _) = baremetal::world_of(1).await;
     let request = Request {
         constraints: prewarmed(&world).constraints,
-        ..whole::whole(&world)
+        ..baremetal::whole(&world)
     };
     let (pool, ids) = (&world.scheduler, world.ids);
     match reserve::reserve(pool, ids, WITH_EXECUTOR, &request).await {

@@ -248,7 +248,7 @@ async fn what_waits_does_not_count_against_the_limit_and_is_served_within_it() {
         reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, request, deadline).await
     };
     let pass = async || {
-        let pass = reserve::serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        let pass = reserve::serve_queue(&world.scheduler, world.ids, POLICY).await;
         pass.expect("pass")
     };
     let held = world.reserved(1).await;

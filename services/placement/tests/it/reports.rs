@@ -231,8 +231,12 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     specs[1].mode = "baremetal".into();
     world.node(specs[1].clone()).await;
     let (bare, other) = (specs[1].id, specs[0].id);
-    let guest = whole::reserve(&world, &whole(&world)).await.expect("one");
-    let stays = whole::reserve(&world, &whole(&world)).await.expect("both");
+    let guest = baremetal::reserve(&world, &whole(&world))
+        .await
+        .expect("one");
+    let stays = baremetal::reserve(&world, &whole(&world))
+        .await
+        .expect("both");
     let nodes = (
         world.get(guest).await.node_id,
         world.get(stays).await.node_id,
@@ -243,7 +247,7 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
         ..whole(&world)
     };
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let (ledger, policy) = (&world.scheduler, whole::WITH_EXECUTOR);
+    let (ledger, policy) = (&world.scheduler, baremetal::WITH_EXECUTOR);
     let waits = reserve::reserve_or_wait(ledger, world.ids, policy, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
     begin_release(&world, guest).await;
@@ -352,7 +356,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     let (ledger, ids) = (&world.scheduler, world.ids);
     let waits = reserve::reserve_or_wait(ledger, ids, POLICY, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
-    reserve::serve_waiting(ledger, ids, POLICY)
+    reserve::serve_queue(ledger, ids, POLICY)
         .await
         .expect("pass");
     assert_eq!(

@@ -175,7 +175,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         traceparent: request.traceparent,
         constraints: constraints(&request.placement.unwrap_or_default())?,
         ticket: None,
-        before_line: false,
+        bypasses_queue: false,
     })
 }
 

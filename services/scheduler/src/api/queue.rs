@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Priority;
-use gpuaas_placement::{catalog, outbox, waiting};
+use gpuaas_placement::{catalog, outbox, queue};
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService;
 use serde_json::json;
@@ -52,18 +52,18 @@ impl Api {
         }
         let size = usize::try_from(page::page_size(request.page_size)?).unwrap_or(usize::MAX);
         let query = ["queue", region_code];
-        // requests of all lines that were shown before; the order is made anew for each page
+        // requests of all queues that were shown before; the order is made anew for each page
         let before: usize = page::decode(&request.page_token, &query)?.unwrap_or_default();
         let mut conn = self.pool.acquire().await?;
         catalog::known_region(&mut conn, region_code).await?;
         let mut total = 0;
         let mut requests = Vec::new();
-        for (of, slot_class) in waiting::lines(&mut conn).await? {
+        for (of, slot_class) in queue::queues(&mut conn).await? {
             if of != region_code {
                 continue;
             }
-            let kept = waiting::kept(&mut conn, region_code, slot_class).await?;
-            let (line, now) = waiting::load(&mut conn, region_code, slot_class).await?;
+            let kept = queue::backfill_reservations(&mut conn, region_code, slot_class).await?;
+            let (line, now) = queue::load(&mut conn, region_code, slot_class).await?;
             let passed = before.saturating_sub(total);
             total += line.len();
             let places = line.into_iter().enumerate().skip(passed);
@@ -106,7 +106,7 @@ impl Api {
     async fn priority(&self, project_id: &str) -> Result<pb::ProjectPriority> {
         let project_id = id::parse("project_id", project_id)?;
         let mut conn = self.pool.acquire().await?;
-        let priority = waiting::priority::get(&mut conn, project_id).await?;
+        let priority = queue::priority::get(&mut conn, project_id).await?;
         Ok(answer(project_id, priority))
     }
 
@@ -131,7 +131,7 @@ impl Api {
         };
         let mut tx = self.pool.begin().await?;
         if let Lookup::Fresh = idempotency::lookup(&mut tx, scope, &hash).await? {
-            waiting::priority::put(&mut tx, project_id, priority).await?;
+            queue::priority::put(&mut tx, project_id, priority).await?;
             let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
@@ -149,7 +149,7 @@ impl Api {
             self.wake.notify(outbox::TOPIC).await;
             return Ok(answer(project_id, priority));
         }
-        let priority = waiting::priority::get(&mut tx, project_id).await?;
+        let priority = queue::priority::get(&mut tx, project_id).await?;
         Ok(answer(project_id, priority))
     }
 }

@@ -1,6 +1,6 @@
 //! Requests in line, over the API of the operator.
 use gpuaas_common::time::proto_time;
-use gpuaas_placement::reserve::serve_waiting;
+use gpuaas_placement::reserve::serve_queue;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{ReserveBatchRequest, ReserveRequest};
@@ -76,7 +76,7 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     more.slots.remove(0);
     more.idempotency_key = "k-more".into();
     ok(world.api.approve_slots(Request::new(more)).await);
-    let pass = serve_waiting(&world.api.pool, world.api.ids, world.api.policy)
+    let pass = serve_queue(&world.api.pool, world.api.ids, world.api.policy)
         .await
         .expect("pass");
     assert_eq!(pass.served, [made[1].parse::<Uuid>().expect("id")]);

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
-use gpuaas_placement::reserve::MAX_WAITING;
+use gpuaas_placement::reserve::MAX_QUEUED;
 use uuid::Uuid;
 
 use super::calls::{Ask, Place};
@@ -229,7 +229,7 @@ impl Ask {
         let project = fleet.projects[self.project];
         let of_project = view.line.iter().filter(|ticket| ticket.project == project);
         let waiting: usize = of_project.map(|ticket| ticket.members.len()).sum();
-        if waiting + self.items.len() > usize::try_from(MAX_WAITING).expect("small") {
+        if waiting + self.items.len() > usize::try_from(MAX_QUEUED).expect("small") {
             return End::No(No::Quota);
         }
         if self.name_is_taken(view, fleet) {

@@ -143,7 +143,7 @@ pub async fn perform(
                 .await;
         }
         Call::Serve => {
-            let pass = reserve::serve_waiting(pools.scheduler, world.ids, MODEL_POLICY).await?;
+            let pass = reserve::serve_queue(pools.scheduler, world.ids, MODEL_POLICY).await?;
             return Ok(Answer::Pass(pass));
         }
         Call::Expire(ticket) => {
@@ -156,7 +156,7 @@ pub async fn perform(
                 .await;
         }
         Call::Priority { project, class } => within!(pools.scheduler, |tx| {
-            waiting::priority::put(&mut tx, fleet.projects[*project], *class).await
+            queue::priority::put(&mut tx, fleet.projects[*project], *class).await
         }),
         Call::Start(id) => {
             let fence = world.take(*id).await;

@@ -3,7 +3,7 @@ use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::decision::Cause;
 use gpuaas_placement::model::{Scope, SlotStatus};
 use gpuaas_placement::reservations::{CapacityReservation, Reconciled};
-use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_waiting};
+use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_queue};
 use gpuaas_placement::{availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -300,7 +300,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
     let waits = reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &waiter, deadline);
     let waits = waits.await.expect("waits").allocation_id;
     let serve = || async {
-        let pass = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        let pass = serve_queue(&world.scheduler, world.ids, POLICY).await;
         pass.expect("pass").served
     };
     assert!(serve().await.is_empty());
@@ -329,7 +329,7 @@ async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_befo
         waiting.push(waits.expect("waits").allocation_id);
     }
     let serve = || async {
-        let pass = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+        let pass = serve_queue(&world.scheduler, world.ids, POLICY).await;
         pass.expect("pass").served
     };
     assert!(serve().await.is_empty());

@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::{asked, causes, counts, create, of_others, reserved, sound, tend};
+use crate::baremetal::world_of;
 use crate::busy::reserve_while;
-use crate::whole::world_of;
 use crate::world::{H200, LAB, POLICY, World};
 
 #[tokio::test]

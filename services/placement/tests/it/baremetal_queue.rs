@@ -1,8 +1,8 @@
 //! Whole nodes in line: fair, never starved by slices, and no more than a node is kept for each.
 use futures::future::join_all;
 use gpuaas_placement::model::{Allocation, AllocationState, Scope, SlotClass, SlotStatus};
-use gpuaas_placement::reserve::{self, Key, Pass, Request, serve_waiting};
-use gpuaas_placement::waiting::{self, Standing};
+use gpuaas_placement::queue::{self, Standing};
+use gpuaas_placement::reserve::{self, Key, Pass, Request, serve_queue};
 use gpuaas_placement::{Error, Result, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -33,7 +33,7 @@ async fn wait(world: &World, request: &Request) -> Uuid {
 }
 
 async fn pass(world: &World) -> Pass {
-    serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)
+    serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)
         .await
         .expect("pass")
 }
@@ -50,13 +50,13 @@ async fn free(world: &World, id: Uuid) -> Allocation {
 async fn standing(world: &World, id: Uuid) -> Option<Standing> {
     let row = world.get(id).await;
     let mut conn = world.allocation.acquire().await.expect("connection");
-    let found = waiting::standing(&mut conn, &[row]).await;
+    let found = queue::standing(&mut conn, &[row]).await;
     found.expect("standing").remove(&id)
 }
 
 async fn kept(world: &World) -> Vec<Uuid> {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let kept = waiting::kept(&mut conn, REGION, SlotClass::H200Sxm).await;
+    let kept = queue::backfill_reservations(&mut conn, REGION, SlotClass::H200Sxm).await;
     kept.expect("kept")
         .into_iter()
         .map(|(node, _)| node)
@@ -130,7 +130,7 @@ async fn c_12_a_replica_that_sells_no_whole_nodes_ends_nobody_who_waits_for_one(
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
     let waits = wait(&world, &whole(&world)).await;
     free(&world, holder).await;
-    let off = serve_waiting(&world.scheduler, world.ids, POLICY).await;
+    let off = serve_queue(&world.scheduler, world.ids, POLICY).await;
     let off = off.expect("pass");
     assert_eq!((off.served, off.ended), (vec![], vec![]));
     assert_eq!(world.get(waits).await.state, AllocationState::Requested);
@@ -236,7 +236,7 @@ async fn p1_an_emptied_node_goes_to_the_first_of_the_line_and_to_nobody_else() {
     let slice_behind = wait(&world, &of_another(slice(&world))).await;
     for first in line {
         let servers =
-            join_all((0..3).map(|_| serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)));
+            join_all((0..3).map(|_| serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)));
         let passers_by: Vec<Request> = (0..6)
             .map(|number| {
                 of_another(if number % 2 == 0 {

@@ -1,6 +1,6 @@
 //! Joining the line: who may, who need not, and what is refused.
 use gpuaas_placement::model::{AllocationState, SlotStatus};
-use gpuaas_placement::reserve::{self, Constraints, MAX_WAITING, Pass, Request};
+use gpuaas_placement::reserve::{self, Constraints, MAX_QUEUED, Pass, Request};
 use gpuaas_placement::{Error, catalog};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -163,7 +163,7 @@ async fn no_project_fills_the_line() {
     let holder = world.reserved(1).await;
     let of_sixteen =
         |count: i64| -> Vec<Request> { (0..count).map(|_| world.request(1)).collect() };
-    let mut left = MAX_WAITING;
+    let mut left = MAX_QUEUED;
     while left > 0 {
         let requests = of_sixteen(left.min(16));
         left -= requests.len() as i64;
@@ -191,7 +191,7 @@ async fn no_project_fills_the_line() {
 async fn no_project_fills_the_line_by_joining_twice_at_once() {
     let (world, _) = World::with_lab_slots(1).await;
     world.reserved(1).await;
-    let mut left = MAX_WAITING - 1;
+    let mut left = MAX_QUEUED - 1;
     while left > 0 {
         let requests: Vec<Request> = (0..left.min(16)).map(|_| world.request(1)).collect();
         left -= requests.len() as i64;
@@ -217,7 +217,7 @@ async fn no_project_fills_the_line_by_joining_twice_at_once() {
     let joined = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     assert_eq!(joined, 1, "{outcomes:?}");
     let waiting = "SELECT count(*) FROM allocations WHERE state = 'requested'";
-    assert_eq!(world.number(waiting).await, MAX_WAITING);
+    assert_eq!(world.number(waiting).await, MAX_QUEUED);
     sound(&world).await;
 }
 

@@ -1,10 +1,10 @@
 //! The server of a line is cut off between any two statements: who waits is neither lost nor served twice.
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{AllocationState, SlotStatus};
-use gpuaas_placement::reserve::serve_waiting;
+use gpuaas_placement::reserve::serve_queue;
 use uuid::Uuid;
 
-use crate::waiting::{free, pass, sound, waiter};
+use crate::queue::{free, pass, sound, waiter};
 use crate::wire::{Cut, Wire};
 use crate::world::{POLICY, World};
 
@@ -24,7 +24,7 @@ async fn p5_a_server_that_dies_between_two_statements_loses_nobody_and_serves_no
             free(&world, holder).await;
             wire.order(left, cut);
             // it says so, or passes the ticket over; both are the end of this server
-            let _outcome = serve_waiting(&wired, world.ids, POLICY).await;
+            let _outcome = serve_queue(&wired, world.ids, POLICY).await;
             let hit = wire.settled().await;
             sound(&world).await;
             // another server goes on

@@ -3,15 +3,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpuaas_placement::capacity::Ledger;
-use gpuaas_placement::reserve::{self, Constraints, MAX_WAITING, Pass, Request};
-use gpuaas_placement::waiting;
+use gpuaas_placement::queue;
+use gpuaas_placement::reserve::{self, Constraints, MAX_QUEUED, Pass, Request};
 use sqlx::postgres::PgPoolOptions;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use uuid::Uuid;
 
 use super::passes::another_region;
-use super::{free, serve_waiting, sound, wait};
+use super::{free, serve_queue, sound, wait};
 use crate::world::{POLICY, REGION, World};
 
 /// Counts the statements that are sent by this thread.
@@ -106,11 +106,11 @@ async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_s
     // what is only asked once has been asked
     launch().await;
     let (behind_one, ()) = Box::pin(statements(launch())).await;
-    for number in 1..MAX_WAITING as usize {
+    for number in 1..MAX_QUEUED as usize {
         join(number).await;
     }
     let (behind_many, ()) = Box::pin(statements(launch())).await;
-    println!("{behind_one} statements behind one, {behind_many} behind {MAX_WAITING}");
+    println!("{behind_one} statements behind one, {behind_many} behind {MAX_QUEUED}");
     assert!(behind_one > 10, "they are counted");
     assert_eq!(behind_one, behind_many);
     sound(&world).await;
@@ -122,7 +122,7 @@ async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
     let (world, placed) = two_nodes().await;
     let ledger = single(&world).await;
     let pass = async || {
-        let pass = serve_waiting(&ledger, world.ids, POLICY).await;
+        let pass = serve_queue(&ledger, world.ids, POLICY).await;
         assert_eq!(pass.expect("pass"), Pass::default());
     };
     let join = async |number| {
@@ -180,7 +180,7 @@ async fn where_a_page_of_allocations_stands_is_one_statement() {
     let ledger = single(&world).await;
     let mut conn = ledger.acquire().await.expect("connection");
     for page in [&page_of[..1], &page_of] {
-        let (sent, found) = statements(waiting::standing(&mut conn, page)).await;
+        let (sent, found) = statements(queue::standing(&mut conn, page)).await;
         assert_eq!(sent, 1);
         let found = found.expect("standing");
         let places: Vec<u32> = page.iter().map(|row| found[&row.id].position).collect();

@@ -1,4 +1,4 @@
-//! Nodes that are kept for the first of a line that does not fit.
+//! Nodes that are kept for the first of a queue that does not fit.
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::keep::{Ask, able, asks};
-use super::line::load;
+use super::ahead::{Ask, able, asks};
+use super::entries::load;
 use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
@@ -16,17 +16,17 @@ use crate::model::{Health, SlotClass, SlotStatus};
 use crate::reserve::Policy;
 use crate::{Result, candidates};
 
-/// Keeps nodes for the first of a line that does not fit, as few and as free ones as will do, and no others. Which nodes
+/// Keeps nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. Which nodes
 /// come into question is told by the copy of the nodes, and only some of those are read. The connection's transaction must
 /// not have written.
-pub(crate) async fn settle(
+pub(crate) async fn plan_backfill(
     conn: &mut PgConnection,
     capacity: &Capacity,
     policy: Policy,
     region_code: &str,
     slot_class: SlotClass,
 ) -> Result<()> {
-    // replicas settle a line one after the other
+    // replicas settle a queue one after the other
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))")
         .bind(format!("{region_code}\n{}", slot_class.as_str()))
         .execute(&mut *conn)

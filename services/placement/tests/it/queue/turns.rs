@@ -3,8 +3,8 @@ use std::collections::HashSet;
 
 use futures::future::join_all;
 use gpuaas_placement::model::{Priority, SlotStatus};
-use gpuaas_placement::reserve::{Constraints, Pass, Request, serve_waiting};
-use gpuaas_placement::{Error, waiting};
+use gpuaas_placement::reserve::{Constraints, Pass, Request, serve_queue};
+use gpuaas_placement::{Error, queue};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ async fn projects_take_turns_by_class_then_age() {
     let mut holder = world.reserved(1).await;
     let [a, b, c] = [(); 3].map(|()| Uuid::now_v7());
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    waiting::priority::put(&mut conn, c, Priority::High)
+    queue::priority::put(&mut conn, c, Priority::High)
         .await
         .expect("priority");
     drop(conn);
@@ -76,7 +76,7 @@ async fn p1_a_freed_slot_goes_to_the_first_of_the_line_and_to_nobody_else() {
         line.push(waiter(&world, Uuid::now_v7()).await);
     }
     for first in line {
-        let servers = join_all((0..4).map(|_| serve_waiting(&world.scheduler, world.ids, POLICY)));
+        let servers = join_all((0..4).map(|_| serve_queue(&world.scheduler, world.ids, POLICY)));
         let passers_by = join_all((0..8).map(|_| async {
             let request = Request {
                 project_id: Uuid::now_v7(),
@@ -124,7 +124,7 @@ async fn b_17_small_requests_do_not_keep_a_large_one_waiting_for_ever() {
         .allocation_id;
     pass(&world).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let kept = waiting::kept(
+    let kept = queue::backfill_reservations(
         &mut conn,
         crate::world::REGION,
         gpuaas_placement::model::SlotClass::Lab,

@@ -1,4 +1,4 @@
-//! How long lines are, and how waits ended: for those who watch the service.
+//! How long queues are, and how waits ended: for those who watch the service.
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use crate::model::SlotClass;
 
 /// A line in which somebody waits.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
-pub struct Length {
+pub struct QueueLength {
     /// Region.
     pub region_code: String,
     /// Class of slots.
@@ -21,11 +21,11 @@ pub struct Length {
     pub oldest_seconds: f64,
 }
 
-/// All lines in which somebody waits, by region and class.
+/// All queues in which somebody waits, by region and class.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<Length>> {
+pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<QueueLength>> {
     Ok(sqlx::query_as(
         "SELECT a.region_code, w.slot_class, count(DISTINCT w.ticket) AS requests, sum(a.gpu_count) AS gpus,
                 greatest(extract(epoch FROM clock_timestamp() - min(a.created_at)), 0)::float8 AS oldest_seconds
@@ -36,7 +36,7 @@ pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<Length>> {
     .await?)
 }
 
-/// How many allocations of a line left it in one way.
+/// How many allocations of a queue left it in one way.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Outcome {
     /// Region.
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub allocations: i64,
 }
 
-/// How these allocations, which waited, left their lines.
+/// How these allocations, which waited, left their queues.
 ///
 /// # Errors
 /// Those of the database.

@@ -1,7 +1,7 @@
 //! Serving those that wait, line by line in their order.
 //!
 //! Any number of replicas may serve: who works on a ticket holds its lock, and a placement is decided again under the
-//! node's lock as every other is. A ticket is served in one transaction, so a process that dies leaves it in line or
+//! node's lock as every other is. A ticket is served in one transaction, so a process that dies leaves it in the queue or
 //! served, never both and never neither.
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -17,13 +17,13 @@ use super::STEP;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
+use crate::queue::{self, Ask, QueuedRequest, Walk};
 use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
-use crate::waiting::{self, Ask, Waiting, Walk};
 use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
 
-/// What one look at all lines led to.
+/// What one look at all queues led to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Pass {
     /// Allocations that have their claims now, in the order in which they were served.
@@ -47,14 +47,14 @@ enum Served {
 /// was served or ended.
 ///
 /// # Errors
-/// Those of the database when it cannot be told which lines there are; what is wrong with one ticket or one line does not
+/// Those of the database when it cannot be told which queues there are; what is wrong with one ticket or one line does not
 /// keep the others waiting.
-pub async fn serve_waiting(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
-    let lines = waiting::lines(&mut *ledger.acquire().await?).await?;
+pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
+    let lines = queue::queues(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
     for (region_code, slot_class) in lines {
         let line = (region_code.as_str(), slot_class);
-        if let Err(error) = serve_line(ledger, ids, policy, line, &mut pass).await {
+        if let Err(error) = serve_one(ledger, ids, policy, line, &mut pass).await {
             tracing::warn!(region_code, %slot_class, "look at a line later: {error:?}");
             pass.busy = true;
         }
@@ -62,7 +62,7 @@ pub async fn serve_waiting(ledger: &Ledger, ids: IdGen, policy: Policy) -> Resul
     Ok(pass)
 }
 
-async fn serve_line(
+async fn serve_one(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
@@ -70,8 +70,8 @@ async fn serve_line(
     pass: &mut Pass,
 ) -> Result<()> {
     let mut conn = ledger.acquire().await?;
-    let mut walk = Walk::along(waiting::load(&mut conn, region_code, slot_class).await?);
-    let mut asks = waiting::asks(&mut conn, policy, walk.ahead()).await?;
+    let mut walk = Walk::along(queue::load(&mut conn, region_code, slot_class).await?);
+    let mut asks = queue::asks(&mut conn, policy, walk.ahead()).await?;
     drop(conn);
     // what did not fit does not fit for those behind either, who may use no more than the ones before
     let mut refused: HashMap<(String, Ask), ErrorReason> = HashMap::new();
@@ -122,20 +122,20 @@ async fn serve_line(
             walk.left(&waiting, is_served);
             // what was kept for it may be for others now, and where it is may be where others may not be
             refused.clear();
-            asks = waiting::asks(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
+            asks = queue::asks(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
         } else {
             walk.stays(waiting);
         }
     }
     let mut tx = ledger.begin().await?;
-    waiting::settle(&mut tx, &ledger.capacity, policy, region_code, slot_class).await?;
+    queue::plan_backfill(&mut tx, &ledger.capacity, policy, region_code, slot_class).await?;
     tx.commit().await?;
     Ok(())
 }
 
 /// What a request asks for, when others may ask for the very same: a batch does not, nor does one that cannot be placed any
 /// more.
-fn alike(waiting: &Waiting, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> {
+fn alike(waiting: &QueuedRequest, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> {
     match waiting.members.as_slice() {
         [one] => Some((one.sku.clone(), asks.get(&one.allocation_id)?.clone())),
         _ => None,
@@ -143,7 +143,7 @@ fn alike(waiting: &Waiting, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> 
 }
 
 /// Its project may not hold it now, whatever is free.
-async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &Waiting) -> Result<bool> {
+async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &QueuedRequest) -> Result<bool> {
     let mut conn = pool.acquire().await?;
     for member in &waiting.members {
         let project_id = waiting.ticket.project_id;
@@ -155,7 +155,12 @@ async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &Waiting) -> Resul
     Ok(false)
 }
 
-async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -> Result<Served> {
+async fn serve(
+    ledger: &Ledger,
+    ids: IdGen,
+    policy: Policy,
+    waiting: &QueuedRequest,
+) -> Result<Served> {
     let search = Search {
         capacity: &ledger.capacity,
         policy,
@@ -191,7 +196,7 @@ async fn serve(ledger: &Ledger, ids: IdGen, policy: Policy, waiting: &Waiting) -
 }
 
 /// Keeps others off a ticket until the end of the transaction; false: others have it.
-async fn lock_ticket(conn: &mut PgConnection, waiting: &Waiting) -> Result<bool> {
+async fn lock_ticket(conn: &mut PgConnection, waiting: &QueuedRequest) -> Result<bool> {
     Ok(
         sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2))")
             .bind(waiting.ticket.id.to_string())
@@ -205,7 +210,7 @@ async fn place_all(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,
-    waiting: &Waiting,
+    waiting: &QueuedRequest,
 ) -> Result<Vec<Uuid>> {
     let policy = search.policy;
     if !lock_ticket(conn, waiting).await? {
@@ -295,7 +300,7 @@ fn request_of(row: &Allocation, ticket: Uuid, constraints: Constraints) -> Reque
     }
 }
 
-/// How an allocation leaves its line.
+/// How an allocation leaves its queue.
 enum Leaving<'a> {
     /// Placed on this node.
     For(Uuid),
@@ -303,7 +308,7 @@ enum Leaving<'a> {
     Because(&'a Failure),
 }
 
-/// Takes an allocation out of its line.
+/// Takes an allocation out of its queue.
 ///
 /// # Errors
 /// [`Error::Conflict`] when it has left it already: its owner released it, or its deadline is over.
@@ -331,7 +336,7 @@ async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) 
 }
 
 /// Writes down why a ticket waits, where its owner looks.
-async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<()> {
+async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Result<()> {
     let reason = reason_name(reason);
     let ids: Vec<Uuid> = waiting
         .members
@@ -349,7 +354,7 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
     .bind(reason)
     .execute(&mut *tx)
     .await?;
-    // who has left the line meanwhile has no such step that runs, and is not told of any more
+    // who has left the queue meanwhile has no such step that runs, and is not told of any more
     sqlx::query(
         "WITH noted AS (SELECT allocation_id FROM timeline
                          WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'
@@ -358,7 +363,7 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
     )
     .bind(ids)
     .bind(STEP)
-    .bind(format!("Waiting in line: {}", waiting::sentence(reason)))
+    .bind(format!("Waiting in line: {}", queue::sentence(reason)))
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
@@ -366,7 +371,7 @@ async fn note(pool: &PgPool, waiting: &Waiting, reason: ErrorReason) -> Result<(
 }
 
 /// Ends what waits as failed (C-05).
-async fn end(pool: &PgPool, waiting: &Waiting, failure: &Failure) -> Result<Served> {
+async fn end(pool: &PgPool, waiting: &QueuedRequest, failure: &Failure) -> Result<Served> {
     let mut tx = pool.begin().await?;
     if !lock_ticket(&mut tx, waiting).await? {
         tx.rollback().await?;
@@ -398,12 +403,12 @@ async fn end(pool: &PgPool, waiting: &Waiting, failure: &Failure) -> Result<Serv
     Ok(Served::Ended(ended))
 }
 
-fn expired(waiting: &Waiting) -> Failure {
+fn expired(waiting: &QueuedRequest) -> Failure {
     Failure {
         reason: reason_name(ErrorReason::WaitExpired).to_owned(),
         message: format!(
             "No capacity became free before the deadline of the wait. At last: {}",
-            waiting::sentence(&waiting.reason)
+            queue::sentence(&waiting.reason)
         ),
         advice: "Launch again with a later deadline, with fewer GPUs or in another region. You are not billed for the \
                  wait."

@@ -1,6 +1,6 @@
-//! The order of a line: priority class, then the projects in turn, then age. A pure function.
+//! The order of a queue: priority class, then the projects in turn, then age. A pure function.
 //!
-//! The projects of a line form a ring: who was served goes to its end, and so does who joins. Each request of a
+//! The projects of a queue form a ring: who was served goes to its end, and so does who joins. Each request of a
 //! project takes one turn, the oldest first. Every [`RAISED_AFTER`] of waiting raises a request by one class, so that
 //! no class starves; within a class none does, because what joins the ring joins behind.
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use crate::model::Priority;
 /// How long a request waits until it is raised by one class.
 pub const RAISED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
-/// One request in line: an allocation, or a batch of them.
+/// One request in the queue: an allocation, or a batch of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// Id.

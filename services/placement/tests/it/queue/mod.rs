@@ -6,8 +6,8 @@ mod passes;
 mod turns;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
-use gpuaas_placement::reserve::{self, Key, Pass, Request, Reserved, serve_waiting};
-use gpuaas_placement::waiting::{self, Standing};
+use gpuaas_placement::queue::{self, Standing};
+use gpuaas_placement::reserve::{self, Key, Pass, Request, Reserved, serve_queue};
 use gpuaas_placement::{Result, Scope, audit, quota, release};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -35,7 +35,7 @@ pub async fn waiter(world: &World, project_id: Uuid) -> Uuid {
 }
 
 pub async fn pass(world: &World) -> Pass {
-    serve_waiting(&world.scheduler, world.ids, POLICY)
+    serve_queue(&world.scheduler, world.ids, POLICY)
         .await
         .expect("pass")
 }
@@ -59,7 +59,7 @@ pub async fn sound(world: &World) {
 pub async fn standing(world: &World, id: Uuid) -> Option<Standing> {
     let row = world.get(id).await;
     let mut conn = world.allocation.acquire().await.expect("connection");
-    waiting::standing(&mut conn, &[row])
+    queue::standing(&mut conn, &[row])
         .await
         .expect("standing")
         .remove(&id)

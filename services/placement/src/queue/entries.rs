@@ -1,4 +1,4 @@
-//! Reading lines: who waits, in which order, and where one stands.
+//! Reading queues: who waits, in which order, and where one stands.
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -7,14 +7,14 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::order::{Ticket, order};
+use super::fair_share::{Ticket, order};
 use crate::Result;
 use crate::model::{Allocation, AllocationState, Priority, SlotClass, Stored};
 use crate::reserve::Constraints;
 
-/// A request in line.
+/// A request in the queue.
 #[derive(Debug, Clone)]
-pub struct Waiting {
+pub struct QueuedRequest {
     /// What its place follows from.
     pub ticket: Ticket,
     /// Its allocations that still wait, by id.
@@ -27,7 +27,7 @@ pub struct Waiting {
     pub(super) reserves: bool,
 }
 
-impl Waiting {
+impl QueuedRequest {
     /// GPUs of all its allocations.
     #[must_use]
     pub fn gpus(&self) -> u32 {
@@ -35,7 +35,7 @@ impl Waiting {
     }
 }
 
-/// One allocation of a request in line.
+/// One allocation of a request in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The allocation.
@@ -93,11 +93,11 @@ macro_rules! waiting {
     };
 }
 
-/// The lines in which somebody waits: region and slot class.
+/// The queues in which somebody waits: region and slot class.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn lines(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
+pub async fn queues(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
     let lines: Vec<(String, Stored<SlotClass>)> = sqlx::query_as(
         "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' ORDER BY 1, 2",
@@ -118,7 +118,7 @@ pub async fn load(
     conn: &mut PgConnection,
     region_code: &str,
     slot_class: SlotClass,
-) -> Result<(Vec<Waiting>, jiff::Timestamp)> {
+) -> Result<(Vec<QueuedRequest>, jiff::Timestamp)> {
     let rows: Vec<Row> = sqlx::query_as(waiting!("a.region_code = $1 AND w.slot_class = $2"))
         .bind(region_code)
         .bind(slot_class.as_str())
@@ -128,7 +128,7 @@ pub async fn load(
 }
 
 /// The rows of one line in its order, and the time that the order is of.
-fn ordered(rows: Vec<Row>) -> (Vec<Waiting>, jiff::Timestamp) {
+fn ordered(rows: Vec<Row>) -> (Vec<QueuedRequest>, jiff::Timestamp) {
     let now = rows
         .first()
         .map_or(jiff::Timestamp::UNIX_EPOCH, |row| row.now.to_jiff());
@@ -136,12 +136,12 @@ fn ordered(rows: Vec<Row>) -> (Vec<Waiting>, jiff::Timestamp) {
 }
 
 /// One entry per ticket; a batch waits since its first allocation does.
-fn gathered(rows: Vec<Row>) -> Vec<Waiting> {
+fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
     let mut places: HashMap<Uuid, usize> = HashMap::new();
-    let mut all: Vec<Waiting> = Vec::new();
+    let mut all: Vec<QueuedRequest> = Vec::new();
     for row in rows {
         let place = *places.entry(row.ticket).or_insert_with(|| {
-            all.push(Waiting {
+            all.push(QueuedRequest {
                 ticket: Ticket {
                     id: row.ticket,
                     project_id: row.project_id,
@@ -169,10 +169,10 @@ fn gathered(rows: Vec<Row>) -> Vec<Waiting> {
     all
 }
 
-/// Puts a line in order.
-pub(super) fn in_order(line: Vec<Waiting>, now: jiff::Timestamp) -> Vec<Waiting> {
+/// Puts a queue in order.
+pub(super) fn in_order(line: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<QueuedRequest> {
     let tickets: Vec<Ticket> = line.iter().map(|waiting| waiting.ticket.clone()).collect();
-    let mut line: Vec<Option<Waiting>> = line.into_iter().map(Some).collect();
+    let mut line: Vec<Option<QueuedRequest>> = line.into_iter().map(Some).collect();
     order(&tickets, now)
         .into_iter()
         .filter_map(|place| line[place].take())
@@ -192,7 +192,7 @@ pub struct Standing {
     pub deadline: jiff::Timestamp,
 }
 
-/// Where those of the allocations stand that wait. It reads their lines as a whole, in one statement however many they are,
+/// Where those of the allocations stand that wait. It reads their queues as a whole, in one statement however many they are,
 /// and nothing when none waits.
 ///
 /// # Errors
@@ -241,11 +241,11 @@ pub async fn standing(
     Ok(found)
 }
 
-/// Which nodes are kept in a line, and for which ticket.
+/// Which nodes are kept in a queue, and for which ticket.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn kept(
+pub async fn backfill_reservations(
     conn: &mut PgConnection,
     region_code: &str,
     slot_class: SlotClass,

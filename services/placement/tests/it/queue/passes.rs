@@ -3,7 +3,7 @@ use gpuaas_placement::catalog;
 use gpuaas_placement::reserve::Request;
 use uuid::Uuid;
 
-use super::{batch, free, pass, serve_waiting, standing, wait, waiter};
+use super::{batch, free, pass, serve_queue, standing, wait, waiter};
 use crate::world::{POLICY, World, lab_slot, lab_spec};
 
 /// A region in which one slot is sold.
@@ -95,7 +95,7 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
         assert!(held > 0, "{table}");
         let at_once = tokio::spawn({
             let (ledger, ids) = (world.scheduler.clone(), world.ids);
-            async move { serve_waiting(&ledger, ids, POLICY).await }
+            async move { serve_queue(&ledger, ids, POLICY).await }
         });
         world.someone_waits().await;
         // who waits for the first holds none of those behind it

@@ -1,4 +1,4 @@
-//! Requests that may wait for capacity: what does not fit joins its line instead of being refused.
+//! Requests that may wait for capacity: what does not fit joins its queue instead of being refused.
 //!
 //! A request is first reserved as any other. Refused for capacity or for the quota in use, it is stored as allocations
 //! in state `requested` under the same key, so that a replay finds them. The quota must allow it at all when it joins,
@@ -31,14 +31,14 @@ use crate::catalog::Sku;
 use crate::error::Exceeded;
 use crate::model::{AllocationState, SlotClass};
 use crate::quota::{self, Quota};
-use crate::{Error, Result, outbox, timeline, waiting};
+use crate::{Error, Result, outbox, queue, timeline};
 
-pub use serve::{Pass, serve_waiting};
+pub use serve::{Pass, serve_queue};
 
 /// Longest time a request may wait.
 pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;
 /// Most allocations of a project that may wait at once.
-pub const MAX_WAITING: i64 = 100;
+pub const MAX_QUEUED: i64 = 100;
 /// Step of the timeline while an allocation waits.
 const STEP: &str = "wait";
 
@@ -269,7 +269,7 @@ async fn join(
         let sku = check(conn, policy, request).await;
         skus.push(sku.map_err(|error| placed(index, error))?);
     }
-    let (region_code, slot_class) = one_line(call.requests, &skus)?;
+    let (region_code, slot_class) = one_queue(call.requests, &skus)?;
     let reason = told(&refusal).0;
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anybody looked at them
@@ -278,8 +278,8 @@ async fn join(
         rules.map_err(|error| placed(index, error))?;
     }
     let project_id = call.requests[0].project_id;
-    room_in_line(conn, project_id, call.requests.len()).await?;
-    take_turn(conn, region_code, slot_class, project_id).await?;
+    check_queue_limit(conn, project_id, call.requests.len()).await?;
+    join_fair_share(conn, region_code, slot_class, project_id).await?;
     let ticket = ids.next();
     let principal = call.key.principal;
     for ((index, allocation_id), (request, sku)) in made
@@ -304,7 +304,7 @@ async fn join(
         .await?;
         let kind = format!("allocation.{}", AllocationState::Requested);
         outbox::append_holding(conn, &kind, &allocation, &[]).await?;
-        let message = waiting::sentence(reason_name(reason));
+        let message = queue::sentence(reason_name(reason));
         timeline::append(
             conn,
             allocation_id,
@@ -322,7 +322,7 @@ async fn join(
 }
 
 /// The line of requests that wait together.
-fn one_line<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, SlotClass)> {
+fn one_queue<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, SlotClass)> {
     let invalid = |field, rule: &str| Error::Invalid {
         reason: ErrorReason::FieldInvalid,
         field,
@@ -382,7 +382,11 @@ async fn possible_at_all(
 }
 
 /// Those of a project join one after the other: each counts those that joined before it.
-async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize) -> Result<()> {
+async fn check_queue_limit(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    joining: usize,
+) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 3))")
         .bind(project_id.to_string())
         .execute(&mut *conn)
@@ -395,7 +399,7 @@ async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize)
     .await?;
     let over = Exceeded {
         quota: "waiting_allocations",
-        limit: MAX_WAITING,
+        limit: MAX_QUEUED,
         used: waiting,
         asked: i64::try_from(joining).unwrap_or(i64::MAX),
     };
@@ -403,13 +407,13 @@ async fn room_in_line(conn: &mut PgConnection, project_id: Uuid, joining: usize)
         return Ok(());
     }
     let message = format!(
-        "At most {MAX_WAITING} allocations of a project may wait at once and {waiting} do; release some of them."
+        "At most {MAX_QUEUED} allocations of a project may wait at once and {waiting} do; release some of them."
     );
     Err(over_quota(message, Some(over)))
 }
 
-/// A project that has nobody in line joins the ring at its end.
-async fn take_turn(
+/// A project that has nobody in the queue joins the ring at its end.
+async fn join_fair_share(
     conn: &mut PgConnection,
     region_code: &str,
     slot_class: SlotClass,

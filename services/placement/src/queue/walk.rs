@@ -4,21 +4,21 @@ use std::collections::{HashSet, VecDeque};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::line::{Waiting, in_order};
+use super::entries::{QueuedRequest, in_order};
 
-/// A walk along a line, each ticket once.
+/// A walk along a queue, each ticket once.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Not looked at yet, in the order of the line.
-    ahead: VecDeque<Waiting>,
-    /// Looked at, and still in line.
-    passed: Vec<Waiting>,
+    /// Not looked at yet, in the order of the queue.
+    ahead: VecDeque<QueuedRequest>,
+    /// Looked at, and still in the queue.
+    passed: Vec<QueuedRequest>,
     now: Timestamp,
 }
 
 impl Walk {
-    /// Along a line as [`super::load`] gives it.
-    pub(crate) fn along((line, now): (Vec<Waiting>, Timestamp)) -> Self {
+    /// Along a queue as [`super::load`] gives it.
+    pub(crate) fn along((line, now): (Vec<QueuedRequest>, Timestamp)) -> Self {
         Self {
             ahead: line.into(),
             passed: Vec::new(),
@@ -27,27 +27,27 @@ impl Walk {
     }
 
     /// The next one. It is told by [`Walk::stays`] or [`Walk::left`] what became of it.
-    pub(crate) fn next(&mut self) -> Option<Waiting> {
+    pub(crate) fn next(&mut self) -> Option<QueuedRequest> {
         self.ahead.pop_front()
     }
 
     /// Those that are still to be looked at.
-    pub(crate) fn ahead(&mut self) -> &[Waiting] {
+    pub(crate) fn ahead(&mut self) -> &[QueuedRequest] {
         self.ahead.make_contiguous()
     }
 
     /// It gives up now.
-    pub(crate) fn is_over(&self, waiting: &Waiting) -> bool {
+    pub(crate) fn is_over(&self, waiting: &QueuedRequest) -> bool {
         waiting.deadline <= self.now
     }
 
     /// It still waits.
-    pub(crate) fn stays(&mut self, waiting: Waiting) {
+    pub(crate) fn stays(&mut self, waiting: QueuedRequest) {
         self.passed.push(waiting);
     }
 
-    /// It is in line no more; others of its project have one before them less, and the whole ring if it was `served`.
-    pub(crate) fn left(&mut self, waiting: &Waiting, served: bool) {
+    /// It is in the queue no more; others of its project have one before them less, and the whole ring if it was `served`.
+    pub(crate) fn left(&mut self, waiting: &QueuedRequest, served: bool) {
         let passed = std::mem::take(&mut self.passed);
         let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.ticket.id).collect();
         let mut line = passed;
@@ -56,7 +56,7 @@ impl Walk {
             let end = line.iter().map(|one| one.ticket.turn).max();
             let end = end.unwrap_or_default().saturating_add(1);
             let of_project =
-                |one: &&mut Waiting| one.ticket.project_id == waiting.ticket.project_id;
+                |one: &&mut QueuedRequest| one.ticket.project_id == waiting.ticket.project_id;
             for one in line.iter_mut().filter(of_project) {
                 one.ticket.turn = end;
             }

@@ -1,11 +1,11 @@
-//! What is not for somebody because it is for those before in line.
+//! What is not for somebody because it is for those before in the queue.
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::line::{Member, Waiting, in_order, load};
-use super::order::Ticket;
+use super::entries::{Member, QueuedRequest, in_order, load};
+use super::fair_share::Ticket;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog;
@@ -16,14 +16,14 @@ use crate::model::{Shape, SlotClass};
 use crate::reserve::{Constrained, Neighbours, Policy, Request};
 use crate::{Error, Result, quota};
 
-/// What is before a request in its line.
+/// What is before a request in its queue.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// What they ask for, each once.
     asks: HashSet<Ask>,
     /// Nodes that are kept for one of them.
     kept: BTreeSet<Uuid>,
-    /// Somebody waits in the line, before or behind.
+    /// Somebody waits in the queue, before or behind.
     waits: bool,
 }
 
@@ -44,7 +44,7 @@ impl Ahead {
         request: &Request,
         slot_class: SlotClass,
     ) -> Result<Self> {
-        if request.before_line {
+        if request.bypasses_queue {
             return Ok(Self::default());
         }
         let (line, now) = load(conn, &request.region_code, slot_class).await?;
@@ -141,7 +141,7 @@ impl Ahead {
         rules
     }
 
-    /// Somebody waits in the line.
+    /// Somebody waits in the queue.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
@@ -151,11 +151,11 @@ impl Ahead {
 async fn with_new(
     conn: &mut PgConnection,
     request: &Request,
-    mut line: Vec<Waiting>,
+    mut line: Vec<QueuedRequest>,
     now: jiff::Timestamp,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<QueuedRequest>> {
     let project_id = request.project_id;
-    // a project that has nobody in line joins the ring at its end
+    // a project that has nobody in the queue joins the ring at its end
     let turn = line
         .iter()
         .find(|waiting| waiting.ticket.project_id == project_id)
@@ -167,7 +167,7 @@ async fn with_new(
         since: now,
         turn,
     };
-    line.push(Waiting {
+    line.push(QueuedRequest {
         ticket,
         members: Vec::new(),
         deadline: now,
@@ -181,8 +181,8 @@ async fn with_new(
 pub(super) async fn able(
     conn: &mut PgConnection,
     policy: Policy,
-    line: Vec<Waiting>,
-) -> Result<Vec<Waiting>> {
+    line: Vec<QueuedRequest>,
+) -> Result<Vec<QueuedRequest>> {
     let pairs: BTreeSet<(Uuid, &str)> = line
         .iter()
         .flat_map(|waiting| {
@@ -211,18 +211,18 @@ pub(super) async fn able(
         .collect())
 }
 
-/// What the allocations of a line ask for, by their ids; those are missing whose constraints cannot be met any more. A long
+/// What the allocations of a queue ask for, by their ids; those are missing whose constraints cannot be met any more. A long
 /// line costs as many statements as a short one.
 pub(crate) async fn asks(
     conn: &mut PgConnection,
     policy: Policy,
-    line: &[Waiting],
+    line: &[QueuedRequest],
 ) -> Result<HashMap<Uuid, Ask>> {
     if line.is_empty() {
         return Ok(HashMap::new());
     }
     let mut codes = BTreeSet::new();
-    let mut members: Vec<(&Waiting, &Member)> = Vec::new();
+    let mut members: Vec<(&QueuedRequest, &Member)> = Vec::new();
     let mut constrained = Vec::new();
     for waiting in line {
         for member in &waiting.members {

@@ -418,7 +418,7 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
         reason(reserve(&world, &whole(&world)).await),
         ErrorReason::WaitingAhead
     );
-    reserve::serve_waiting(&world.scheduler, world.ids, WITH_EXECUTOR)
+    reserve::serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)
         .await
         .expect("pass");
     assert_eq!(world.get(waits).await.node_id, Some(specs[0].id));

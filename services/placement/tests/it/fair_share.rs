@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::model::Priority;
-use gpuaas_placement::waiting::order::{RAISED_AFTER, Ticket, order};
+use gpuaas_placement::queue::fair_share::{RAISED_AFTER, Ticket, order};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
