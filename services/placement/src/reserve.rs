@@ -281,7 +281,7 @@ async fn run(
     call: &Call<'_>,
     mode: Mode,
 ) -> Result<(Vec<Uuid>, bool)> {
-    let until = Instant::now() + policy.patience;
+    let until = Instant::now() + policy.placement_timeout;
     let mut search = Search {
         capacity: &ledger.capacity,
         policy,

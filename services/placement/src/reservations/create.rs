@@ -11,12 +11,12 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{CapacityReservation, Reconciled, get, hold, least, limit, record, sold, tend};
+use super::{CapacityReservation, Reconciled, get, hold, least, limit, reconcile, record, sold};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::sentence;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Mode, Policy, Search, ids_of, once, over_quota, refusal, retry};
+use crate::reserve::{Mode, Policy, Search, ids_of, in_transaction, over_quota, refusal, retry};
 use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
@@ -80,7 +80,7 @@ pub async fn create(
     policy: Policy,
     asked: &Asked,
 ) -> Result<(CapacityReservation, bool)> {
-    let until = Instant::now() + policy.patience;
+    let until = Instant::now() + policy.placement_timeout;
     let search = Search {
         capacity: &ledger.capacity,
         policy,
@@ -88,7 +88,7 @@ pub async fn create(
         savepoints: true,
     };
     loop {
-        let body = async |conn: &mut PgConnection| in_transaction(conn, ids, search, asked).await;
+        let body = async |conn: &mut PgConnection| create_in(conn, ids, search, asked).await;
         let outcome = {
             let mut conn = ledger.acquire().await?;
             match ledger.capacity.refresh(&mut conn).await {
@@ -99,7 +99,8 @@ pub async fn create(
         match outcome {
             Err(error) => retry(error, until)?,
             Ok((made, false)) if asked.gather && made.state == ReservationState::Active => {
-                tend::reconcile_one(ledger, policy, made.id, &mut Reconciled::default()).await?;
+                reconcile::reconcile_one(ledger, policy, made.id, &mut Reconciled::default())
+                    .await?;
                 let mut conn = ledger.acquire().await?;
                 return Ok((get(&mut conn, Scope::Platform, made.id).await?, false));
             }
@@ -108,7 +109,7 @@ pub async fn create(
     }
 }
 
-async fn in_transaction(
+async fn create_in(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,

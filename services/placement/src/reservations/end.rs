@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::hold::{self, Which};
 use super::{CapacityReservation, get, record};
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Mode, Policy, once, retry};
+use crate::reserve::{Mode, Policy, in_transaction, retry};
 use crate::{Error, Result};
 
 /// Method in the scope of idempotency keys.
@@ -46,9 +46,9 @@ pub async fn cancel(
     policy: Policy,
     asked: &Cancellation<'_>,
 ) -> Result<CapacityReservation> {
-    let until = Instant::now() + policy.patience;
+    let until = Instant::now() + policy.placement_timeout;
     loop {
-        let body = async |conn: &mut PgConnection| in_transaction(conn, asked).await;
+        let body = async |conn: &mut PgConnection| cancel_in(conn, asked).await;
         let outcome = in_transaction(&mut *pool.acquire().await?, Mode::Commit, body).await;
         match outcome {
             Err(error) => retry(error, until)?,
@@ -57,7 +57,7 @@ pub async fn cancel(
     }
 }
 
-async fn in_transaction(
+async fn cancel_in(
     conn: &mut PgConnection,
     asked: &Cancellation<'_>,
 ) -> Result<CapacityReservation> {

@@ -15,7 +15,7 @@ use super::hold::{self, Seen, Which};
 use super::{CapacityReservation, SYSTEM, get, least, record, sold};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
-use crate::reserve::{Mode, Policy, Search, once};
+use crate::reserve::{Mode, Policy, Search, in_transaction};
 use crate::{Error, Result};
 
 /// What one look at all reservations led to.

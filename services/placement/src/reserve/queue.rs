@@ -194,7 +194,7 @@ async fn or_wait(
         }
         check_deadline(&mut conn, deadline).await?;
     }
-    let until = Instant::now() + policy.patience;
+    let until = Instant::now() + policy.placement_timeout;
     loop {
         let refusal = match run(ledger, ids, policy, call, Mode::Commit).await {
             Err(refusal) if may_wait(&refusal) => refusal,

@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-use crate::whole::{reason, whole, world_of};
+use crate::baremetal::{reason, whole, world_of};
 use crate::world::{POLICY, World};
 
 const BACKFILL: &str =

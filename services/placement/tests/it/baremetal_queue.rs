@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::whole::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
+use crate::baremetal::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
 use crate::world::{POLICY, REGION, World, h200_groups, h200_slot};
 
 fn deadline() -> Timestamp {

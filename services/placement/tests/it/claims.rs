@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-use crate::whole::{reason, reserve, slice, tenancy, whole, world_of};
+use crate::baremetal::{reason, reserve, slice, tenancy, whole, world_of};
 use crate::world::World;
 
 #[tokio::test]

@@ -345,16 +345,16 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let (pool, ledger) = counted(&world).await;
     let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
     assert_eq!(made.expect("gathers").0.missing(), 16);
-    let tend = async || {
+    let reconcile = async || {
         reservations::reconcile(&ledger, POLICY)
             .await
             .expect("reconciled")
     };
     // the copy is read once
-    assert_eq!(tend().await, Reconciled::default());
+    assert_eq!(reconcile().await, Reconciled::default());
     let before = rows_read(&pool, &world.owner).await;
     for _ in 0..8 {
-        assert_eq!(tend().await, Reconciled::default());
+        assert_eq!(reconcile().await, Reconciled::default());
     }
     let after = rows_read(&pool, &world.owner).await;
     // what changed since the oldest transaction of the server began, which other tests keep open, is passed by index
@@ -380,8 +380,8 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
                (SELECT node_id FROM slots WHERE host_health = 'degraded' LIMIT 1)",
         )
         .await;
-    assert_eq!(tend().await.held, 8);
-    assert_eq!(tend().await, Reconciled::default());
+    assert_eq!(reconcile().await.held, 8);
+    assert_eq!(reconcile().await, Reconciled::default());
 }
 
 /// While somebody waits whose node is kept for it, a look at the line reads as little of the fleet as a reservation does.

@@ -6,7 +6,7 @@ use gpuaas_placement::history::{self, Bucket, Query};
 use gpuaas_placement::reserve::{self, Policy};
 use sqlx::AssertSqlSafe;
 
-use crate::whole::{whole, world_of};
+use crate::baremetal::{whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World};
 
 /// What the last sample says of a SKU: nodes, GPUs, held, free.

@@ -10,9 +10,9 @@ use gpuaas_placement::reserve::Request;
 use gpuaas_placement::{release, repair};
 use uuid::Uuid;
 
+use crate::baremetal::{reserve, whole, world_of};
 use crate::reservations::limits::cancel;
 use crate::reservations::reserved;
-use crate::whole::{reserve, whole, world_of};
 use crate::world::{H200, REGION, World, h200_groups, h200_slot, lab_slot, lab_spec, wiped};
 
 /// Columns of `nodes` that placement sees, and values that differ from those of the test's node.

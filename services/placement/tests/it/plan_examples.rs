@@ -86,7 +86,10 @@ fn b_47_the_node_with_less_on_it_becomes_whole_again() {
     let (nodes, allocations) = two_sliced();
     let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
     let report = &preserve(&input(&fleet, &kept), &allocations)[&SlotClass::H200Sxm];
-    assert_eq!((report.nodes, report.whole, report.sliced), (2, 0, 2));
+    assert_eq!(
+        (report.nodes, report.baremetal_free, report.sliced),
+        (2, 0, 2)
+    );
     let drained: Vec<(u128, usize)> = report
         .drained
         .iter()
@@ -137,7 +140,7 @@ fn b_49_b_47_a_plan_moves_nothing_to_where_it_or_another_must_not_be() {
         ),
     ] {
         let mut allocations = allocations.clone();
-        allocations[place].apart = apart;
+        allocations[place].anti_affinity = apart;
         let found = defragment(&input(&fleet, &kept), &request(8), &allocations, 8);
         let report = &preserve(&input(&fleet, &kept), &allocations)[&SlotClass::H200Sxm];
         let moved = found.steps.len() + report.drained.len();
@@ -149,7 +152,7 @@ fn b_49_b_47_a_plan_moves_nothing_to_where_it_or_another_must_not_be() {
     }
     // who is in a set of those that it keeps away from may move
     let mut allocations = allocations.clone();
-    allocations[0].apart.from = vec![single];
+    allocations[0].anti_affinity.from = vec![single];
     let found = defragment(&input(&fleet, &kept), &request(8), &allocations, 8);
     assert_eq!(found.after, 1);
 }

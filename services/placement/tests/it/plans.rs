@@ -107,10 +107,10 @@ impl Model {
             let (members, avoiders) = (of(false), of(true));
             for allocation in &mut self.allocations {
                 if members.contains(&allocation.id) {
-                    allocation.apart.by.push(Arc::clone(&avoiders));
+                    allocation.anti_affinity.by.push(Arc::clone(&avoiders));
                 }
                 if avoiders.contains(&allocation.id) {
-                    allocation.apart.from.push(Arc::clone(&members));
+                    allocation.anti_affinity.from.push(Arc::clone(&members));
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Model {
         let allocation = self.allocations[place.expect("a allocation")].clone();
         assert!(allocation.movable && allocation.node_id == one.from && closed.contains(&one.from));
         assert_eq!(allocation.slot_ids.len(), one.gpu_count);
-        let mut avoid = self.nodes_of(&allocation.apart.from, allocation.id);
+        let mut avoid = self.nodes_of(&allocation.anti_affinity.from, allocation.id);
         avoid.extend(closed);
         let rules = Rules {
             packing_strategy: self.packing_strategy,
@@ -133,7 +133,7 @@ impl Model {
             kept: self.kept.clone(),
             ..Rules::default()
         };
-        let met = self.nodes_of(&allocation.apart.by, allocation.id);
+        let met = self.nodes_of(&allocation.anti_affinity.by, allocation.id);
         assert!(
             !met.contains(&one.to.node_id),
             "beside one that keeps away from it"
@@ -163,7 +163,7 @@ impl Model {
         let size = request(node.slots.len());
         let (judged, _) = judge_baremetal(&Rules::default(), &size, &[whole]);
         let compiled: Vec<Uuid> = Fleet::of(&self.nodes)
-            .whole(&Rules::default(), &size)
+            .baremetal(&Rules::default(), &size)
             .filter(|of| *of == id)
             .collect();
         assert_eq!(judged, compiled, "judged alike");
@@ -301,9 +301,9 @@ proptest! {
         let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
-        prop_assert_eq!(report.nodes, report.whole + report.clean + report.sliced + report.baremetal_allocated);
+        prop_assert_eq!(report.nodes, report.baremetal_free + report.clean + report.sliced + report.baremetal_allocated);
         let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
-        prop_assert_eq!(report.whole as usize, whole);
+        prop_assert_eq!(report.baremetal_free as usize, whole);
         let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();
         prop_assert_eq!(report.sliced as usize, sliced);
         let mut closed = BTreeSet::new();
@@ -329,7 +329,7 @@ proptest! {
         let displaced: Vec<DisplacedAllocation> = model.allocations.iter()
             .filter(|allocation| leaving.contains(&allocation.node_id))
             .map(|allocation| DisplacedAllocation {
-                id: allocation.id, request: allocation.request.clone(), beside: Vec::new(), apart: Vec::new(),
+                id: allocation.id, request: allocation.request.clone(), affinity: Vec::new(), anti_affinity: Vec::new(),
                 kept: Arc::clone(&kept_of),
             })
             .collect();

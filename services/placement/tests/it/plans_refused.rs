@@ -12,9 +12,9 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::baremetal::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
 use crate::explain::gpu_node;
 use crate::reports::{evacuation, launch as launch_slice};
-use crate::whole::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
 use crate::world::World;
 
 /// A whole node is not moved to where somebody who waits for a part of it would be before it.

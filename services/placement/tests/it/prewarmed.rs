@@ -8,8 +8,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::baremetal::{self, WITH_EXECUTOR};
 use crate::reports::evacuation;
-use crate::whole::{self, WITH_EXECUTOR};
 use crate::world::{POLICY, World, lab_slot, lab_spec};
 
 fn digest(start: &str) -> String {

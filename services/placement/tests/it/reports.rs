@@ -11,8 +11,8 @@ use gpuaas_placement::{Error, Result, catalog, provision, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use crate::baremetal::{self, whole, world_of};
 use crate::explain::gpu_node;
-use crate::whole::{self, whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec};
 
 pub fn gpus(world: &World, gpu_count: u32) -> Request {

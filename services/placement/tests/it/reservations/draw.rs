@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{asked, causes, counts, create, free, get, of_others, reserved, sound, tend_by};
-use crate::whole::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
+use super::{asked, causes, counts, create, free, get, of_others, reconcile_by, reserved, sound};
+use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
 
 /// What fits of one count of the lab SKU, for a project or for everybody.
@@ -268,7 +268,10 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     tenancy(&world, own, async || {
         // its tenant writes to the disks: no slot of it is on sale, and none is let go
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
-        assert_eq!(tend_by(&world, WITH_EXECUTOR).await, Reconciled::default());
+        assert_eq!(
+            reconcile_by(&world, WITH_EXECUTOR).await,
+            Reconciled::default()
+        );
         assert_eq!(counts(&world, row.id).await, (8, 8, 0));
         let on: Uuid = sqlx::query_scalar(held_on)
             .fetch_one(&world.owner)
@@ -279,7 +282,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     })
     .await;
     // what a tenant left is not sold before it is approved: another node takes its place
-    let reconciled = tend_by(&world, WITH_EXECUTOR).await;
+    let reconciled = reconcile_by(&world, WITH_EXECUTOR).await;
     assert_eq!((reconciled.dropped, reconciled.held), (8, 8));
     let on: Uuid = sqlx::query_scalar(held_on)
         .fetch_one(&world.owner)

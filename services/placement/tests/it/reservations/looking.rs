@@ -6,7 +6,7 @@ use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
 use super::{asked, create, sound};
-use crate::whole::{WITH_EXECUTOR, world_of};
+use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World};
 
 /// Others work on all nodes but one, those that are looked at first among them.

@@ -64,11 +64,11 @@ async fn counts(world: &World, id: Uuid) -> (i64, i64, i64) {
     (row.reserved_gpus, row.used_gpus, row.unused_gpus)
 }
 
-async fn tend(world: &World) -> Reconciled {
-    tend_by(world, POLICY).await
+async fn reconcile(world: &World) -> Reconciled {
+    reconcile_by(world, POLICY).await
 }
 
-async fn tend_by(world: &World, policy: Policy) -> Reconciled {
+async fn reconcile_by(world: &World, policy: Policy) -> Reconciled {
     reservations::reconcile(&world.scheduler, policy)
         .await
         .expect("reconciled")

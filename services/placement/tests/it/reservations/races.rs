@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::{asked, causes, counts, create, of_others, reserved, sound, tend};
+use super::{asked, causes, counts, create, of_others, reconcile, reserved, sound};
 use crate::baremetal::world_of;
 use crate::busy::reserve_while;
 use crate::world::{H200, LAB, POLICY, World};
@@ -30,7 +30,7 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     let own: Vec<_> = (0..4).map(|_| world.request(1)).collect();
     let reserving = join_all(asks.iter().map(|asked| create(&world, asked)));
     let launching = join_all(launches.iter().chain(&own).map(|one| world.reserve(one)));
-    let tending = join_all((0..3).map(|_| tend(&world)));
+    let tending = join_all((0..3).map(|_| reconcile(&world)));
     let (made, launched, _) = tokio::join!(reserving, launching, tending);
     for one in &made {
         assert!(one.is_ok(), "{one:?}");
@@ -45,7 +45,7 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
         .number("SELECT count(*) FROM reserved_slots WHERE idle_since IS NOT NULL")
         .await;
     assert!(claimed + idle <= 6, "{claimed} {idle}");
-    tend(&world).await;
+    reconcile(&world).await;
     let idle = world
         .number("SELECT count(*) FROM reserved_slots WHERE idle_since IS NOT NULL")
         .await;
@@ -185,7 +185,7 @@ async fn a_member_that_draws_and_the_end_of_the_reservation_do_not_lose_each_oth
         assert_eq!(counts(&world, row.id).await, (0, 0, 0));
         super::free(&world, launched.allocation_id).await;
     }
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
 }
 
 #[tokio::test]

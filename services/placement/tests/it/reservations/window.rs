@@ -8,8 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{asked, counts, create, free, get, of_others, reserved, sound, tend, tend_by};
-use crate::whole::{WITH_EXECUTOR, world_of};
+use super::{
+    asked, counts, create, free, get, of_others, reconcile, reconcile_by, reserved, sound,
+};
+use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
 
 /// Moves the window of a reservation, as time does.
@@ -34,26 +36,26 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     };
     let row = create(&world, &later).await.expect("made");
     assert_eq!(row.state, ReservationState::Scheduled);
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (0, 0, 0));
     // until then anybody may have it
     let early = world.reserve(&of_others(&world, 1)).await.expect("open");
 
     pass(&world, row.id, 3).await;
-    let reconciled = tend(&world).await;
+    let reconciled = reconcile(&world).await;
     assert_eq!((reconciled.begun, reconciled.held), (vec![row.id], 1));
     let now = get(&world, row.id).await;
     assert_eq!((now.state, now.missing()), (ReservationState::Active, 1));
     // what becomes free is held, and a second look changes nothing
     free(&world, early.allocation_id).await;
-    assert_eq!(tend(&world).await.held, 1);
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await.held, 1);
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     let own = world.active(1).await;
     assert_eq!(counts(&world, row.id).await, (2, 1, 1));
     sound(&world).await;
 
     pass(&world, row.id, 3).await;
-    assert_eq!(tend(&world).await.ended, [row.id]);
+    assert_eq!(reconcile(&world).await.ended, [row.id]);
     let over = get(&world, row.id).await;
     assert_eq!(over.state, ReservationState::Ended);
     assert_eq!(
@@ -69,7 +71,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
         .reserve(&of_others(&world, 1))
         .await
         .expect("open again");
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.end' AND principal = 'service:scheduler'";
     assert_eq!(world.number(audited).await, 1);
     sound(&world).await;
@@ -96,9 +98,9 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     };
     let row = create(&world, &gather).await.expect("gathers");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 1));
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     free(&world, others.allocation_id).await;
-    assert_eq!(tend(&world).await.held, 1);
+    assert_eq!(reconcile(&world).await.held, 1);
     assert_eq!(counts(&world, row.id).await, (3, 0, 3));
     sound(&world).await;
 }
@@ -113,9 +115,9 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     };
     let row = create(&world, &policy).await.expect("made");
     let own = world.active(1).await;
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     pass(&world, row.id, 2).await;
-    let reconciled = tend(&world).await;
+    let reconciled = reconcile(&world).await;
     assert_eq!((reconciled.released, reconciled.held), (2, 0));
     let smaller = get(&world, row.id).await;
     assert_eq!(
@@ -137,7 +139,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         .expect("given back");
     // the one in use stays as long as it is in use, and its hour begins when that ends
     pass(&world, row.id, 2).await;
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     let running = get(&world, row.id).await;
     assert_eq!((running.used_gpus, running.unused_since), (1, None));
     let mut tx = world.allocation.begin().await.expect("begin");
@@ -153,10 +155,10 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         .expect("complete");
     tx.commit().await.expect("commit");
     world.finish(fence).await;
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (1, 0, 1));
     pass(&world, row.id, 2).await;
-    let reconciled = tend(&world).await;
+    let reconciled = reconcile(&world).await;
     assert_eq!((reconciled.released, reconciled.ended), (1, vec![row.id]));
     let over = get(&world, row.id).await;
     assert_eq!(
@@ -184,11 +186,11 @@ async fn a_host_that_does_not_report_keeps_what_is_held_on_it() {
         ..host.clone()
     };
     world.node(silent).await;
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     // it is held, and that it cannot be had now is said
     assert_eq!(counts(&world, row.id).await, (1, 0, 0));
     world.node(host).await;
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     assert_eq!(counts(&world, row.id).await, (1, 0, 1));
     sound(&world).await;
 }
@@ -210,7 +212,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         ),
     ] {
         world.run(&broken).await;
-        let reconciled = tend(&world).await;
+        let reconciled = reconcile(&world).await;
         assert_eq!((reconciled.dropped, reconciled.held), (1, 1), "{broken}");
         let on: Uuid = sqlx::query_scalar("SELECT node_id FROM reserved_slots")
             .fetch_one(&world.owner)
@@ -223,7 +225,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
                 "{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
             ))
             .await;
-        assert_eq!(tend(&world).await.held, 1);
+        assert_eq!(reconcile(&world).await.held, 1);
         world
             .run(&format!(
                 "UPDATE nodes SET admin_state = 'enabled' WHERE id = '{spare}'"
@@ -238,7 +240,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         .await
         .expect("disabled");
     tx.commit().await.expect("commit");
-    assert_eq!(tend(&world).await.dropped, 1);
+    assert_eq!(reconcile(&world).await.dropped, 1);
     let spare_slot = world.slots(spare).await[0].id;
     world
         .run(&format!(
@@ -248,7 +250,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         .await;
     // the database itself lets go of a slot that is retired
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 0);
-    assert_eq!(tend(&world).await, Reconciled::default());
+    assert_eq!(reconcile(&world).await, Reconciled::default());
     assert_eq!(get(&world, row.id).await.missing(), 1);
 }
 
@@ -290,12 +292,12 @@ async fn what_is_sold_together_is_replaced_together() {
             )
         };
         world.run(&health("degraded")).await;
-        let reconciled = tend_by(&world, policy).await;
+        let reconciled = reconcile_by(&world, policy).await;
         assert_eq!((reconciled.dropped, reconciled.held), (8, 8), "{sku}");
         assert_ne!(on().await, first, "{sku}");
         assert_eq!(counts(&world, row.id).await, (8, 0, 8), "{sku}");
         assert_eq!(
-            tend_by(&world, policy).await,
+            reconcile_by(&world, policy).await,
             Reconciled::default(),
             "{sku}"
         );
@@ -305,15 +307,15 @@ async fn what_is_sold_together_is_replaced_together() {
         let cordon =
             |state: &str| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{second}'");
         world.run(&cordon("cordoned")).await;
-        let reconciled = tend_by(&world, policy).await;
+        let reconciled = reconcile_by(&world, policy).await;
         assert_eq!((reconciled.dropped, reconciled.held), (8, 0), "{sku}");
         world.run(&health("healthy")).await;
-        assert_eq!(tend_by(&world, policy).await.held, 8, "{sku}");
+        assert_eq!(reconcile_by(&world, policy).await.held, 8, "{sku}");
         assert_eq!(on().await, first, "{sku}");
         world.run(&cordon("enabled")).await;
         sound(&world).await;
         pass(&world, row.id, 2).await;
-        assert_eq!(tend_by(&world, policy).await.ended, [row.id]);
+        assert_eq!(reconcile_by(&world, policy).await.ended, [row.id]);
     }
 }
 
@@ -340,10 +342,10 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         .await
         .expect("one node");
     assert_eq!(on, free);
-    let reconciled = tend(&world).await;
+    let reconciled = reconcile(&world).await;
     assert_eq!((reconciled.held, reconciled.busy), (0, true));
     other.commit().await.expect("commit");
-    assert_eq!(tend(&world).await.held, 2);
+    assert_eq!(reconcile(&world).await.held, 2);
     // a key that is sent again makes nothing more
     let again = create(&world, &gather).await.expect("replayed");
     assert_eq!((again.id, again.reserved_gpus), (row.id, 4));
