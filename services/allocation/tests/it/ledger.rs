@@ -127,7 +127,7 @@ impl World {
         };
         let policy = reserve::Policy {
             default_quota_gpus: 64,
-            node_wait: Duration::from_secs(2),
+            node_lock_timeout: Duration::from_secs(2),
             ..reserve::Policy::DEFAULT
         };
         let reserved = reserve::reserve(

@@ -27,7 +27,7 @@ fn allocation(id: u128, node: &CandidateNode, indexes: &[i32]) -> PlacedAllocati
     }
 }
 
-fn site<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> PlanInput<'a> {
+fn input<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> PlanInput<'a> {
     PlanInput {
         fleet,
         packing_strategy: PackingStrategy::MostAllocated,

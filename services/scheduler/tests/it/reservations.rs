@@ -300,7 +300,7 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
         .api
         .create_project_reservation(by(large, Some("k-2")))
         .await);
-    tend(&world.api.pool, world.api.policy)
+    reconcile(&world.api.pool, world.api.policy)
         .await
         .expect("reconciled");
     let mut request = pb::ListAllReservationsRequest {

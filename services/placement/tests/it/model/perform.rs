@@ -6,7 +6,7 @@ use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::reserve::{self, Key, Pass};
 use gpuaas_placement::slots::{self, Look};
 use gpuaas_placement::{
-    Error, Fence, Result, operators, power, quota, release, repair, reservations, stamper, waiting,
+    Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, stamper,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
