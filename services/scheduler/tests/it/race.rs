@@ -24,8 +24,8 @@ const SLOTS: usize = 64;
 async fn p1_two_hundred_clients_for_sixty_four_slots_have_sixty_four_winners() {
     let (mut world, _, first) = World::with_slots(8).await;
     // who is slow on a busy machine is not turned away as busy: what is shown here is who wins
-    world.api.policy.patience = Duration::from_secs(120);
-    world.api.policy.node_wait = Duration::from_secs(120);
+    world.api.policy.placement_timeout = Duration::from_secs(120);
+    world.api.policy.node_lock_timeout = Duration::from_secs(120);
     assert_eq!(first.len(), 8);
     for number in 1..SLOTS / 8 {
         let node = node();
