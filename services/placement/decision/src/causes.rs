@@ -122,7 +122,7 @@ impl Causes {
     }
 }
 
-/// The cause where no node is of what is asked for.
+/// The cause where no node has the requested class.
 pub(super) fn nobody_has(what: &str) -> UnschedulableReason {
     UnschedulableReason {
         cause: Cause::NoCapacity,
@@ -132,10 +132,11 @@ pub(super) fn nobody_has(what: &str) -> UnschedulableReason {
     }
 }
 
-/// The cause where all that is on sale is free, and too few.
+/// The cause where all schedulable GPUs are free, and too few.
 pub(super) fn no_more(gpus: u32, nodes: u32) -> UnschedulableReason {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
+    let be = if gpus == 1 { "is" } else { "are" };
     UnschedulableReason {
         cause: Cause::NoCapacity,
         gpus,
@@ -169,6 +170,7 @@ fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
             format!("{held} {be} free on {on} that {runs} reached the VM limit.")
         }
         Cause::SlotUnhealthy => format!("{held} {be} unhealthy on {on}."),
+        Cause::HostNotReady => format!("{held} {be} on {on} that {is} not ready."),
         Cause::CleanupBlocked => {
             let verb = if gpus == 1 { "needs" } else { "need" };
             format!("{held} on {on} {verb} a repair by an operator.")
