@@ -174,7 +174,9 @@ fn first(usual: &[u64], turn: u64, limit: u64) -> usize {
 impl Run {
     /// Runs the tests of one place, one after another.
     fn lane(&self, lane: &Mutex<VecDeque<Case>>, runtime: &tokio::runtime::Runtime) {
-        while let Some(case) = locked(lane).pop_front() {
+        // the lock is not held while a test runs: the end of the time needs it
+        let next = || locked(lane).pop_front();
+        while let Some(case) = next() {
             let begun = Instant::now();
             let Case {
                 name, usual, body, ..

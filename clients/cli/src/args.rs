@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, explain, launch, power, release, reservations, show, ssh, terminal, watch,
+    admin, catalog, explain, hosts, launch, list, power, quotas, release, reservations, show, ssh,
+    terminal, usage, watch,
 };
 use crate::output::Format;
 
@@ -46,14 +47,7 @@ pub enum Command {
     /// Launch an allocation.
     Launch(launch::Flags),
     /// List your allocations, newest first.
-    List {
-        /// Include released and failed ones.
-        #[arg(long)]
-        all: bool,
-        /// Only this project.
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
+    List(list::Flags),
     /// Show an allocation with its state, address, cost and timeline.
     Show(show::Flags),
     /// Watch changes of your allocations, or of one with its timeline.
@@ -71,42 +65,17 @@ pub enum Command {
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
     /// Show usage and cost.
-    Usage {
-        /// Only this allocation.
-        #[arg(long, value_name = "ID")]
-        allocation: Option<String>,
-        /// Only this project.
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
+    Usage(usage::Flags),
     /// Show the quotas of your project and their use.
-    Quota {
-        /// The project [default: your only one].
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
+    Quota(quotas::Flags),
     /// List the SKUs.
     Skus,
     /// List the images.
-    Images {
-        /// Only images for this SKU.
-        #[arg(long)]
-        sku: Option<String>,
-    },
+    Images(catalog::ImageFlags),
     /// List the regions.
     Regions,
     /// Show how many launches fit now, and the unschedulable reasons.
-    Availability {
-        /// Only this region.
-        #[arg(long)]
-        region: Option<String>,
-        /// Only this SKU.
-        #[arg(long)]
-        sku: Option<String>,
-        /// Include the reserved capacity of this project [default: your only one].
-        #[arg(long, value_name = "ID")]
-        project: Option<String>,
-    },
+    Availability(catalog::AvailabilityFlags),
     /// Explain on how many nodes a launch fits now, and why not on the others.
     Explain(explain::Flags),
     /// Capacity reservations of your project.
@@ -115,10 +84,7 @@ pub enum Command {
     /// List the nodes (administrators).
     Nodes,
     /// List the slots of a node (administrators).
-    Slots {
-        /// Id, unique prefix of it, or hostname.
-        node: String,
-    },
+    Slots(hosts::SlotFlags),
     /// Set up and operate the platform (administrators).
     #[command(subcommand)]
     Admin(admin::Command),
@@ -127,6 +93,6 @@ pub enum Command {
 impl Command {
     /// Whether an administrator's token is needed.
     pub fn is_admin(&self) -> bool {
-        matches!(self, Self::Nodes | Self::Slots { .. } | Self::Admin(_))
+        matches!(self, Self::Nodes | Self::Slots(_) | Self::Admin(_))
     }
 }

@@ -1,9 +1,31 @@
 //! Failures with their messages and exit codes.
 use std::fmt::Write as _;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::model::{AllocationFailure, ErrorBody};
+#[derive(Clone, Debug, Deserialize)]
+struct ErrorBody {
+    error: ErrorStatus,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ErrorStatus {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    details: Vec<Value>,
+}
+
+/// Why an allocation failed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AllocationFailure {
+    pub reason: String,
+    pub message: String,
+    pub advice: String,
+    pub step: String,
+}
 
 /// A command that did not succeed.
 #[derive(Debug, thiserror::Error)]

@@ -11,13 +11,15 @@
 #[macro_use]
 mod output;
 
+mod allocation;
 mod api;
 mod args;
 mod commands;
 mod failure;
-mod model;
+mod node;
 mod profile;
 mod progress;
+mod reason;
 mod resolve;
 mod ssh;
 mod state;

@@ -4,11 +4,22 @@ use std::io::{ErrorKind, Write as _, stderr, stdout};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Deserialize;
 use serde_json::Value;
 use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
 
-use crate::model::Money;
+use crate::api::number;
+
+/// `google.type.Money`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Money {
+    pub currency_code: String,
+    #[serde(deserialize_with = "number")]
+    pub units: i64,
+    pub nanos: i32,
+}
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

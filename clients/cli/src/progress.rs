@@ -7,9 +7,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
+use crate::allocation::{Allocation, Progress, Queue, TimelineEntry};
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Allocation, Progress, Queue, TimelineEntry};
 use crate::output::{clock, took};
 use crate::watch::Watch;
 

@@ -2,8 +2,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::allocation::{Access, Allocation};
 use crate::failure::Failure;
-use crate::model::{Access, Allocation};
 use crate::state;
 
 /// An active guest answers at once; one that shut down meanwhile never does.

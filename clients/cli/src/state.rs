@@ -1,8 +1,7 @@
 //! What the CLI remembers on this machine: which key belongs to an allocation, and its pinned host keys.
-use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// `$XDG_STATE_HOME/gpuaas` or `~/.local/state/gpuaas`, made when missing.
 fn folder() -> io::Result<PathBuf> {

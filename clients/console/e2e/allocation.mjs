@@ -56,7 +56,7 @@ export async function launch() {
   await test("con_10_before_its_first_launch_no_node_has_the_image_and_requiring_it_is_refused", async () => {
     const start = page.getByRole("button", { name: "Launch", exact: true });
     await prewarmed.check();
-    await page.getByRole("alert").getByText(/free on 1 node that has not cached the image/).waitFor();
+    await page.getByRole("alert").getByText(/free on 1 node without the cached image/).waitFor();
     await page.getByText("Allow nodes without the cached image").waitFor();
     assert.equal(await page.getByText(/Fits on \d+ of/).count(), 0, "beside an unschedulable launch nothing claims that it would fit");
     await shot("launch-not-cached");

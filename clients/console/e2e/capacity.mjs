@@ -50,7 +50,7 @@ export async function limits() {
       await shot("reserve-invalid");
       await page.getByLabel("GPUs", { exact: true }).fill("1");
     });
-    await page.getByRole("alert").getByText("ask an operator to reserve more for it").waitFor();
+    await page.getByRole("alert").getByText("Ask an operator to raise the limit").waitFor();
     await seen("reserve-refused", "a reservation that was refused", TALL);
   });
 }
@@ -63,7 +63,7 @@ export async function reservations() {
       await page.getByLabel("Name").fill(`${name}-team`);
       await page.getByRole("button", { name: "1 day" }).click();
     });
-    await page.getByRole("alert").getByText("1 of 2 GPU can be reserved now.").waitFor();
+    await page.getByRole("alert").getByText("1 of 2 GPUs can be reserved now.").waitFor();
     await seen("reserve-operator", "a reservation for which too little is free", TALL);
     await page.getByRole("button", { name: "Start with the free GPUs" }).click();
     await page.getByRole("button", { name: "Reserve", exact: true }).click();

@@ -391,12 +391,9 @@ async fn a_03_helps() {}
     }
 
     #[test]
-    fn a_range_names_each_of_its_ids() {
-        let text = "//! A rule (A-01..A-03).\n\n/// B-01..B-02\n#[test]\nfn holds() {\n}\n";
-        assert_eq!(
-            found("services/x/src/a.rs", text),
-            ["A-01", "A-02", "A-03", "B-01 holds", "B-02 holds"]
-        );
+    fn a_range_names_none_of_its_ids() {
+        let text = "//! A rule (A-01..A-03, A-05).\n\n/// B-01..B-02\n#[test]\nfn holds() {\n}\n";
+        assert_eq!(found("services/x/src/a.rs", text), ["A-05"]);
     }
 
     #[test]

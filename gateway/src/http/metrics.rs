@@ -27,7 +27,7 @@ impl Metrics {
         let denied = context
             .meter
             .u64_counter("edge_denied_total")
-            .with_description("Calls refused for who the caller is, by reason")
+            .with_description("Calls refused by authentication or authorization, by reason")
             .build();
         Self { duration, denied }
     }

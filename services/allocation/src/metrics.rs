@@ -39,7 +39,7 @@ impl Metrics {
                 .build(),
             stamped: meter
                 .u64_counter("allocation_events_stamped_total")
-                .with_description("Events of the ledger that got their position")
+                .with_description("Ledger events stamped with their position")
                 .build(),
             residue: meter
                 .u64_gauge("allocation_host_residue")

@@ -29,7 +29,7 @@ impl Metrics {
                 .build(),
             lag: meter
                 .i64_gauge("gpuaas_billing_lag_events")
-                .with_description("Events of the ledger's log that are not applied yet")
+                .with_description("Ledger events not applied yet")
                 .build(),
             stopped: meter
                 .u64_gauge("gpuaas_billing_stopped_count")
@@ -39,7 +39,7 @@ impl Metrics {
                 .build(),
             differences: meter
                 .u64_gauge("gpuaas_billing_reconcile_differences_count")
-                .with_description("Allocations whose billed time is not their billable time")
+                .with_description("Allocations whose billed time differs from their billable time")
                 .build(),
             unpublished: meter
                 .u64_gauge("gpuaas_billing_unpublished_skus_count")

@@ -73,7 +73,7 @@ impl Streams {
     pub fn new(meter: &Meter, shutdown: CancellationToken) -> Self {
         let open = meter
             .i64_up_down_counter("watch_streams_open")
-            .with_description("Watch streams that are open, by method")
+            .with_description("Open watch streams, by method")
             .build();
         Self { open, shutdown }
     }

@@ -108,7 +108,7 @@ pub async fn approve(
         .is_some_and(|looked_at| looked_at != current)
     {
         return Err(stale(
-            "The host was installed anew since it was looked at; start another discovery.",
+            "The host was reinstalled after the discovery. Run another discovery.",
         ));
     }
     let had_tenants = had_tenants_since(conn, node_id, look).await?;
@@ -130,7 +130,7 @@ fn stale(message: impl Into<String>) -> Error {
 
 fn stale_slot(definition: &Definition) -> Error {
     stale(format!(
-        "Slot {} may have had a tenant since the host was looked at; start another discovery.",
+        "Slot {} may have had a tenant after the discovery. Run another discovery.",
         definition.slot_index
     ))
 }

@@ -123,7 +123,7 @@ fn is_baremetal(sku: &Sku) -> bool {
 
 fn without_a_price() -> Reason {
     Reason {
-        message: "It has no price yet and is not sold.".to_owned(),
+        message: "The SKU has no price yet.".to_owned(),
         ..cause(ErrorReason::NoCapacity)
     }
 }
@@ -131,8 +131,7 @@ fn without_a_price() -> Reason {
 /// Why no bare-metal node can be had where nothing could bring one up.
 fn nobody_brings_up() -> Reason {
     Reason {
-        message: "Whole nodes cannot be launched: this platform has nothing that brings them up."
-            .to_owned(),
+        message: "Bare metal is not offered on this platform.".to_owned(),
         ..cause(ErrorReason::NoCapacity)
     }
 }

@@ -64,7 +64,7 @@ fn reason_of(cause: Cause) -> ErrorReason {
 #[must_use]
 pub fn sentence(reason: ErrorReason) -> &'static str {
     match reason {
-        ErrorReason::RegionDisabled => "The region is closed for new allocations.",
+        ErrorReason::RegionDisabled => "The region is disabled.",
         ErrorReason::Quota => "The project's quota is used up.",
         other => Cause::all()
             .find(|cause| reason_of(*cause) == other)
@@ -268,26 +268,26 @@ impl From<Error> for gpuaas_common::Error {
             Error::NameTaken(name) => Self::new(
                 Code::AlreadyExists,
                 ErrorReason::AlreadyExists,
-                format!("An allocation named {name:?} exists in this project; choose another name or release it."),
+                format!("The project already has an allocation named {name:?}. Choose another name or release it."),
             )
             .field("name", "must be unique among the project's allocations that have not ended"),
             Error::Contention => Self::from(Error::Busy { nodes: 1 }),
             Error::Busy { nodes } => Self::new(
                 Code::Unavailable,
                 ErrorReason::Overloaded,
-                "Other requests are being placed on every node that fits; try again in a moment.",
+                "Other launches are being placed on every node that fits. Try again in a moment.",
             )
             .meta("busy_nodes", nodes.to_string()),
             Error::Reading => Self::new(
                 Code::Unavailable,
                 ErrorReason::Overloaded,
-                "Reading the nodes takes longer than it should; try again in a moment.",
+                "Reading the nodes takes too long. Try again in a moment.",
             ),
             Error::InBatch { index, source } => of_batch(index, &Self::from(*source)),
             Error::EvidenceMissing(slot) => Self::new(
                 Code::FailedPrecondition,
                 ErrorReason::WipeNotProven,
-                format!("The slot {slot} is not proven clean."),
+                format!("Slot {slot} has no evidence that it is clean."),
             ),
             Error::Common(error) => error,
             Error::Database(error) => error.into(),
@@ -299,10 +299,7 @@ impl From<Error> for gpuaas_common::Error {
 #[must_use]
 pub fn of_batch(index: usize, error: &gpuaas_common::Error) -> gpuaas_common::Error {
     let place = format!("allocations[{index}]");
-    let message = format!(
-        "{place}: {} None of the batch was reserved.",
-        error.message()
-    );
+    let message = format!("{place}: {} The batch was not launched.", error.message());
     let mut whole = gpuaas_common::Error::new(error.code(), error.reason(), message)
         .meta("index", index.to_string());
     for (field, rule) in error.fields() {

@@ -49,7 +49,7 @@ impl Action {
     fn told(self) -> &'static str {
         match self {
             Self::Stop => {
-                "The stop is accepted. A stopped allocation is billed like a running one: its GPUs are held."
+                "The stop is accepted. A stopped allocation is billed like a running one because its GPUs stay allocated."
             }
             Self::Start => "The start is accepted.",
             Self::Reboot => "The reboot is accepted.",
@@ -144,7 +144,7 @@ pub async fn unexpected_shutdown(
     let (_, _, stopped) = Action::Stop.powers();
     set(conn, id, stopped, Boot::Mode, None).await?;
     let told = if with_host {
-        "The host was restarted, and the VM went off with it; it is started again."
+        "The host restarted, which shut the VM down unexpectedly. It is being started again."
     } else {
         "The guest shut itself down. Start it again, or release it: a stopped allocation is billed like a running one."
     };
@@ -198,9 +198,7 @@ fn refusal(action: Action, allocation: &Allocation) -> gpuaas_common::Error {
     let verb = action.as_str();
     let (state, sentence) = match (allocation.state, allocation.power.as_deref()) {
         (state, _) if allocation.capacity_shape == Shape::Baremetal => {
-            let sentence = format!(
-                "The allocation is a whole node, which cannot {verb} yet; only virtual machines can."
-            );
+            let sentence = format!("The allocation is bare metal, which cannot {verb} yet.");
             (state.to_string(), sentence)
         }
         (AllocationState::Active, Some(power)) => {

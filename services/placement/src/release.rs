@@ -44,7 +44,7 @@ pub async fn begin(
         AllocationState::Reserved | AllocationState::Provisioning | AllocationState::Active => {}
         AllocationState::Requested => {
             // it waits in the queue: nothing is claimed, no host knows of it
-            timeline::end_running(conn, id, "Its owner gave up waiting.").await?;
+            timeline::end_running(conn, id, "The owner canceled the request.").await?;
             let allocation =
                 advance(conn, id, AllocationState::Released, Change::default()).await?;
             return Ok(Begun {

@@ -35,15 +35,15 @@ impl Metrics {
         Self {
             requests: meter
                 .u64_gauge("scheduler_waiting_requests")
-                .with_description("Requests that wait for capacity, by region and slot class; a batch is one")
+                .with_description("Queued requests, by region and slot class; a batch counts as one")
                 .build(),
             gpus: meter
                 .u64_gauge("scheduler_waiting_gpus")
-                .with_description("GPUs that are waited for, by region and slot class")
+                .with_description("GPUs of queued requests, by region and slot class")
                 .build(),
             oldest: meter
                 .f64_gauge("scheduler_waiting_oldest_seconds")
-                .with_description("How long the oldest request of a line waits, by region and slot class")
+                .with_description("Age of the oldest queued request, by region and slot class")
                 .build(),
             left: meter
                 .u64_counter("scheduler_waiting_ends_total")

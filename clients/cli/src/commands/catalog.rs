@@ -1,11 +1,54 @@
 //! `skus`, `images`, `regions`, `availability`: the catalog and the free capacity.
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Session, given};
-use crate::api::{parse, parse_all};
+use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Availability, Image, Region, Sku};
-use crate::output::{bytes, money, print_json, print_table};
+use crate::output::{Money, bytes, money, print_json, print_table};
+use crate::reason::UnavailableReason;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Region {
+    pub code: String,
+    pub display_name: String,
+    pub enabled: bool,
+    pub unavailable_reason: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Sku {
+    pub code: String,
+    pub display_name: String,
+    pub capacity_shape: String,
+    pub allowed_gpu_counts: Vec<u32>,
+    pub price_per_gpu_hour: Option<Money>,
+    pub lab: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Image {
+    pub slug: String,
+    pub display_name: String,
+    pub status: String,
+    #[serde(deserialize_with = "number")]
+    pub size_bytes: i64,
+    pub compatible_skus: Vec<String>,
+    pub digest: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Availability {
+    pub region_code: String,
+    pub sku: String,
+    pub gpu_count: u32,
+    pub fits: u32,
+    pub reasons: Vec<UnavailableReason>,
+}
 
 /// `skus`.
 ///
@@ -43,11 +86,19 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
+#[derive(Debug, clap::Args)]
+pub struct ImageFlags {
+    /// Only images for this SKU.
+    #[arg(long)]
+    sku: Option<String>,
+}
+
 /// `images`.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn images(session: &Session, sku: Option<String>) -> Result<(), Failure> {
+pub async fn images(session: &Session, flags: ImageFlags) -> Result<(), Failure> {
+    let ImageFlags { sku } = flags;
     let found = session
         .api
         .list(&["images"], &given([("sku", sku)]), "images")
@@ -145,16 +196,29 @@ pub async fn only_region(session: &Session) -> Result<String, Failure> {
     }
 }
 
+#[derive(Debug, clap::Args)]
+pub struct AvailabilityFlags {
+    /// Only this region.
+    #[arg(long)]
+    region: Option<String>,
+    /// Only this SKU.
+    #[arg(long)]
+    sku: Option<String>,
+    /// Include the reserved capacity of this project [default: your only one].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
+
 /// `availability`.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn availability(
-    session: &Session,
-    region: Option<String>,
-    sku: Option<String>,
-    project: Option<String>,
-) -> Result<(), Failure> {
+pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result<(), Failure> {
+    let AvailabilityFlags {
+        region,
+        sku,
+        project,
+    } = flags;
     let query = given([
         ("region_code", region),
         ("sku", sku),

@@ -1,11 +1,25 @@
 //! `explain`: on how many nodes a launch fits now, and why not on the others.
+use serde::Deserialize;
+
 use super::catalog::only_region;
 use super::{Session, Side, given, place};
+use crate::allocation::Among;
 use crate::api::{parse, parse_all};
+use crate::commands::catalog::Image;
 use crate::failure::Failure;
-use crate::model::{Image, PlacementExplanation};
 use crate::output::{print_json, print_table};
-use crate::resolve::Among;
+use crate::reason::UnavailableReason;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PlacementExplanation {
+    pub region_code: String,
+    pub sku: String,
+    pub gpu_count: u32,
+    pub nodes: u32,
+    pub nodes_fit: u32,
+    pub removed: Vec<UnavailableReason>,
+}
 
 /// The size of a launch.
 #[derive(Debug, clap::Args)]

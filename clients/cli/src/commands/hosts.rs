@@ -7,9 +7,8 @@ use super::Session;
 use super::admin::placement;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Node, NodePlacement, Slot};
+use crate::node::{self, Node, NodePlacement, Slot};
 use crate::output::{print_json, print_table, short, time};
-use crate::resolve;
 
 /// `nodes`.
 ///
@@ -101,12 +100,18 @@ fn admin_state(placement: &NodePlacement) -> String {
     }
 }
 
+#[derive(Debug, clap::Args)]
+pub struct SlotFlags {
+    /// Id, unique prefix of it, or hostname.
+    node: String,
+}
+
 /// `slots`.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn slots(session: &Session, node: &str) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+pub async fn slots(session: &Session, flags: &SlotFlags) -> Result<(), Failure> {
+    let node = node::resolve(&session.api, &flags.node).await?;
     let answer = session
         .api
         .get(&["admin", "nodes", &node, "resource-slots"], &[])

@@ -12,12 +12,11 @@ use super::catalog::only_region;
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{Session, place};
+use crate::allocation::{Allocation, Among};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::Allocation;
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::resolve::Among;
 use crate::state;
 
 #[derive(Debug, clap::Args)]

@@ -2,16 +2,27 @@
 use serde_json::json;
 
 use super::{Session, given};
+use crate::allocation::Allocation;
 use crate::api::parse_all;
 use crate::failure::Failure;
-use crate::model::Allocation;
 use crate::output::{print_json, print_table, time};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Include released and failed ones.
+    #[arg(long)]
+    all: bool,
+    /// Only this project.
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
 
 /// Runs it.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, all: bool, project: Option<String>) -> Result<(), Failure> {
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let Flags { all, project } = flags;
     let query = given([
         ("include_ended", all.then(|| "true".to_owned())),
         ("project_id", project),

@@ -61,7 +61,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     };
     match cli.command {
         Command::Launch(flags) => launch::run(&session, flags).await,
-        Command::List { all, project } => list::run(&session, all, project).await,
+        Command::List(flags) => list::run(&session, flags).await,
         Command::Watch(flags) => watch::run(&session, flags).await,
         Command::Show(flags) => show::run(&session, &flags).await,
         Command::Ssh(flags) => ssh::run(&session, flags).await,
@@ -70,23 +70,16 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Start(flags) => power::run(&session, &flags, power::Verb::Start).await,
         Command::Reboot(flags) => power::run(&session, &flags, power::Verb::Reboot).await,
         Command::Release(flags) => release::run(&session, &flags).await,
-        Command::Usage {
-            allocation,
-            project,
-        } => usage::run(&session, allocation, project).await,
-        Command::Quota { project } => quotas::run(&session, project).await,
+        Command::Usage(flags) => usage::run(&session, flags).await,
+        Command::Quota(flags) => quotas::run(&session, flags).await,
         Command::Skus => catalog::skus(&session).await,
-        Command::Images { sku } => catalog::images(&session, sku).await,
+        Command::Images(flags) => catalog::images(&session, flags).await,
         Command::Regions => catalog::regions(&session).await,
-        Command::Availability {
-            region,
-            sku,
-            project,
-        } => catalog::availability(&session, region, sku, project).await,
+        Command::Availability(flags) => catalog::availability(&session, flags).await,
         Command::Reservations(command) => reservations::run(&session, command).await,
         Command::Explain(flags) => explain::run(&session, flags).await,
         Command::Nodes => hosts::nodes(&session).await,
-        Command::Slots { node } => hosts::slots(&session, &node).await,
+        Command::Slots(flags) => hosts::slots(&session, &flags).await,
         Command::Admin(command) => admin::run(&session, command).await,
     }
 }

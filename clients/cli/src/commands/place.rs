@@ -2,9 +2,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Session;
+use crate::allocation::{self, Among, Placement};
 use crate::failure::Failure;
-use crate::model::Placement;
-use crate::resolve::{self, Among};
 
 #[derive(Debug, clap::Args)]
 pub struct PlacementFlags {
@@ -37,12 +36,12 @@ impl PlacementFlags {
     ) -> Result<Map<String, Value>, Failure> {
         let mut constraints = Map::new();
         if let Some(given) = self.affinity {
-            let id = resolve::allocation(&session.api, among, &given).await?;
+            let id = allocation::resolve(&session.api, among, &given).await?;
             constraints.insert("affinity".to_owned(), json!(id));
         }
         let mut avoided = Vec::new();
         for given in self.anti_affinity {
-            avoided.push(resolve::allocation(&session.api, among, &given).await?);
+            avoided.push(allocation::resolve(&session.api, among, &given).await?);
         }
         if !avoided.is_empty() {
             constraints.insert("anti_affinity".to_owned(), json!(avoided));

@@ -5,12 +5,11 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::Session;
+use crate::allocation::{Allocation, AllocationRef};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::Allocation;
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::resolve::AllocationRef;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

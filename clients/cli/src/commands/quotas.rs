@@ -1,15 +1,43 @@
 //! `quota` and `admin quota`: how much a project may hold, and holds.
+use serde::Deserialize;
+
 use super::{Session, given};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::ProjectQuotas;
 use crate::output::{print_json, print_table};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// The project [default: your only one].
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
+
+/// The quotas of a project and their use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProjectQuotas {
+    max_allocations: u32,
+    used_allocations: u32,
+    quotas: Vec<ProjectQuota>,
+    default_max_gpus: u32,
+}
+
+/// The GPU quota of a SKU and its use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProjectQuota {
+    sku: String,
+    max_gpus: u32,
+    used_gpus: u32,
+}
 
 /// Shows the quotas of a project of the caller.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, project: Option<String>) -> Result<(), Failure> {
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let Flags { project } = flags;
     show(session, &["quotas"], &given([("project_id", project)])).await
 }
 

@@ -1,16 +1,68 @@
 //! `reservations` and `admin reservations`: capacity reservations of a project.
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::catalog::only_region;
 use super::launch::{parse_deadline, parse_length};
 use super::{Session, Side, given};
-use crate::api::{parse, parse_all};
+use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{CapacityReservation, LaunchCapacity};
 use crate::output::{duration, print_json, print_line, print_table, time};
-use crate::resolve;
+use crate::resolve::{list_query, unique};
+
+/// GPUs that only one project can launch on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CapacityReservation {
+    pub id: String,
+    pub config: ReservationConfig,
+    pub status: ReservationStatus,
+    pub metadata: ReservationMetadata,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationConfig {
+    pub project_id: String,
+    pub name: String,
+    pub region_code: String,
+    pub sku: String,
+    pub gpu_count: u32,
+    pub start_time: Option<Timestamp>,
+    pub end_time: Option<Timestamp>,
+    pub release_unused_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationStatus {
+    pub state: String,
+    pub reserved_gpus: u32,
+    pub used_gpus: u32,
+    pub unused_gpus: u32,
+    pub unavailable_gpus: u32,
+    pub unused_since: Option<Timestamp>,
+    pub released_gpus: u32,
+    pub reason: String,
+    pub launches: Vec<LaunchCapacity>,
+}
+
+/// How many launches of one size fit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct LaunchCapacity {
+    pub gpu_count: u32,
+    pub fits: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReservationMetadata {
+    pub created_by: String,
+}
 
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
@@ -66,7 +118,7 @@ impl ReservationRef {
     async fn id(&self, session: &Session, side: Side) -> Result<String, Failure> {
         let (path, command) = (side.path(), side.command());
         let project = self.project.as_deref();
-        resolve::reservation(&session.api, path, command, project, &self.reservation).await
+        resolve(&session.api, path, command, project, &self.reservation).await
     }
 }
 
@@ -156,6 +208,45 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
                 "The reservation has ended. Running allocations continue.",
             )
         }
+    }
+}
+
+/// The id of a capacity reservation below a path, which `command` is about. A name means the one that is not over.
+///
+/// # Errors
+/// Nothing matches, or several do.
+async fn resolve(
+    api: &Api,
+    path: &[&str],
+    command: &str,
+    project: Option<&str>,
+    given: &str,
+) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let query = list_query(project);
+    let all: Vec<CapacityReservation> = parse_all(&api.list(path, &query, "reservations").await?)?;
+    let live =
+        |one: &&CapacityReservation| !matches!(one.status.state.as_str(), "ended" | "canceled");
+    let named: Vec<_> = all
+        .iter()
+        .filter(live)
+        .filter(|r| r.config.name == given)
+        .collect();
+    match named.as_slice() {
+        [one] => Ok(one.id.clone()),
+        [] => unique(
+            "reservation",
+            given,
+            all.iter().map(|r| r.id.as_str()),
+            &format!("{command} list --all"),
+        ),
+        // names are unique within a project, and an administrator sees those of all projects
+        several => Err(Failure::Usage(format!(
+            "{} projects have a reservation named {given:?}; choose one with --project ID",
+            several.len()
+        ))),
     }
 }
 

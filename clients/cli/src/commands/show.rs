@@ -1,14 +1,13 @@
 //! `show`: one allocation with address, cost so far and timeline.
 use serde_json::{Value, json};
 
-use super::Session;
-use super::place;
+use super::{Session, place};
+use crate::allocation::{Allocation, AllocationRef, TimelineEntry};
 use crate::api::{parse, parse_all};
+use crate::commands::usage::UsageTotal;
 use crate::failure::Failure;
-use crate::model::{Allocation, TimelineEntry, UsageTotal};
 use crate::output::{money, print_json, print_line, span, time};
 use crate::progress::entry_line;
-use crate::resolve::AllocationRef;
 use crate::ssh::Login;
 
 #[derive(Debug, clap::Args)]

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Session;
+use crate::allocation::{Allocation, AllocationRef};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::Allocation;
-use crate::resolve::AllocationRef;
 use crate::ssh::Login;
 
 #[derive(Debug, clap::Args)]

@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::Session;
+use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::resolve::AllocationRef;
 use crate::transfer::Transfer;
 use crate::tty::{self, Escape, Raw};
 

@@ -1,22 +1,55 @@
 //! `usage`: intervals and exact money.
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Session, given};
-use crate::api::{parse, parse_all};
+use crate::allocation::{self, Allocation, Among};
+use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
-use crate::model::{Allocation, UsageInterval, UsageTotal};
-use crate::output::{money, print_json, print_table, span, time};
-use crate::resolve::{self, Among};
+use crate::output::{Money, money, print_json, print_table, span, time};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct UsageInterval {
+    pub allocation_id: String,
+    pub sku: String,
+    pub gpu_count: u32,
+    pub start_time: Option<Timestamp>,
+    pub end_time: Option<Timestamp>,
+    #[serde(deserialize_with = "number")]
+    pub microseconds: i64,
+    pub price_per_gpu_hour: Option<Money>,
+    pub amount: Option<Money>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct UsageTotal {
+    #[serde(deserialize_with = "number")]
+    pub gpu_microseconds: i64,
+    pub amount: Option<Money>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Only this allocation.
+    #[arg(long, value_name = "ID")]
+    allocation: Option<String>,
+    /// Only this project.
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+}
 
 /// Runs it.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(
-    session: &Session,
-    allocation: Option<String>,
-    project: Option<String>,
-) -> Result<(), Failure> {
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let Flags {
+        allocation,
+        project,
+    } = flags;
     let query = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
         None => given([("project_id", project)]),
@@ -84,7 +117,7 @@ async fn of_allocation(
     project: Option<String>,
 ) -> Result<Vec<(&'static str, String)>, Failure> {
     let among = Among::Project(project.as_deref());
-    let id = resolve::allocation(&session.api, among, reference).await?;
+    let id = allocation::resolve(&session.api, among, reference).await?;
     let project = match project {
         Some(project) => project,
         None => {

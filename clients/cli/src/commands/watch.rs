@@ -5,12 +5,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Session, given};
+use crate::allocation::{self, Allocation, Among, TimelineEntry};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::model::{Allocation, TimelineEntry};
 use crate::output::clock;
 use crate::progress::entry_line;
-use crate::resolve::{self, Among};
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +33,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let mut watch = match &flags.allocation {
         Some(reference) => {
             let among = Among::Project(flags.project.as_deref());
-            let id = resolve::allocation(&session.api, among, reference).await?;
+            let id = allocation::resolve(&session.api, among, reference).await?;
             Watch::new(
                 &session.api,
                 &["allocations", &format!("{id}:watch")],

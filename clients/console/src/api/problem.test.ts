@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, problemFrom } from "./problem";
 
-const fragmented = "12 GPUs free on 2 nodes, none has 4 in one legal group.";
+const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
   problemFrom(409, { error: { message, details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason, metadata }] } }, null);
 const refusal = (message: string) => refused(message, "FRAGMENTED", { index: "2", "FRAGMENTED.gpus": "12", "FRAGMENTED.nodes": "2", "FRAGMENTED.message": fragmented });
@@ -25,14 +25,14 @@ describe("what went wrong", () => {
 
   it("h_33_a_refusal_lists_each_reason_once", () => {
     expect(causesOf(refusal("Allocation 3 of 4 does not fit."))).toEqual([fragmented]);
-    expect(causesOf(refusal(`0 of 4 GPU can be reserved now. ${fragmented}`))).toEqual([]);
+    expect(causesOf(refusal(`0 of 4 GPUs can be reserved now. ${fragmented}`))).toEqual([]);
     expect(adviceFor(refusal("no"))).toBe("Request fewer GPUs, choose another region, or wait until capacity becomes free.");
     // a form names the ways that apply to it
     expect([["wait"], ["wait", "go"], []].map((ways) => adviceFor(refusal("no"), ways))).toEqual(["Wait.", "Wait or go.", undefined]);
   });
 
   it("con_10_h_33_a_refusal_for_a_missing_cached_image_names_how_many_nodes_lack_it_and_what_to_do", () => {
-    const lack = "2 GPUs are free on 1 node that has not cached the image.";
+    const lack = "2 GPUs are free on 1 node without the cached image.";
     const problem = refused("The request does not fit.", "IMAGE_NOT_CACHED", { "IMAGE_NOT_CACHED.gpus": "2", "IMAGE_NOT_CACHED.nodes": "1", "IMAGE_NOT_CACHED.message": lack });
     expect(causesOf(problem)).toEqual([lack]);
     expect(adviceFor(problem)).toContain("Allow nodes without the cached image");

@@ -56,7 +56,7 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
         Error::new(
             Code::NotFound,
             ErrorReason::AllocationNotFound,
-            "There is no such allocation in your projects.",
+            "Your projects have no such allocation.",
         )
     })?;
     let refuse = |message: String| {
@@ -67,7 +67,7 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
         )
     };
     if allocation.capacity_shape == Shape::Baremetal {
-        let told = "The allocation is a whole node; a terminal leads into virtual machines only.";
+        let told = "The allocation is bare metal, which has no terminal.";
         return Err(refuse(told.to_owned()));
     }
     if allocation.state != AllocationState::Active {

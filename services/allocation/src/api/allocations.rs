@@ -149,7 +149,7 @@ pub(crate) async fn owned(
     Err(Error::new(
         Code::NotFound,
         ErrorReason::AllocationNotFound,
-        "There is no such allocation in your projects.",
+        "Your projects have no such allocation.",
     ))
 }
 

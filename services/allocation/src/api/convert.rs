@@ -116,13 +116,13 @@ fn state(state: RowState) -> pb::AllocationState {
 fn billing(state: RowState, was_active: bool) -> &'static str {
     match state {
         RowState::Requested | RowState::Reserved | RowState::Provisioning => {
-            "Not billed yet: billing begins when the allocation is active."
+            "Not billed yet. Billing starts when the allocation is active."
         }
         RowState::Active => {
-            "Billed, whether it runs or is stopped: the GPUs are held for it. Release it to end billing."
+            "Billed, running or stopped, because its GPUs stay allocated. Release it to stop billing."
         }
         RowState::Releasing | RowState::Released if was_active => {
-            "Not billed any more: billing ended when the release was accepted."
+            "Not billed. Billing ended when the release was accepted."
         }
         RowState::Releasing | RowState::Released | RowState::Failed => "Never billed.",
     }

@@ -9,11 +9,10 @@ pub struct Advice {
     pub advice: &'static str,
 }
 
-const TRY_AGAIN: &str =
-    "Launch again; another slot will be tried. You are not billed for this attempt.";
+const TRY_AGAIN: &str = "Launch again on another slot. You are not billed for this attempt.";
 const OTHER_IMAGE: &str = "The image may not support this machine: try another image. The slot is being held for \
     cleanup and you are not billed for this attempt.";
-const OPERATOR: &str = "Launch again; the slot was taken out of sale until an operator has checked it. You are not billed for this attempt.";
+const OPERATOR: &str = "Launch again. The slot is blocked until an operator repairs it. You are not billed for this attempt.";
 
 /// The words for a reason (a name of `ErrorReason` without prefix). `boot_timeout_seconds` is the time the
 /// image's guest is given, when it is known.
@@ -24,7 +23,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
     });
     let (message, advice) = match reason {
         "GUEST_NO_LOGIN" => {
-            let message = format!("The VM started, but nobody could log in within {given}.");
+            let message = format!("The VM started, but the login failed within {given}.");
             return Advice {
                 message,
                 advice: OTHER_IMAGE,
@@ -43,11 +42,11 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             TRY_AGAIN,
         ),
         "IMAGE_DIGEST_MISMATCH" => (
-            "The image that the host fetched is not the published one, so it was not started.",
-            "Try another image, and tell your operator. You are not billed for this attempt.",
+            "The digest of the pulled image does not match the published one, so the VM was not started.",
+            "Try another image, and contact the operator. You are not billed for this attempt.",
         ),
         "DISK_UNSAFE" => (
-            "The slot's disk is mounted or in use by something else on the host, so nothing was written to it.",
+            "The disk of the slot is in use on the host, so nothing was written to it.",
             OPERATOR,
         ),
         "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
@@ -57,11 +56,17 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
         ),
         "HOST_NOT_READY" => ("The host was not ready to start a VM.", TRY_AGAIN),
         "HOST_UNREACHABLE" => ("The host did not answer.", TRY_AGAIN),
-        "LEASE_HELD" | "FENCED" => ("The host still holds the slot for other work.", OPERATOR),
+        "LEASE_HELD" | "FENCED" => (
+            "The slot is in use by another operation on the host.",
+            OPERATOR,
+        ),
         "HYPERVISOR_FAILED" => ("The host could not start the VM.", TRY_AGAIN),
-        "WIPE_NOT_PROVEN" => ("The slot's disk could not be proven empty.", OPERATOR),
+        "WIPE_NOT_PROVEN" => (
+            "The disk of the slot could not be verified empty.",
+            OPERATOR,
+        ),
         "DEADLINE_EXCEEDED" => ("The VM was not ready in time.", TRY_AGAIN),
-        _ => ("Something went wrong while it was set up.", TRY_AGAIN),
+        _ => ("The launch failed.", TRY_AGAIN),
     };
     Advice {
         message: message.to_owned(),
@@ -74,9 +79,9 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
 pub fn step_sentence(step: &str) -> &'static str {
     match step {
         "verify_image" => "Fetching and verifying the image.",
-        "prove_disk" => "Checking that the disk is safe to use.",
+        "prove_disk" => "Checking the disk.",
         "clone" => "Copying the image to the disk.",
-        "seed" => "Writing the guest's first configuration.",
+        "seed" => "Writing the cloud-init configuration.",
         "reserve_address" => "Reserving the network address.",
         "define" => "Defining the VM.",
         "start" => "Starting the VM.",
@@ -86,10 +91,10 @@ pub fn step_sentence(step: &str) -> &'static str {
         "undefine" => "Removing the VM.",
         "remove_reservation" => "Removing the network reservation.",
         "wipe" => "Wiping the disk.",
-        "verify_wipe" => "Proving that the disk is empty.",
-        "acquire_lease" => "Asking the host for the slot.",
-        "report_image" => "Noting the verified image.",
-        "activate" => "Handing the VM over.",
+        "verify_wipe" => "Verifying that the disk is empty.",
+        "acquire_lease" => "Requesting the slot from the host.",
+        "report_image" => "Recording the verified image.",
+        "activate" => "Activating the VM.",
         _ => "Working.",
     }
 }

@@ -281,11 +281,9 @@ async fn give_back(
 
 fn waiting_sentence(reason: &str) -> &'static str {
     match reason {
-        "HOST_UNREACHABLE" => "The host does not answer; trying again.",
-        "LEASE_HELD" | "OPERATION_CONFLICT" => {
-            "The host still works on something else; waiting for it."
-        }
-        _ => "A part of the system does not answer; trying again.",
+        "HOST_UNREACHABLE" => "The host does not answer. Retrying.",
+        "LEASE_HELD" | "OPERATION_CONFLICT" => "Waiting for another operation on the host.",
+        _ => "A service does not answer. Retrying.",
     }
 }
 

@@ -32,7 +32,7 @@ pub const fn acquire(
 }
 
 /// What a user is told while the lease is taken.
-pub const ASKING: Option<&str> = Some("Asking the host for the slot.");
+pub const ASKING: Option<&str> = Some("Requesting the slot from the host.");
 
 const RETURN_LEASE: Step = Step {
     name: "return_lease",

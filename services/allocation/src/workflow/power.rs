@@ -269,10 +269,10 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
             .map_err(ledger)?;
         let told = match action {
             Action::Stop => {
-                "The VM is off. Its disk, address and GPUs are kept, and billing goes on."
+                "The VM is stopped. It keeps its disk, address and GPUs; billing continues."
             }
-            Action::Start => "The VM runs; a login proved a new boot.",
-            Action::Reboot => "The VM runs again; a login proved a new boot.",
+            Action::Start => "The VM is running; a login verified the new boot.",
+            Action::Reboot => "The VM is running again; a login verified the new boot.",
         };
         timeline::append(conn, id, power, State::Done, told).await?;
         Ok(json!({}))
@@ -309,7 +309,7 @@ fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
     let verb = action.as_str();
     if reason == "GUEST_NO_LOGIN" && power == "running" {
         return format!(
-            "The {verb} is not proven: the VM runs, but nobody could log in in the time its image is given."
+            "The {verb} is not verified: the VM is running, but the login failed within the boot timeout of its image."
         );
     }
     let is = if power == "running" {
@@ -318,7 +318,7 @@ fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
         "The VM is off"
     };
     format!(
-        "The {verb} failed. {} {is}; it is kept and billed, and you can try again.",
+        "The {verb} failed. {} {is}; billing continues, and you can try again.",
         explain(reason, None).message
     )
 }

@@ -91,7 +91,7 @@ pub static DEFINITION: Definition = Definition {
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Handing the VM over."),
+            shown: Some("Activating the VM."),
         },
         lease::RELEASE_LEASE,
     ],

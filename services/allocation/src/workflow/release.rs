@@ -212,7 +212,7 @@ fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture
             id,
             "released",
             State::Done,
-            "The disk is proven empty; the release is complete.",
+            "The disk is verified empty; the release is complete.",
         )
         .await?;
         Ok(json!({}))
@@ -228,7 +228,7 @@ fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
             .map_err(ledger)?;
         node_tasks::abandon(conn, Some(id), None).await?;
         timeline::end_running(conn, id, "Stopped.").await?;
-        let told = "The VM is gone and the release is complete. The slot is held until an operator has checked its disk.";
+        let told = "The VM is deleted and the release is complete. The slot is blocked until an operator repairs it.";
         timeline::append(conn, id, "released", State::Done, told).await?;
         Ok(json!({}))
     })

@@ -59,7 +59,7 @@ pub static PROVISION: Definition = Definition {
             deadline: PROVISION_BUDGET,
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Bringing the node up."),
+            shown: Some("Provisioning the node."),
         },
         Step {
             name: "activate",
@@ -68,7 +68,7 @@ pub static PROVISION: Definition = Definition {
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Handing the node over."),
+            shown: Some("Activating the node."),
         },
     ],
     at_failure: &[Step {
@@ -140,7 +140,7 @@ fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, Ste
         let _ = provision::activate(conn, work.fence(), id, None, None)
             .await
             .map_err(ledger)?;
-        let told = "The node is billed from now on. It is simulated: nothing was installed on it, and there is no login.";
+        let told = "The node is billed from now on. It is simulated: nothing is installed, and there is no login.";
         timeline::append(conn, id, "active", State::Done, told).await?;
         Ok(json!({}))
     })
@@ -151,13 +151,15 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         let id = work.allocation_id()?;
         let failure = work.failure();
         let message = match failure.reason.as_str() {
-            "DEPENDENCY_UNAVAILABLE" => "This platform has nothing that brings up whole nodes.",
-            _ => "The node could not be brought up.",
+            "DEPENDENCY_UNAVAILABLE" => {
+                "Provisioning of bare metal is not available on this platform."
+            }
+            _ => "The node could not be provisioned.",
         };
         let told = LedgerFailure {
             reason: failure.reason.clone(),
             message: message.to_owned(),
-            advice: "Launch a virtual machine instead, and tell your operator. You are not billed for this attempt.".to_owned(),
+            advice: "Launch a virtual machine instead, and contact the operator. You are not billed for this attempt.".to_owned(),
             step: failure.step.clone(),
         };
         // whatever was begun on a host may have written to its disks
@@ -188,7 +190,7 @@ fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture
         let _ = release::complete(conn, work.fence(), id, &[])
             .await
             .map_err(ledger)?;
-        let told = "The release is complete. The node is out of sale until an operator has approved its disks anew.";
+        let told = "The release is complete. The node stays unschedulable until an operator approves its disks again.";
         timeline::append(conn, id, "released", State::Done, told).await?;
         Ok(json!({}))
     })

@@ -67,7 +67,7 @@ async fn b_57_a_launch_waits_visibly_and_becomes_active_when_capacity_is_release
     assert_eq!(status(&made).state(), pb::AllocationState::Requested);
     let queue = status(&made).queue.clone().expect("a place");
     assert_eq!((queue.position, queue.reason.as_str()), (1, "SLOTS_IN_USE"));
-    assert_eq!(queue.message, "All GPUs that would fit are in use.");
+    assert_eq!(queue.message, "All suitable GPUs are in use.");
     assert_eq!(queue.deadline, request.wait.expect("a wait").deadline);
     assert!(status(&made).billing.starts_with("Not billed yet"));
     let again = platform

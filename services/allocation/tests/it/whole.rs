@@ -179,7 +179,7 @@ async fn p7_a_whole_node_that_was_sold_without_an_executor_is_given_back_untouch
     assert_eq!(failure.step, "provision_node.find_executor");
     assert_eq!(
         failure.message,
-        "This platform has nothing that brings up whole nodes."
+        "Provisioning of bare metal is not available on this platform."
     );
     assert_eq!(board.claims(id).await, [ClaimState::Released]);
     assert_eq!(board.mode().await, "slice");

@@ -161,7 +161,7 @@ impl Nodes {
             return Err(Error::new(
                 Code::AlreadyExists,
                 ErrorReason::AlreadyExists,
-                format!("A node named {} exists already.", hostname.as_str()),
+                format!("A node named {} already exists.", hostname.as_str()),
             )
             .field("hostname", "must be unique"));
         }

@@ -101,7 +101,7 @@ fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
     if region.enabled && !region.unavailable_reason.is_empty() {
         return Err(Error::invalid(
             "region.unavailable_reason",
-            "An enabled region has none.",
+            "An enabled region has no reason.",
         ));
     }
     Ok(RegionRow {

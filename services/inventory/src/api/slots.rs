@@ -320,7 +320,7 @@ fn refused(refusal: Refusal) -> Error {
         ),
         Refusal::NotSliceMode => precondition(
             ErrorReason::StateConflict,
-            "This node is not in slice mode; its devices are not sold in slices.".to_owned(),
+            "This node is not in slice mode.".to_owned(),
         ),
         Refusal::Stale(why) => precondition(ErrorReason::DiscoveryStale, why.to_owned()),
         Refusal::HostNotReady(blockers) => precondition(

@@ -41,7 +41,7 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             check: "ledger".to_owned(),
             status: EvidenceStatus::Warn.into(),
             detail: "The scheduler does not answer: slot counts are unknown.".to_owned(),
-            remediation: "See that the scheduler runs.".to_owned(),
+            remediation: "Check that the scheduler is running.".to_owned(),
             observed_at: None,
         });
     }

@@ -60,7 +60,7 @@ fn not_seen() -> Error {
     Error::new(
         Code::Unavailable,
         ErrorReason::DependencyUnavailable,
-        "The hosts cannot be looked at right now. Try again in a moment.",
+        "The nodes cannot be read right now. Try again in a moment.",
     )
 }
 

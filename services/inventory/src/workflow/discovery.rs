@@ -65,7 +65,8 @@ async fn given_up(shutdown: &CancellationToken) {
 async fn work(state: &State, task: &ClaimedTask) {
     let report = if task.attempts > MAX_ATTEMPTS {
         Err(Failure::Final(
-            "The look was begun several times and never ended; start it again.".to_owned(),
+            "The discovery was started several times and never completed. Start it again."
+                .to_owned(),
         ))
     } else {
         look(state, task).await
@@ -171,7 +172,7 @@ async fn generations(state: &State, task: &ClaimedTask) -> Generations {
 fn fault(report: &TopologyReport) -> Option<String> {
     if report.candidates.len() > MAX_CANDIDATES {
         return Some(format!(
-            "The host proposes more than {MAX_CANDIDATES} slots."
+            "The host reports more than {MAX_CANDIDATES} candidates."
         ));
     }
     let mut seen = BTreeSet::new();
@@ -181,7 +182,7 @@ fn fault(report: &TopologyReport) -> Option<String> {
         .find(|candidate| !seen.insert(candidate.slot_index))
         .map(|candidate| {
             format!(
-                "The host proposes slot index {} twice.",
+                "The host reports slot index {} twice.",
                 candidate.slot_index
             )
         })

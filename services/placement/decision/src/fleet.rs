@@ -74,7 +74,7 @@ impl Ranking {
     #[must_use]
     pub fn removed(&self) -> Vec<UnschedulableReason> {
         if self.pool == 0 {
-            return vec![none_offered("GPUs of this kind")];
+            return vec![none_offered("GPUs of this class")];
         }
         self.removed.reasons(self.request.gpu_count)
     }

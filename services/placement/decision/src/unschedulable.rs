@@ -122,25 +122,26 @@ impl ReasonCounts {
     }
 }
 
-/// The cause where no node is of what is asked for.
+/// The cause where no node has the requested class.
 pub(super) fn none_offered(what: &str) -> UnschedulableReason {
     UnschedulableReason {
         cause: Cause::NoCapacity,
         gpus: 0,
         nodes: 0,
-        message: format!("No node of the region has {what} on sale."),
+        message: format!("No node in the region offers {what}."),
     }
 }
 
-/// The cause where all that is on sale is free, and too few.
+/// The cause where all schedulable GPUs are free, and too few.
 pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
+    let be = if gpus == 1 { "is" } else { "are" };
     UnschedulableReason {
         cause: Cause::NoCapacity,
         gpus,
         nodes,
-        message: format!("No more than {held} on {on} can be had: nothing else is on sale."),
+        message: format!("Only {held} on {on} {be} schedulable."),
     }
 }
 
@@ -149,36 +150,42 @@ fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
     let be = if gpus == 1 { "is" } else { "are" };
+    let is = if nodes == 1 { "is" } else { "are" };
     match cause {
         Cause::Fragmented if nodes == 1 => {
-            format!("{held} free on {on}, which does not have {gpu_count} in one legal group.")
+            format!(
+                "{held} {be} free on {on}, which does not have {gpu_count} that can be used together."
+            )
         }
         Cause::Fragmented => {
-            format!("{held} free on {on}, none has {gpu_count} in one legal group.")
+            format!(
+                "{held} {be} free on {on}, but no node has {gpu_count} that can be used together."
+            )
         }
         Cause::SlotsInUse => {
-            format!("{held} on {on} {be} in use; try again later, or wait in line.")
+            format!("{held} {be} in use on {on}.")
         }
         Cause::NodeVmLimit => {
-            let runs = if nodes == 1 { "runs" } else { "run" };
-            format!("{held} free on {on} that {runs} as many VMs as allowed; try again later.")
+            let runs = if nodes == 1 { "has" } else { "have" };
+            format!("{held} {be} free on {on} that {runs} reached the VM limit.")
         }
-        Cause::SlotUnhealthy => format!("{held} on {on} {be} not healthy."),
+        Cause::SlotUnhealthy => format!("{held} {be} unhealthy on {on}."),
+        Cause::HostNotReady => format!("{held} {be} on {on} that {is} not ready."),
         Cause::CleanupBlocked => {
-            let verb = if gpus == 1 { "waits" } else { "wait" };
-            format!("{held} on {on} {verb} for an operator to prove the disks clean.")
+            let verb = if gpus == 1 { "needs" } else { "need" };
+            format!("{held} on {on} {verb} a repair by an operator.")
         }
         Cause::NodeDraining => {
-            format!("An operator keeps new allocations off {on} with {held}.")
+            format!("{on} with {held} {is} cordoned or draining.")
         }
-        Cause::Affinity => format!("{held} on {on} that the placement constraints rule out."),
+        Cause::Affinity => format!("{held} on {on} {be} excluded by the placement constraints."),
         Cause::ImageNotCached => {
-            format!("{held} free on {on} without the image in the cache.")
+            format!("{held} {be} free on {on} without the cached image.")
         }
-        Cause::CapacityReserved => format!("{held} on {on} {be} reserved for others."),
+        Cause::CapacityReserved => format!("{held} {be} reserved for others on {on}."),
         Cause::WaitingAhead => {
             let be = if gpus == 1 { "goes" } else { "go" };
-            format!("{held} on {on} {be} to requests that wait in line.")
+            format!("{held} on {on} {be} to requests ahead in the queue.")
         }
         other => format!("{held} on {on}: {}", other.sentence()),
     }
@@ -203,25 +210,21 @@ impl Cause {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Fragmented => {
-                "Free GPUs exist, but no single node has enough of them that may be used together."
+                "Enough GPUs are free, but no node has enough that can be used together."
             }
-            Self::FabricHeld => {
-                "The GPUs share a fabric device that is in use, or that only one of them can have."
-            }
-            Self::IncompleteSlot => "The operator has not finished setting these GPUs up.",
-            Self::CleanupBlocked => "The GPUs wait for an operator to prove their disks clean.",
-            Self::HugepagesMissing => "The nodes do not have enough free hugepages for this size.",
-            Self::NodeDraining => "An operator keeps new allocations off the nodes.",
-            Self::SlotUnhealthy => "The GPUs are not healthy.",
-            Self::SlotsInUse => "The GPUs are in use; try again later, or wait in line.",
-            Self::NodeVmLimit => {
-                "The nodes run as many VMs as they are allowed to; try again later."
-            }
-            Self::HostNotReady => "The hosts are not ready at the moment.",
-            Self::Affinity => "The placement constraints rule the nodes out.",
-            Self::ImageNotCached => "No node with room has the image in its cache.",
-            Self::WaitingAhead => "Other requests wait in line for what is free.",
-            Self::CapacityReserved => "What is free is reserved for other projects.",
+            Self::FabricHeld => "The GPUs share a fabric device that is in use.",
+            Self::IncompleteSlot => "The GPUs are not set up yet.",
+            Self::CleanupBlocked => "The GPUs need a repair by an operator.",
+            Self::HugepagesMissing => "The nodes have too few free hugepages for this size.",
+            Self::NodeDraining => "The nodes are cordoned or draining.",
+            Self::SlotUnhealthy => "The GPUs are unhealthy.",
+            Self::SlotsInUse => "The GPUs are in use.",
+            Self::NodeVmLimit => "The nodes have reached their VM limit.",
+            Self::HostNotReady => "The nodes are not ready.",
+            Self::Affinity => "The placement constraints exclude the nodes.",
+            Self::ImageNotCached => "No node with free capacity has cached the image.",
+            Self::WaitingAhead => "The free capacity goes to requests ahead in the queue.",
+            Self::CapacityReserved => "The free capacity is reserved for other projects.",
             Self::NoCapacity => "No capacity is free.",
         }
     }

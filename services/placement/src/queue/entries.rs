@@ -264,10 +264,10 @@ pub async fn backfill_reservations(
 pub fn sentence(reason: &str) -> &'static str {
     let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{reason}"));
     match reason.unwrap_or(ErrorReason::NoCapacity) {
-        ErrorReason::SlotsInUse => "All GPUs that would fit are in use.",
-        ErrorReason::NoCapacity => "No capacity that would fit is free.",
+        ErrorReason::SlotsInUse => "All suitable GPUs are in use.",
+        ErrorReason::NoCapacity => "No suitable capacity is free.",
         ErrorReason::Quota => {
-            "The project's quota is used up; release something or ask for a higher quota."
+            "The quota of the project is used up. Release an allocation, or ask an operator to raise the quota."
         }
         other => crate::error::sentence(other),
     }

@@ -354,7 +354,7 @@ async fn blocked_slots(conn: &mut PgConnection, node_ids: &[Uuid]) -> Result<u32
 
 fn no_other_node() -> Reason {
     Reason {
-        message: "No other node of the region has GPUs of this kind on sale.".to_owned(),
+        message: "No other node in the region offers GPUs of this class.".to_owned(),
         ..cause(ErrorReason::NoCapacity)
     }
 }

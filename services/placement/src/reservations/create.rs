@@ -236,7 +236,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
         return Ok(());
     }
     let told = format!(
-        "The project may reserve {} GPU by itself and has reserved {}; ask an operator to reserve more for it.",
+        "The project may reserve {} GPUs and has reserved {}. Ask an operator to raise the limit.",
         limit.max_gpus, limit.reserved_gpus
     );
     Err(over_quota(told, None))
@@ -304,7 +304,7 @@ async fn insert(
                 == Some("capacity_reservations_name") =>
         {
             let told = format!(
-                "A capacity reservation named {:?} exists in this project; choose another name or cancel it.",
+                "The project already has a capacity reservation named {:?}. Choose another name or cancel it.",
                 asked.name
             );
             let taken =
@@ -361,7 +361,7 @@ fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
         } => Error::Refused {
             reason,
             message: format!(
-                "{held} of {} GPU can be reserved now. {message}",
+                "{held} of {} GPUs can be reserved now. {message}",
                 asked.gpu_count
             ),
             causes,

@@ -72,7 +72,7 @@ async fn cancel_in(
         return get(conn, asked.scope, asked.id).await;
     }
     if asked.scope.project().is_some() && !before.made_by_project {
-        let told = "An operator made this reservation; ask an operator to cancel it.";
+        let told = "An operator created this reservation. Ask an operator to cancel it.";
         return Err(Error::Common(gpuaas_common::Error::new(
             Code::PermissionDenied,
             ErrorReason::PermissionDenied,
@@ -89,7 +89,7 @@ async fn cancel_in(
         });
     }
     let reason = match asked.reason {
-        "" => "It was canceled.",
+        "" => "The reservation was canceled.",
         given => given,
     };
     close(conn, row.id, ReservationState::Canceled, reason).await?;

@@ -150,7 +150,7 @@ async fn one(
         return Ok(false);
     };
     if over {
-        end(conn, id, "Its window is over.", step).await?;
+        end(conn, id, "The reservation reached its end time.", step).await?;
         return Ok(false);
     }
     let row = get(conn, Scope::Platform, id).await?;
@@ -241,7 +241,7 @@ async fn release(
         return Ok(false);
     }
     step.released = gone;
-    let reason = format!("{gone} GPU were unused for {seconds} seconds and were given back.");
+    let reason = format!("{gone} GPU(s) were unused for {seconds} seconds and were released.");
     sqlx::query(
         "UPDATE capacity_reservations SET released_gpus = released_gpus + $2, reason = $3,
                 updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",

@@ -84,7 +84,7 @@ pub(super) fn check_quota(request: &Request, quota: quota::Quota) -> Result<()> 
         _ => "allocations".to_owned(),
     };
     let message = format!(
-        "The project may hold {} {what} and holds {}; release some or ask for a higher quota.",
+        "The quota of the project is {} {what} and {} are in use. Release some, or ask an operator to raise the quota.",
         over.limit, over.used
     );
     Err(over_quota(message, Some(over)))

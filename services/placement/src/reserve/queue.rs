@@ -373,7 +373,7 @@ async fn possible_at_all(
             _ => "allocations".to_owned(),
         };
         let message = format!(
-            "The project may hold {} {what}, so waiting does not help; ask for a higher quota.",
+            "The quota of the project is {} {what}, so the request would never fit. Ask an operator to raise the quota.",
             over.limit
         );
         return Err(over_quota(message, Some(over)));
@@ -407,7 +407,7 @@ async fn check_queue_limit(
         return Ok(());
     }
     let message = format!(
-        "At most {MAX_QUEUED} allocations of a project may wait at once and {waiting} do; release some of them."
+        "A project can have at most {MAX_QUEUED} queued allocations and has {waiting}. Release some of them."
     );
     Err(over_quota(message, Some(over)))
 }

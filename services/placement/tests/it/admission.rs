@@ -304,7 +304,7 @@ async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
     assert_eq!(of("SLOTS_IN_USE.gpus"), Some("1"));
     assert_eq!(
         of("NODE_VM_LIMIT.message"),
-        Some("3 GPUs free on 1 node that runs as many VMs as allowed; try again later.")
+        Some("3 GPUs are free on 1 node that has reached the VM limit.")
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let request = world.request(1);

@@ -305,10 +305,7 @@ async fn b_33_a_node_with_slices_is_not_offered_whole() {
             message,
             ..
         }) => {
-            assert_eq!(
-                message,
-                "9 GPUs on 2 nodes are in use; try again later, or wait in line."
-            );
+            assert_eq!(message, "9 GPUs are in use on 2 nodes.");
         }
         other => panic!("{other:?}"),
     }

@@ -252,8 +252,8 @@ fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
     assert_eq!(
         told,
         [
-            "1 GPU on 1 node is in use; try again later, or wait in line.",
-            "7 GPUs free on 1 node that runs as many VMs as allowed; try again later."
+            "1 GPU is in use on 1 node.",
+            "7 GPUs are free on 1 node that has reached the VM limit."
         ]
     );
     assert_eq!(count_fits(&request(1), &[one_vm]), 0);

@@ -48,12 +48,12 @@ async fn b_57_too_few_and_none_at_all_are_told() {
         Err(Error::Refused { message, .. }) => message,
         other => panic!("{other:?}"),
     };
-    let few = "No more than 1 GPU on 1 node can be had: nothing else is on sale.";
+    let few = "Only 1 GPU on 1 node is schedulable.";
     assert_eq!(refused(world.request(2)).await, few);
-    let none = "No node of the region has GPUs of this kind on sale.";
+    let none = "No node in the region offers GPUs of this class.";
     assert_eq!(refused(four(&world)).await, none);
     // an explanation counts what each constraint removes, however much it is
-    let apart = "1 GPU free on 1 node, which does not have 2 in one legal group.";
+    let apart = "1 GPU is free on 1 node, which does not have 2 that can be used together.";
     let cases = [
         (world.request(2), 1, few, apart),
         (four(&world), 0, none, none),
@@ -78,7 +78,7 @@ async fn b_57_too_few_and_none_at_all_are_told() {
             "UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{node}'"
         ))
         .await;
-    let kept = "An operator keeps new allocations off 1 node with 1 GPU.";
+    let kept = "1 node with 1 GPU is cordoned or draining.";
     assert_eq!(refused(world.request(1)).await, kept);
 }
 
@@ -100,10 +100,7 @@ async fn what_has_no_price_is_told_as_such() {
     assert_eq!(list(&mut conn, H200).await.fits, 1);
     let row = list(&mut conn, "h200-new").await;
     let told: Vec<_> = row.reasons.iter().map(|r| r.message.as_str()).collect();
-    assert_eq!(
-        (row.fits, told),
-        (0, vec!["It has no price yet and is not sold."])
-    );
+    assert_eq!((row.fits, told), (0, vec!["The SKU has no price yet."]));
 }
 
 #[tokio::test]
@@ -112,7 +109,7 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     for _ in 0..2 {
         gpu_node(&world, 3).await;
     }
-    let expected = "6 GPUs free on 2 nodes, none has 4 in one legal group.";
+    let expected = "6 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let rows = availability::list(
         &mut conn,
@@ -208,7 +205,7 @@ async fn what_fits_nowhere_is_explained_and_not_refused() {
     assert_eq!((found.nodes, found.nodes_fit), (1, 0));
     assert_eq!(
         found.removed[0].message,
-        "3 GPUs free on 1 node, which does not have 4 in one legal group."
+        "3 GPUs are free on 1 node, which does not have 4 that can be used together."
     );
     let bad = Request {
         gpu_count: 3,

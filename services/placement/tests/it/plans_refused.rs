@@ -146,6 +146,6 @@ async fn b_49_what_is_on_the_only_node_fits_nowhere_for_want_of_another() {
     let told: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
     assert_eq!(
         told,
-        ["No other node of the region has GPUs of this kind on sale."]
+        ["No other node in the region offers GPUs of this class."]
     );
 }

@@ -105,11 +105,7 @@ async fn con_10_b_57_require_prewarmed_takes_a_node_with_the_image_or_says_how_m
     let world = World::new().await;
     let mut first = node(&world, &[]).await;
     let second = node(&world, &["cd"]).await;
-    let expected = not_cached(
-        4,
-        2,
-        "4 GPUs free on 2 nodes without the image in the cache.",
-    );
+    let expected = not_cached(4, 2, "4 GPUs are free on 2 nodes without the cached image.");
     let before = world.fingerprint().await;
     match world.reserve(&prewarmed(&world)).await {
         Err(Error::Refused {
@@ -276,11 +272,7 @@ async fn con_10_b_49_an_evacuation_plan_keeps_to_the_image_that_a_launch_require
         of.map(|one| (one.allocation.id, one.outcome))
             .collect::<Vec<_>>()
     };
-    let told = not_cached(
-        2,
-        1,
-        "2 GPUs free on 1 node without the image in the cache.",
-    );
+    let told = not_cached(2, 1, "2 GPUs are free on 1 node without the cached image.");
     assert_eq!(planned().await, [(id, Outcome::Nowhere(told))]);
     let with = node(&world, &["cd", "ab"]).await;
     let [(_, Outcome::Fits(place))] = &planned().await[..] else {

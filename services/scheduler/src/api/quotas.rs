@@ -159,7 +159,7 @@ fn unknown_sku(error: gpuaas_placement::Error) -> Error {
         gpuaas_placement::Error::NotFound { .. } => Error::new(
             Code::NotFound,
             ErrorReason::SkuUnknown,
-            "There is no such SKU; list the SKUs.",
+            "The SKU does not exist. List the SKUs.",
         )
         .field("sku", "is not a SKU"),
         other => other.into(),

@@ -292,7 +292,7 @@ async fn reservations_are_listed_in_pages_with_how_far_they_are() {
     assert!(
         error
             .message()
-            .starts_with("1 of 3 GPU can be reserved now."),
+            .starts_with("1 of 3 GPUs can be reserved now."),
         "{error:?}"
     );
     large.gather = true;

@@ -213,7 +213,7 @@ async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
     assert_eq!(told(&row), [("NO_CAPACITY", 0, 0)]);
     assert_eq!(
         row.reasons[0].message,
-        "Whole nodes cannot be launched: this platform has nothing that brings them up."
+        "Bare metal is not offered on this platform."
     );
     let explained = refused(world.api.explain_placement(by(asked(), None)).await);
     let reserved = refused(world.api.reserve(Request::new(whole("a"))).await);

@@ -6,8 +6,7 @@ use super::{Session, done};
 use crate::api::parse;
 use crate::commands::{catalog::print_images, given};
 use crate::failure::Failure;
-use crate::model::Money;
-use crate::output::{money, parse_money, print_json, print_table};
+use crate::output::{Money, money, parse_money, print_json, print_table};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {

@@ -1,8 +1,9 @@
 //! `admin`: commands of administrators.
+pub mod allocation;
 mod audit;
 mod capacity;
 mod catalog;
-mod node;
+pub mod node;
 pub mod placement;
 mod plans;
 mod queue;
@@ -53,7 +54,7 @@ pub enum Command {
     Explain(super::explain::Flags),
     /// Allocations with their node, claims and tasks.
     #[command(subcommand)]
-    Allocation(node::AllocationCommand),
+    Allocation(allocation::Command),
     /// Queued launch requests.
     #[command(subcommand)]
     Queue(queue::Command),
@@ -82,7 +83,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Preservation(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
-        Command::Allocation(command) => node::allocation(session, command).await,
+        Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
         Command::Reservations(command) => reservations::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,

@@ -1,4 +1,4 @@
-//! Nodes: registration, enrolment, discovery; and the claims of an allocation.
+//! Nodes: registration, enrolment, discovery.
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
 use super::{Session, done, plans};
 use crate::api::parse;
-use crate::commands::place;
 use crate::failure::Failure;
-use crate::model::{AllocationDetail, Discovery, Node};
-use crate::output::{print_json, print_line, print_table, took};
-use crate::resolve::{self, Among};
+use crate::node::{self, Node};
+use crate::output::{print_json, print_table};
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -99,6 +98,30 @@ pub enum Command {
     },
 }
 
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Discovery {
+    pub id: String,
+    pub state: String,
+    pub error: String,
+    pub candidates: Vec<Candidate>,
+    pub candidate_summary: Option<CandidateSummary>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CandidateSummary {
+    pub blockers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Candidate {
+    pub slot_index: u32,
+    pub slot_class: String,
+    pub blockers: Vec<String>,
+}
+
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Create {
@@ -150,7 +173,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 }
 
 async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+    let node = node::resolve(&session.api, node).await?;
     // opened first: a token that cannot be written must not be created
     let unwritable =
         |error: std::io::Error| Failure::Usage(format!("cannot write {}: {error}", out.display()));
@@ -210,7 +233,7 @@ async fn discover(
     wait: bool,
     limit: Duration,
 ) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+    let node = node::resolve(&session.api, node).await?;
     let path = ["admin", "nodes", &node, "slice-topology", "discovery"];
     let mut answer = session
         .api
@@ -270,59 +293,6 @@ fn show_discovery(
         });
         print_table(["INDEX", "CLASS", "STATE"], rows.collect());
         say!("Approve the candidates: gpuaas admin slots approve {node} --all");
-    }
-    Ok(())
-}
-
-#[derive(Debug, clap::Subcommand)]
-pub enum AllocationCommand {
-    /// Show the node, claims and node tasks of an allocation.
-    Show {
-        /// Full id of the allocation.
-        allocation: String,
-    },
-}
-
-pub async fn allocation(session: &Session, command: AllocationCommand) -> Result<(), Failure> {
-    let AllocationCommand::Show { allocation } = command;
-    let id = resolve::allocation(&session.api, Among::All, &allocation).await?;
-    let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
-    if session.json() {
-        print_json(&answer);
-        return Ok(());
-    }
-    let detail: AllocationDetail = parse(&answer)?;
-    say!(
-        "{} is {} on node {}",
-        detail.allocation.id,
-        detail.allocation.status.state,
-        detail.node_id
-    );
-    let constraints = detail.allocation.config.placement.as_ref();
-    print_line(
-        "Placement",
-        &constraints.map(place::text).unwrap_or_default(),
-    );
-    let claims = detail.claims.into_iter().map(|c| {
-        [
-            c.kind,
-            c.slot_index.to_string(),
-            c.slot_id,
-            c.slot_generation.to_string(),
-            c.state,
-        ]
-    });
-    print_table(
-        ["CLAIM", "SLOT", "SLOT ID", "GENERATION", "STATE"],
-        claims.collect(),
-    );
-    if !detail.tasks.is_empty() {
-        say!("");
-        let tasks = detail
-            .tasks
-            .into_iter()
-            .map(|t| [t.kind, t.id, t.state, took(t.create_time, t.end_time)]);
-        print_table(["TASK", "ID", "STATE", "DURATION"], tasks.collect());
     }
     Ok(())
 }

@@ -3,21 +3,48 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::plans::slots_text;
 use super::{Session, done};
 use crate::api::parse;
 use crate::commands::Side;
-use crate::commands::explain::{self, print_explanation};
+use crate::commands::admin::allocation::AllocationDetail;
+use crate::commands::explain::{self, PlacementExplanation, print_explanation};
 use crate::failure::Failure;
-use crate::model::{AllocationDetail, NodePlacement, NodeVerdict, NodeVerdicts, Slot};
+use crate::node::{self, NodePlacement, Slot};
 use crate::output::{print_json, print_table};
-use crate::resolve;
+use crate::reason::UnavailableReason;
 
 /// Maximum nodes of one explanation.
 const MAX_NODES: u32 = 500;
 const POLL: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeVerdicts {
+    pub explanation: PlacementExplanation,
+    pub nodes: Vec<NodeVerdict>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeVerdict {
+    pub hostname: String,
+    pub fits: bool,
+    pub slot_indexes: Vec<u32>,
+    pub score: Vec<ScorePart>,
+    pub reasons: Vec<UnavailableReason>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ScorePart {
+    pub name: String,
+    /// 64-bit integers travel as text.
+    pub value: String,
+}
 
 /// What an operator does to a node.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +78,7 @@ pub async fn change(
     reason: &str,
     wait: Option<Duration>,
 ) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+    let node = node::resolve(&session.api, node).await?;
     let mut answer = session
         .api
         .change(
@@ -126,7 +153,7 @@ async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<Strin
 /// # Errors
 /// See [`Failure`].
 pub async fn show(session: &Session, node: &str) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+    let node = node::resolve(&session.api, node).await?;
     let answer = session
         .api
         .get(&["admin", "nodes", &node, "placement"], &[])

@@ -8,9 +8,9 @@ use super::Session;
 use crate::api::parse;
 use crate::commands::explain;
 use crate::failure::Failure;
-use crate::model::UnavailableReason;
+use crate::node;
 use crate::output::{duration, print_json, print_table};
-use crate::resolve;
+use crate::reason::UnavailableReason;
 
 #[derive(Debug, clap::Args)]
 pub struct Defragmentation {
@@ -150,7 +150,7 @@ async fn read<T: DeserializeOwned>(
 pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failure> {
     let mut query = Vec::with_capacity(nodes.len());
     for node in nodes {
-        query.push(("node_ids", resolve::node(&session.api, node).await?));
+        query.push(("node_ids", node::resolve(&session.api, node).await?));
     }
     let plan = read(session, "capacity:evacuationPlan", &query).await?;
     let Some(plan): Option<EvacuationPlan> = plan else {

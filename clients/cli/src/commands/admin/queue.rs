@@ -2,14 +2,16 @@
 use std::collections::HashMap;
 
 use clap::ValueEnum;
+use jiff::Timestamp;
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::api::{parse, parse_all};
 use crate::commands::catalog::only_region;
 use crate::failure::Failure;
-use crate::model::{Node, QueuedRequest};
+use crate::node::Node;
 use crate::output::{print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
@@ -33,6 +35,22 @@ pub enum Command {
         #[arg(value_enum)]
         priority: Priority,
     },
+}
+
+/// A queued request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct QueuedRequest {
+    pub slot_class: String,
+    pub position: u32,
+    pub project_id: String,
+    pub priority: String,
+    pub allocation_ids: Vec<String>,
+    pub gpus: u32,
+    pub since: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
+    pub reason: String,
+    pub backfill_node_ids: Vec<String>,
 }
 
 /// Priority of queued requests.

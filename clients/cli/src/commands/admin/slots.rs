@@ -2,14 +2,15 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{Session, done};
 use crate::api::parse;
+use crate::commands::admin::node::Discovery;
 use crate::commands::hosts::print_slots;
 use crate::failure::Failure;
-use crate::model::{Discovery, SlotRepair};
-use crate::resolve;
+use crate::node;
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -73,10 +74,20 @@ pub struct SlotRef {
 
 impl SlotRef {
     async fn resolve(&self, session: &Session) -> Result<(String, String), Failure> {
-        let node = resolve::node(&session.api, &self.node).await?;
-        let slot = resolve::slot(&session.api, &node, &self.slot).await?;
+        let node = node::resolve(&session.api, &self.node).await?;
+        let slot = node::resolve_slot(&session.api, &node, &self.slot).await?;
         Ok((node, slot))
     }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SlotRepair {
+    pub id: String,
+    pub state: String,
+    pub slot_status: String,
+    pub health_state: String,
+    pub detail: String,
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
@@ -146,7 +157,7 @@ async fn approve(
     all: bool,
     discovery: Option<String>,
 ) -> Result<(), Failure> {
-    let node = resolve::node(&session.api, node).await?;
+    let node = node::resolve(&session.api, node).await?;
     let latest: Discovery = parse(
         &session
             .api

@@ -260,7 +260,7 @@ async fn place_all(
                 baremetal::claim(conn, ids, sku, host).await?
             }
         };
-        let told = "There is capacity.";
+        let told = "Capacity is available.";
         timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
         let placed = allocations::get(conn, Scope::Platform, row.id).await?;
         begin(conn, &placed, claims, request, None).await?;
@@ -420,8 +420,10 @@ fn expired(waiting: &QueuedRequest) -> Failure {
 fn impossible(reason: ErrorReason, rule: &str) -> Failure {
     Failure {
         reason: reason_name(reason).to_owned(),
-        message: format!("It cannot be placed any more: {rule}."),
-        advice: "Launch again as it is possible now. You are not billed for the wait.".to_owned(),
+        message: format!("The request can no longer be placed: {rule}."),
+        advice:
+            "Launch again with valid constraints. You are not billed for the time in the queue."
+                .to_owned(),
         step: STEP.to_owned(),
     }
 }

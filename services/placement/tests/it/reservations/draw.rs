@@ -188,7 +188,7 @@ async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
     assert_eq!(found.removed[0].cause, Cause::CapacityReserved);
     assert_eq!(
         found.removed[0].message,
-        "2 GPUs on 1 node are reserved for others."
+        "2 GPUs are reserved for others on 1 node."
     );
 }
 
@@ -374,7 +374,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     assert!(
         error
             .message()
-            .starts_with("0 of 6 GPU can be reserved now.")
+            .starts_with("0 of 6 GPUs can be reserved now.")
     );
     let eight = reservations::Asked {
         sku: H200.into(),

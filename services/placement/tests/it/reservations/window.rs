@@ -64,7 +64,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
             over.reserved_gpus,
             over.ended_at.is_some()
         ),
-        ("Its window is over.", 0, true)
+        ("The reservation reached its end time.", 0, true)
     );
     assert_eq!(world.get(own).await.state.as_str(), "active");
     world
@@ -86,7 +86,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
         gpuaas_common::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
     assert_eq!(
         error.message(),
-        "2 of 3 GPU can be reserved now. 1 GPU on 1 node is in use; try again later, or wait in line."
+        "2 of 3 GPUs can be reserved now. 1 GPU is in use on 1 node."
     );
     assert_eq!(error.reason_name(), "SLOTS_IN_USE");
     assert_eq!(world.fingerprint().await, before);
@@ -130,7 +130,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     );
     assert_eq!(
         smaller.reason,
-        "2 GPU were unused for 3600 seconds and were given back."
+        "2 GPU(s) were unused for 3600 seconds and were released."
     );
     assert_eq!(smaller.state, ReservationState::Active);
     world
@@ -165,7 +165,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
         (over.state, over.released_gpus),
         (ReservationState::Ended, 3)
     );
-    assert!(over.reason.contains("were given back"), "{}", over.reason);
+    assert!(over.reason.contains("were released"), "{}", over.reason);
     sound(&world).await;
 }
 

@@ -1,0 +1,119 @@
+//! A node and its slots: the parts that commands use, and how an operator refers to one.
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::api::{Api, number, parse, parse_all};
+use crate::failure::Failure;
+use crate::resolve::unique;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    pub id: String,
+    pub config: NodeConfig,
+    pub status: NodeStatus,
+    pub placement: NodePlacement,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeConfig {
+    pub hostname: String,
+    pub region_code: String,
+    pub mode: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    pub state: String,
+    pub schedulable: bool,
+    pub blockers: Vec<String>,
+    pub lab: bool,
+    pub last_heartbeat_time: Option<Timestamp>,
+    pub slots: BTreeMap<String, u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodePlacement {
+    pub node_id: String,
+    pub hostname: String,
+    pub admin_state: String,
+    pub admin_reason: String,
+    pub schedulable: bool,
+    pub not_schedulable_reason: String,
+    pub live_claims: u32,
+    pub live_allocations: u32,
+    pub drained: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Slot {
+    pub id: String,
+    pub slot_index: u32,
+    pub slot_class: String,
+    pub status: String,
+    pub health_state: String,
+    pub health_detail: String,
+    pub disabled: bool,
+    #[serde(deserialize_with = "number")]
+    pub generation: i64,
+    pub allocation_id: String,
+    pub clean_evidence: String,
+    /// The generation that the evidence is of.
+    #[serde(deserialize_with = "number")]
+    pub clean_generation: i64,
+}
+
+/// A node by id, beginning of id, or hostname.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn resolve(api: &Api, given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let all: Vec<Node> = parse_all(&api.list(&["admin", "nodes"], &[], "nodes").await?)?;
+    if let Some(named) = all.iter().find(|n| n.config.hostname == given) {
+        return Ok(named.id.clone());
+    }
+    unique(
+        "node",
+        given,
+        all.iter().map(|n| n.id.as_str()),
+        "gpuaas nodes",
+    )
+}
+
+/// A slot of a node by id, beginning of id, or index.
+///
+/// # Errors
+/// Nothing matches, or several do.
+pub async fn resolve_slot(api: &Api, node: &str, given: &str) -> Result<String, Failure> {
+    if Uuid::parse_str(given).is_ok() {
+        return Ok(given.to_owned());
+    }
+    let answer = api
+        .get(&["admin", "nodes", node, "resource-slots"], &[])
+        .await?;
+    let all: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
+    if let Some(indexed) = given
+        .parse::<u32>()
+        .ok()
+        .and_then(|i| all.iter().find(|s| s.slot_index == i))
+    {
+        return Ok(indexed.id.clone());
+    }
+    unique(
+        "slot",
+        given,
+        all.iter().map(|s| s.id.as_str()),
+        &format!("gpuaas slots {node}"),
+    )
+}
