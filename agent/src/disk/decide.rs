@@ -220,9 +220,9 @@ pub fn decide(
         name: domain.name.clone(),
         state: domain.state.clone(),
     }));
-    blockers.extend(facts.openers.iter().map(|opener| Blocker::OpenBy {
-        pid: opener.pid,
-        program: opener.program.clone(),
+    blockers.extend(facts.holders.iter().map(|holder| Blocker::OpenBy {
+        pid: holder.pid,
+        program: holder.program.clone(),
     }));
     if facts.claimed && blockers.is_empty() {
         blockers.push(Blocker::Claimed);

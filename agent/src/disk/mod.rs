@@ -8,7 +8,7 @@ pub mod decide;
 pub mod facts;
 pub mod identity;
 pub mod mounts;
-pub mod openers;
+pub mod holders;
 pub mod probe;
 pub mod signatures;
 pub mod verify;

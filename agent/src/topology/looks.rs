@@ -47,7 +47,7 @@ fn judge(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskLook {
     let ours = |name: &str| name.starts_with(VM_PREFIX);
     if !facts.domains.is_empty() && facts.domains.iter().all(|one| ours(&one.name)) {
         facts.domains.clear();
-        facts.openers.clear();
+        facts.holders.clear();
         facts.claimed = false;
         intent = Intent::Wipe;
     }
