@@ -29,7 +29,7 @@ impl NodeSchedulerApi {
     ) -> HostResult<pb::AcquireLeaseResponse> {
         let node = &self.0.node;
         let ask = parse_ask(&request)?;
-        // Refused cheaply before the host is looked at; decided again when it is written.
+        // Refused cheaply before the host is inspected; decided again when it is written.
         node.journal
             .check_lease(&ask, &node.clock.now())?
             .map_err(HostError::from)?;

@@ -220,10 +220,15 @@ pub fn decide(
         name: domain.name.clone(),
         state: domain.state.clone(),
     }));
-    blockers.extend(facts.holders.iter().map(|holder| Blocker::OpenBy {
-        pid: holder.pid,
-        program: holder.program.clone(),
-    }));
+    blockers.extend(
+        facts
+            .descriptor_holders
+            .iter()
+            .map(|holder| Blocker::OpenBy {
+                pid: holder.pid,
+                program: holder.program.clone(),
+            }),
+    );
     if facts.claimed && blockers.is_empty() {
         blockers.push(Blocker::Claimed);
     }

@@ -106,7 +106,7 @@ fn d_34_a_vm_starts_on_its_own_disk_alone() {
 #[test]
 fn d_29_a_process_that_holds_it_open_refuses_it() {
     let mut facts = raw();
-    facts.holders = vec![DescriptorHolder {
+    facts.descriptor_holders = vec![DescriptorHolder {
         pid: 77,
         program: "dd".into(),
     }];
@@ -289,7 +289,7 @@ proptest! {
             0 => facts.mounts = vec![("nvme1n1".into(), "/".into())],
             1 => facts.swaps = vec!["/dev/nvme1n1".into()],
             2 => facts.domains = vec![DomainUse { name: "d".into(), state: "shut off".into() }],
-            3 => facts.holders = vec![DescriptorHolder { pid: 1, program: "p".into() }],
+            3 => facts.descriptor_holders = vec![DescriptorHolder { pid: 1, program: "p".into() }],
             _ => facts.claimed = true,
         }
         prop_assert!(decide(&identity(), BYTES, &facts, INTENTS[intent]).is_err());

@@ -23,7 +23,7 @@ pub struct DeviceName {
 }
 
 /// Processes that hold one of these devices open, this one excepted.
-pub fn holders(root: &HostRoot, devices: &[DeviceName]) -> Vec<DescriptorHolder> {
+pub fn descriptor_holders(root: &HostRoot, devices: &[DeviceName]) -> Vec<DescriptorHolder> {
     let own = std::process::id();
     let mut found = BTreeSet::new();
     for pid in root

@@ -67,7 +67,7 @@ pub fn ranges(
 }
 
 /// Reads the pieces; returns the bytes read when all are zero, else where the first other byte's piece is. `progress`
-/// gets percent and says whether to go on: a look that nobody waits for must not keep the disk claimed.
+/// gets percent and says whether to go on: a verification that nobody waits for must not keep the disk claimed.
 pub fn read_zero(
     device: &Path,
     ranges: &[Range],
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_nobody_waits_for_ends_at_its_next_piece() {
+    fn a_verification_that_nobody_waits_for_ends_at_its_next_piece() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::write(&path, vec![0_u8; 3 * 4096]).unwrap();

@@ -21,8 +21,8 @@ use crate::node::Node;
 /// Part of a certificate's life after which it is renewed, and over which hosts spread.
 const DUE_AFTER: f64 = 0.62;
 const SPREAD: f64 = 0.1;
-/// Between two looks at the clock, which may be set.
-const LOOK: Duration = Duration::from_secs(600);
+/// Between two readings of the clock, which may be set.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(600);
 /// First and longest pause after a renewal that failed.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ fn next(validity: Option<Validity>, now: Timestamp, spread: f64) -> Next {
         .unwrap_or(SignedDuration::ZERO);
     let left = due - now.duration_since(validity.begins);
     match Duration::try_from(left) {
-        Ok(left) if !left.is_zero() => Next::Wait(left.min(LOOK)),
+        Ok(left) if !left.is_zero() => Next::Wait(left.min(CLOCK_INTERVAL)),
         _ => Next::Renew(Proof::Certificate),
     }
 }

@@ -19,9 +19,9 @@ const THREADS: usize = 3;
 /// Longest wait for an answer of libvirt.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a call waits for libvirtd to come back, and how often it looks.
+/// How long a call waits for libvirtd to come back, and the pause between two attempts.
 const COMES_BACK: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What libvirt's in-memory driver calls itself.
 const IN_MEMORY: &str = "TEST";
@@ -114,7 +114,7 @@ impl Hypervisor {
             match self.call_once(what, Arc::clone(&work)).await {
                 Ok(value) => return Ok(value),
                 Err(failed) if failed.lost && tokio::time::Instant::now() < give_up => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 Err(failed) => return Err(failed.error),
             }
@@ -175,7 +175,7 @@ impl Hypervisor {
         self.call("list domains", |connection| {
             let mut domains = Vec::new();
             for domain in connection.list_all_domains(0)? {
-                // A domain may vanish between the list and the look; then it uses nothing.
+                // A domain may vanish between the list and the query; then it uses nothing.
                 if let Some(domain) = known(describe(&domain))? {
                     domains.push(domain);
                 }
@@ -191,7 +191,7 @@ impl Hypervisor {
         let list = |connection: &Connect| -> Result<Vec<(String, u32)>, virt::error::Error> {
             let mut running = Vec::new();
             for domain in connection.list_all_domains(sys::VIR_CONNECT_LIST_DOMAINS_RUNNING)? {
-                // none: it ended between the list and the look
+                // none: it ended between the list and the query
                 if let Some(run) = domain.get_id() {
                     running.push((domain.get_name()?, run));
                 }

@@ -177,7 +177,7 @@ async fn accept(
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
         .on_upgrade(move |socket| async move {
-            relay::carry(&app, socket, hello).await;
+            relay::run(&app, socket, hello).await;
             drop(place);
         }))
 }

@@ -36,8 +36,8 @@ fn request(message: Request) -> pb::RelayRequest {
     }
 }
 
-/// Carries a WebSocket until one side ends it.
-pub(super) async fn carry(app: &App, socket: WebSocket, hello: Hello) {
+/// Relays a WebSocket until one side ends it.
+pub(super) async fn run(app: &App, socket: WebSocket, hello: Hello) {
     let request_id = hello.request_id.clone();
     let (mut sink, mut source) = socket.split();
     let (requests, stream) = mpsc::channel(WAITING);

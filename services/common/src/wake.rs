@@ -104,7 +104,7 @@ async fn listen(client: redis::Client, key: String, notify: Arc<Notify>) {
         } else {
             connected = true;
         }
-        // what happened while nobody listened is found by looking
+        // what happened while nobody listened is found by reading
         notify.notify_one();
         tokio::time::sleep(RETRY).await;
     }

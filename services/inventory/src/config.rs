@@ -26,11 +26,11 @@ pub struct Config {
     pub evidence_max_age_seconds: u32,
     /// Age at which a discovery can no longer be approved from, in seconds.
     pub discovery_max_age_seconds: u32,
-    /// Longest time one look at a host may take, in seconds.
+    /// Longest time one inspection of a host may take, in seconds.
     pub discovery_timeout_seconds: u32,
-    /// How often the background work looks for something to do, in milliseconds.
+    /// How often the background work polls for something to do, in milliseconds.
     pub poll_interval_milliseconds: u64,
-    /// How often hosts and slots are looked at while somebody watches them, in milliseconds.
+    /// How often hosts and slots are read while somebody watches them, in milliseconds.
     pub watch_interval_milliseconds: u64,
     /// Silence after which a watch stream says that it is alive, in milliseconds.
     pub watch_heartbeat_milliseconds: u64,
@@ -66,13 +66,13 @@ impl Config {
         }
     }
 
-    /// How often the background work looks for something to do.
+    /// How often the background work polls for something to do.
     #[must_use]
     pub fn poll_interval(&self) -> Duration {
         Duration::from_millis(self.poll_interval_milliseconds)
     }
 
-    /// How often hosts and slots are looked at while somebody watches them.
+    /// How often hosts and slots are read while somebody watches them.
     #[must_use]
     pub fn watch_interval(&self) -> Duration {
         Duration::from_millis(self.watch_interval_milliseconds.max(10))

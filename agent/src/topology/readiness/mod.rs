@@ -1,4 +1,4 @@
-//! Readiness: a list of evidence, each a behaviour that was looked at just now. Any FAIL is a blocker.
+//! Readiness: a list of evidence, each a behaviour that was observed just now. Any FAIL is a blocker.
 mod finding;
 mod machine;
 mod network;
@@ -59,7 +59,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     }
 }
 
-/// Images that a VM could start from without a pull. One that cannot be looked up is none.
+/// Images that a VM could start from without a pull. One that cannot be read is none.
 fn cached(node: &Node) -> Vec<String> {
     let verified = node.images.verified().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which images are cached");

@@ -21,7 +21,7 @@ pub(super) async fn free(node: &Node) -> (u32, Vec<String>) {
     (free, held_by.iter().map(ToString::to_string).collect())
 }
 
-/// Counts what is free between two looks at what runs.
+/// Counts what is free between two listings of what runs.
 async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
     free: impl FnOnce() -> u32,
     running: impl Fn() -> F,
@@ -29,7 +29,7 @@ async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
     let before = known(running()).await;
     let free = free();
     // who was not there before makes no difference, and a libvirt that does not answer is asked once: a second wait for it
-    // could make the host look silent
+    // could delay the report
     let after = if before.is_empty() {
         Vec::new()
     } else {

@@ -15,12 +15,7 @@ pub(super) async fn libvirt(node: &Node) -> Finding {
         ),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge(
-        "libvirt",
-        good,
-        detail,
-        "Start libvirtd and look at its log.",
-    )
+    Finding::judge("libvirt", good, detail, "Start libvirtd and read its log.")
 }
 
 /// Files that VMs need, and who must be able to read them.

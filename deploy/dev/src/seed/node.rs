@@ -1,4 +1,4 @@
-//! The lab node: registered, enrolled, looked at, and its slots approved, as an operator would do it.
+//! The lab node: registered, enrolled, inspected, and its slots approved, as an operator would do it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -96,7 +96,7 @@ async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
     }
 }
 
-/// Looks at the host and approves every slot that was found.
+/// Inspects the host and approves every slot that was found.
 async fn approve(admin: &Api, node: &str) -> Result<()> {
     let path = format!("/api/v1/admin/nodes/{node}/slice-topology/discovery");
     let key = format!("seed-discovery-{}", uuid::Uuid::new_v4());

@@ -118,7 +118,7 @@ impl Stack {
         &self.authority
     }
 
-    /// Looks at parts.
+    /// Probes parts.
     pub fn health(&self) -> &Health {
         &self.health
     }

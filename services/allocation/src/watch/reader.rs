@@ -28,7 +28,7 @@ pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
         if watching.bells.is_empty() {
             place = Place::default();
-        } else if let Err(error) = look(watching, &mut place).await {
+        } else if let Err(error) = read_log(watching, &mut place).await {
             tracing::warn!("wait to read events for watches: {}", error.chain());
         }
         shutdown
@@ -37,7 +37,7 @@ pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     }
 }
 
-async fn look(watching: &Watching, place: &mut Place) -> Result<(), Error> {
+async fn read_log(watching: &Watching, place: &mut Place) -> Result<(), Error> {
     let bells = &watching.bells;
     let mut conn = watching.deps.pool.acquire().await?;
     let mut position = match place.position {

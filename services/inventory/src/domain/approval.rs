@@ -25,7 +25,7 @@ pub struct ExistingSlot {
     pub bindings: SlotBindings,
 }
 
-/// All that the decision looks at.
+/// All that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Review<'a> {
     /// The node is sold in slices.

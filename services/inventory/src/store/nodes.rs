@@ -196,9 +196,9 @@ pub struct Beat<'a> {
     pub agent_version: &'a str,
     /// Where the agent answers.
     pub agent_address: &'a str,
-    /// How the host is, if it looked.
+    /// How the host is, if it was inspected.
     pub readiness: Option<&'a ReadinessReport>,
-    /// When it looked, by its own clock.
+    /// When it was inspected, by its own clock.
     pub observed_time: Option<jiff::Timestamp>,
 }
 
@@ -246,7 +246,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     .bind(&report.hypervisor)
     .execute(&mut *conn)
     .await?;
-    // A look "in the future" is one of now: the host's clock cannot make evidence live longer.
+    // An inspection "in the future" is one of now: the host's clock cannot make evidence live longer.
     sqlx::query(
         "INSERT INTO node_evidence (node_id, instance_id, observed_time, report)
          VALUES ($1, $2, least(coalesce($3, clock_timestamp()), clock_timestamp()), $4)

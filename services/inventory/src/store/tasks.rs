@@ -1,4 +1,4 @@
-//! Node tasks: the durable record and the queue of looks at a host (`slice.topology_discover`, A-56).
+//! Node tasks: the durable record and the queue of host inspections (`slice.topology_discover`, A-56).
 use std::collections::BTreeMap;
 
 use jiff_sqlx::Timestamp;
@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
-/// Type of the task that looks at a host's topology.
+/// Type of the task that inspects a host's topology.
 pub const DISCOVER: &str = "slice.topology_discover";
 
 /// Generations of a node's slots, by index.
@@ -29,7 +29,7 @@ pub struct TaskRow {
     pub error: String,
     /// Encoded report of the host.
     pub output: Option<Vec<u8>>,
-    /// What the ledger's slots were before the look.
+    /// What the ledger's slots were before the inspection.
     pub slot_generations: Json<Generations>,
     /// When it was asked for.
     pub create_time: Timestamp,
@@ -44,7 +44,7 @@ const SELECT: &str =
         coalesce(end_time > clock_timestamp() - make_interval(secs => $1), false) AS fresh
     FROM node_tasks";
 
-/// Queues a look at a node, or joins the one that waits already. Returns the task.
+/// Queues an inspection of a node, or joins the one that waits already. Returns the task.
 ///
 /// # Errors
 /// Database errors.
@@ -127,9 +127,9 @@ pub async fn current_topology(
 pub struct ClaimedTask {
     /// Task.
     pub id: Uuid,
-    /// Node to look at.
+    /// Node to inspect.
     pub node_id: Uuid,
-    /// Instance to ask; a node has one before it can be looked at.
+    /// Instance to ask; a node has one before it can be inspected.
     pub instance_id: Uuid,
     /// Where its agent answers.
     pub agent_address: String,

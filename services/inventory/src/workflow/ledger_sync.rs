@@ -142,7 +142,7 @@ pub(crate) async fn run(state: State, shutdown: CancellationToken) {
                 continue;
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!("cannot look for pushes to the ledger: {error}"),
+            Err(error) => tracing::warn!("cannot claim a push to the ledger: {error}"),
         }
         tokio::select! {
             () = shutdown.cancelled() => {}

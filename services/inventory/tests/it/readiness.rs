@@ -94,10 +94,13 @@ async fn inc_04_evidence_that_ages_ends_readiness_although_heartbeats_go_on() {
         world.ledger.schedulable(&node.id).await
     })
     .await;
-    until("the ledger stops to trust the same old look", || async {
-        host.heartbeat(seen.clone()).await.expect("taken");
-        !world.ledger.schedulable(&node.id).await
-    })
+    until(
+        "the ledger stops to trust the same old inspection",
+        || async {
+            host.heartbeat(seen.clone()).await.expect("taken");
+            !world.ledger.schedulable(&node.id).await
+        },
+    )
     .await;
     let status = world.status(&node.id).await;
     assert_eq!(

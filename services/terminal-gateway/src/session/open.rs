@@ -12,7 +12,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
-use super::carry::Session;
+use super::session_loop::Session;
 use super::host::Host;
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
@@ -32,7 +32,7 @@ const CLOSE_TRIES: u32 = 10;
 /// Who connects and what is asked for.
 pub(crate) struct Ask {
     pub(crate) origin: String,
-    /// Empty when the connection carried no token.
+    /// Empty when the connection sent no token.
     pub(crate) principal: String,
     pub(crate) request_id: String,
     pub(crate) ticket: SecretHash,
@@ -109,7 +109,7 @@ async fn live(
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, principal = ticket.principal, "open terminal");
             let end = match start(admitted, &target, &ask, link.clone(), &mut killed).await {
                 Ok(mut session) => {
-                    let end = session.carry(&mut commands, &mut killed).await;
+                    let end = session.run(&mut commands, &mut killed).await;
                     deps.registry.remove(session_id);
                     session.finish(&end).await;
                     end
