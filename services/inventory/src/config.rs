@@ -20,7 +20,7 @@ pub struct Config {
     pub enrolment_token_seconds: u32,
     /// How often a host shall report, in seconds.
     pub heartbeat_interval_seconds: u32,
-    /// Silence after which a host is lost, in seconds.
+    /// Time without a heartbeat after which a host is lost, in seconds.
     pub heartbeat_timeout_seconds: u32,
     /// Age at which a readiness report stops to count, in seconds (INC-04).
     pub evidence_max_age_seconds: u32,
@@ -32,7 +32,7 @@ pub struct Config {
     pub poll_interval_milliseconds: u64,
     /// How often hosts and slots are read while somebody watches them, in milliseconds.
     pub watch_interval_milliseconds: u64,
-    /// Silence after which a watch stream says that it is alive, in milliseconds.
+    /// Idle time after which a watch stream sends a heartbeat, in milliseconds.
     pub watch_heartbeat_milliseconds: u64,
 }
 
@@ -78,7 +78,7 @@ impl Config {
         Duration::from_millis(self.watch_interval_milliseconds.max(10))
     }
 
-    /// Silence after which a watch stream says that it is alive.
+    /// Idle time after which a watch stream sends a heartbeat.
     #[must_use]
     pub fn watch_heartbeat(&self) -> Duration {
         Duration::from_millis(self.watch_heartbeat_milliseconds.max(50))
@@ -88,7 +88,7 @@ impl Config {
 /// How long hosts and their evidence count as current. Ages are compared in SQL only.
 #[derive(Clone, Copy, Debug)]
 pub struct Freshness {
-    /// Silence after which a host is lost, in seconds.
+    /// Time without a heartbeat after which a host is lost, in seconds.
     pub heartbeat_seconds: f64,
     /// Age at which a readiness report stops to count, in seconds.
     pub evidence_seconds: f64,

@@ -77,8 +77,8 @@ impl DerefMut for Turn {
 
 /// What a stream waited for.
 enum Woken {
-    Rung,
-    Silence,
+    Notified,
+    Timeout,
 }
 
 impl Watching {
@@ -120,11 +120,11 @@ impl Watching {
     }
 }
 
-/// Waits for the bell, at most `silence`.
-async fn wait(bell: &mut Bell<Key>, silence: Duration) -> Woken {
-    match tokio::time::timeout(silence, bell.rung()).await {
-        Ok(()) => Woken::Rung,
-        Err(_) => Woken::Silence,
+/// Waits for the bell, at most `timeout`.
+async fn wait(bell: &mut Bell<Key>, timeout: Duration) -> Woken {
+    match tokio::time::timeout(timeout, bell.rung()).await {
+        Ok(()) => Woken::Notified,
+        Err(_) => Woken::Timeout,
     }
 }
 

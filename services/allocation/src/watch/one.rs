@@ -121,7 +121,7 @@ impl Follower {
             wait(&mut self.bell, self.watching.poll()).await;
             return Ok(());
         }
-        while let Woken::Silence = wait(&mut self.bell, self.watching.heartbeat()).await {
+        while let Woken::Timeout = wait(&mut self.bell, self.watching.heartbeat()).await {
             self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
             if state == AllocationState::Requested {
                 // others who leave the line ring no bell of this one

@@ -100,8 +100,8 @@ impl Follower {
                 synced = true;
             }
             match wait(&mut self.bell, self.watching.heartbeat()).await {
-                Woken::Rung => self.heard = Instant::now(),
-                Woken::Silence => {
+                Woken::Notified => self.heard = Instant::now(),
+                Woken::Timeout => {
                     // in this order: an event that is told after the position was read rings
                     let told = self.watching.told.load(Ordering::SeqCst);
                     if !self.bell.is_ringing() {

@@ -137,13 +137,13 @@ mod tests {
             evidence: Some(GOOD),
         });
         assert_eq!(not_enrolled.blockers, [NOT_ENROLLED]);
-        let silent = assess(Facts {
+        let lost = assess(Facts {
             enrolled: true,
             heartbeat_fresh: false,
             evidence: Some(GOOD),
         });
-        assert_eq!(silent.blockers, [HOST_LOST]);
-        assert_eq!(silent.health, HostHealth::Unknown);
+        assert_eq!(lost.blockers, [HOST_LOST]);
+        assert_eq!(lost.health, HostHealth::Unknown);
     }
 
     #[test]

@@ -262,7 +262,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     Ok(true)
 }
 
-/// Nodes whose host or evidence has aged since it was last judged; their rows are locked, hosts that fell silent
+/// Nodes whose host or evidence has aged since it was last judged; their rows are locked, hosts that missed their heartbeats
 /// are marked lost. Rows that others hold are left for the next sweep.
 ///
 /// # Errors
@@ -272,7 +272,7 @@ pub async fn sweep_aged(
     freshness: Freshness,
 ) -> sqlx::Result<Vec<(Uuid, bool)>> {
     let aged: Vec<(Uuid, bool)> = sqlx::query_as(
-        "SELECT n.id, n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1) AS silent
+        "SELECT n.id, n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1) AS lost
          FROM nodes n
          WHERE n.state = 'enrolled'
            AND (n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1)
@@ -287,9 +287,9 @@ pub async fn sweep_aged(
     .bind(freshness.evidence_seconds)
     .fetch_all(&mut *conn)
     .await?;
-    let silent: Vec<Uuid> = aged
+    let lost: Vec<Uuid> = aged
         .iter()
-        .filter(|(_, silent)| *silent)
+        .filter(|(_, lost)| *lost)
         .map(|(id, _)| *id)
         .collect();
     sqlx::query(
@@ -297,7 +297,7 @@ pub async fn sweep_aged(
              update_time = greatest(clock_timestamp(), update_time)
          WHERE id = ANY ($1)",
     )
-    .bind(silent)
+    .bind(lost)
     .execute(conn)
     .await?;
     Ok(aged)

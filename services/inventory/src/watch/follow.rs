@@ -21,7 +21,7 @@ struct Follower {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     heartbeat: Duration,
     /// When the reader was last sent something. Snapshots come more often than heartbeats.
-    spoke: Instant,
+    last_sent: Instant,
     /// Everything up to here has been sent.
     position: i64,
 }
@@ -48,7 +48,7 @@ impl State {
                 sink,
                 snapshots,
                 heartbeat,
-                spoke: Instant::now(),
+                last_sent: Instant::now(),
                 position: resumed.unwrap_or(0),
             };
             follower.run(resumed.is_none())
@@ -69,14 +69,14 @@ impl Follower {
         self.catch_up(from_the_start).await?;
         self.send(Event::Synced(WatchSynced {})).await?;
         loop {
-            let silent = tokio::time::sleep_until(self.spoke + self.heartbeat);
+            let heartbeat = tokio::time::sleep_until(self.last_sent + self.heartbeat);
             tokio::select! {
                 changed = self.snapshots.changed() => match changed {
                     Ok(()) => self.catch_up(false).await?,
                     // the sender lives as long as the service
                     Err(_) => return Ok(()),
                 },
-                () = silent => self.send(Event::Heartbeat(WatchHeartbeat {})).await?,
+                () = heartbeat => self.send(Event::Heartbeat(WatchHeartbeat {})).await?,
             }
         }
     }
@@ -94,7 +94,7 @@ impl Follower {
                 token::encode(&(*position).min(snapshot.position), &QUERY)
             };
             self.sink.send(message(event, token)).await?;
-            self.spoke = Instant::now();
+            self.last_sent = Instant::now();
         }
         self.position = self.position.max(snapshot.position);
         Ok(())
@@ -103,7 +103,7 @@ impl Follower {
     async fn send(&mut self, event: Event) -> Result<(), Stop> {
         let token = token::encode(&self.position, &QUERY);
         self.sink.send(message(event, token)).await?;
-        self.spoke = Instant::now();
+        self.last_sent = Instant::now();
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! The background work: telling the ledger, looking at hosts, noticing silence. Every replica does all of it; rows are
+//! The background work: synchronising the ledger, inspecting hosts, monitoring heartbeats. Every replica does all of it; rows are
 //! taken by expiring leases or locks, so no replica leads.
 pub mod discovery;
+pub mod heartbeat_monitor;
 pub mod ledger_sync;
-pub mod silence;
 
 use std::time::Duration;
 

@@ -131,7 +131,7 @@ async fn inc_04_a_clock_that_is_ahead_does_not_make_evidence_live_longer() {
 }
 
 #[tokio::test]
-async fn a_host_that_falls_silent_is_lost_and_comes_back() {
+async fn a_host_without_heartbeats_is_lost_and_comes_back() {
     let mut world = World::start_with(|config| config.heartbeat_timeout_seconds = 2).await;
     world.run_replica();
     let node = world.create_node("n1").await;
