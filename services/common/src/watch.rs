@@ -1,9 +1,9 @@
-//! Watching: what every server stream that follows changes needs. Resume [`token`]s, [`bells`] that wake streams, and
+//! Watching: what every server stream that follows changes needs. Resume [`token`]s, a [`notifier`] that wakes streams, and
 //! the frame that streams run in.
 //!
-//! A stream keeps a position and reads on from it when its bell rings. It never has a queue of its own: a reader that is
+//! A stream keeps a position and reads on from it when it is notified. It never has a queue of its own: a reader that is
 //! slow is behind, and what it is behind by lies in the database.
-pub mod bells;
+pub mod notifier;
 pub mod token;
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 
 use crate::Error;
 
-pub use bells::{Bell, Bells};
+pub use notifier::{Notifier, Subscription};
 
 /// What a handler of a watch answers.
 pub type Stream<T> = ReceiverStream<Result<T, Status>>;

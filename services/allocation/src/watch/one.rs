@@ -1,6 +1,6 @@
 //! One allocation with its timeline: no entry is passed over, and the stream ends when nothing more can happen.
 use gpuaas_common::identity::{Caller, ProjectScope};
-use gpuaas_common::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_common::watch::{Sink, Stop, Stream, Subscription, token};
 use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::{Scope, allocations, timeline};
@@ -29,7 +29,7 @@ struct Place {
 struct Follower {
     watching: Watching,
     sink: Sink<pb::WatchAllocationResponse>,
-    bell: Bell<Key>,
+    subscription: Subscription<Key>,
     scope: Scope,
     id: Uuid,
     place: Place,
@@ -60,7 +60,7 @@ impl Watching {
         let resumed: Option<Place> =
             token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
         // before anything is read: what comes after it rings
-        let bell = self.bells.listen(Key::Allocation(id));
+        let subscription = self.notifier.subscribe(Key::Allocation(id));
         let mut conn = self.deps.pool.acquire().await?;
         let (row, project): (Allocation, ProjectScope) = owned(&mut conn, caller, id).await?;
         if let Some(place) = resumed {
@@ -77,7 +77,7 @@ impl Watching {
             let follower = Follower {
                 watching,
                 sink,
-                bell,
+                subscription,
                 scope: Scope::Project(project.id()),
                 id,
                 place: resumed.unwrap_or_default(),
@@ -117,14 +117,14 @@ impl Follower {
     /// Returns when there may be something new; says meanwhile that the stream is alive.
     async fn listen(&mut self, state: AllocationState) -> Result<(), Stop> {
         if has_ended(state) {
-            // the end of the work behind an ended allocation rings no bell
-            wait(&mut self.bell, self.watching.poll()).await;
+            // the end of the work behind an ended allocation notifies nobody
+            wait(&mut self.subscription, self.watching.poll()).await;
             return Ok(());
         }
-        while let Woken::Timeout = wait(&mut self.bell, self.watching.heartbeat()).await {
+        while let Woken::Timeout = wait(&mut self.subscription, self.watching.heartbeat()).await {
             self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
             if state == AllocationState::Requested {
-                // others who leave the line ring no bell of this one
+                // others who leave the queue do not notify this one
                 return Ok(());
             }
         }

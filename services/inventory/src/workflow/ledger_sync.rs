@@ -25,7 +25,7 @@ const LEASE_SECONDS: u32 = 20;
 const MAX_BACKOFF_SECONDS: f64 = 30.0;
 
 /// Wants the ledger to know a node as it is now. The node's row is locked by the caller. Returns whether that is
-/// news; the caller rings the bell after the commit.
+/// news; the caller notifies the workers after the commit.
 ///
 /// # Errors
 /// Database errors.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Waits for a ring, at most the poll interval.
-async fn rest(bell: &Notify, poll_interval: Duration) {
-    let _either_way = tokio::time::timeout(poll_interval, bell.notified()).await;
+/// Waits for a notification, at most the poll interval.
+async fn rest(due: &Notify, poll_interval: Duration) {
+    let _either_way = tokio::time::timeout(poll_interval, due.notified()).await;
 }
