@@ -70,7 +70,10 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     );
     spawn(
         &mut parts,
-        Box::pin(workflow::heartbeat_monitor::run(state.clone(), background.clone())),
+        Box::pin(workflow::heartbeat_monitor::run(
+            state.clone(),
+            background.clone(),
+        )),
     );
     spawn(
         &mut parts,

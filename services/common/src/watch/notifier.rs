@@ -110,7 +110,11 @@ mod tests {
     #[tokio::test]
     async fn notifications_arrive_once_and_at_all() {
         let notifier = Notifier::default();
-        let (mut a, mut b, other) = (notifier.subscribe(1), notifier.subscribe(1), notifier.subscribe(2));
+        let (mut a, mut b, other) = (
+            notifier.subscribe(1),
+            notifier.subscribe(1),
+            notifier.subscribe(2),
+        );
         notifier.notify(&1);
         notifier.notify(&1);
         a.notified().await;

@@ -12,12 +12,12 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
-use super::session_loop::Session;
 use super::host::Host;
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
 use super::recorder::Recorder;
 use super::registry::Handle;
+use super::session_loop::Session;
 use super::target::{self, Target};
 use crate::domain::end::End;
 use crate::domain::message::{SecretHash, Size};
