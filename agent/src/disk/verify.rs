@@ -170,13 +170,13 @@ mod tests {
             start,
             length: 4096,
         });
-        let mut told = 0;
+        let mut reports = 0;
         let broken_off = read_zero(&path, &pieces, |_| {
-            told += 1;
+            reports += 1;
             false
         });
         assert!(broken_off.is_err());
-        assert_eq!(told, 1);
+        assert_eq!(reports, 1);
     }
 
     proptest! {

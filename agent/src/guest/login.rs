@@ -215,13 +215,13 @@ mod tests {
             read(&format!("Welcome!\nnonce {boot} gpuaas-end\n")),
             boot.parse().ok()
         );
-        for told in [
+        for output in [
             "nonce gpuaas-end",
             "nonce not-a-uuid gpuaas-end",
             "nonce",
             "",
         ] {
-            assert_eq!(read(told), None, "{told}");
+            assert_eq!(read(output), None, "{output}");
         }
     }
 

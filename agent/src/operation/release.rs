@@ -203,15 +203,15 @@ async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
     };
     let pieces = ranges(disk.bytes(), limits, random_places(limits.sample_bytes)?);
     let device = disk.device();
-    let (tell, mut told) = tokio::sync::watch::channel(0_u32);
+    let (report, mut progress) = tokio::sync::watch::channel(0_u32);
     let reading = tokio::task::spawn_blocking(move || {
         read_zero(&device, &pieces, |percent| {
-            tell.send_if_modified(|seen| std::mem::replace(seen, percent) != percent);
-            !tell.is_closed()
+            report.send_if_modified(|last| std::mem::replace(last, percent) != percent);
+            !report.is_closed()
         })
     });
-    while told.changed().await.is_ok() {
-        let percent = *told.borrow_and_update();
+    while progress.changed().await.is_ok() {
+        let percent = *progress.borrow_and_update();
         work.progress(percent, "reading the disk back");
     }
     let verified = reading

@@ -145,7 +145,7 @@ async fn keep_access(
 ) {
     let mut checks = tokio::time::interval(app.terminals.access());
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told = false;
+    let mut warned = false;
     loop {
         tokio::select! {
             changed = attached.changed() => if changed.is_err() { break },
@@ -156,9 +156,9 @@ async fn keep_access(
         };
         match store::may_use(&app.pool, &principal, project_id).await {
             Ok(true) => {}
-            Ok(false) if told => {}
+            Ok(false) if warned => {}
             Ok(false) => {
-                told = true;
+                warned = true;
                 // a call that has ended needs no order to end
                 let _ = requests
                     .send(request(Request::AccessLost(pb::AccessLost {})))

@@ -62,11 +62,11 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
 /// Images that a VM could start from without a pull. One that cannot be read is none.
 fn cached(node: &Node) -> Vec<String> {
     let verified = node.images.verified().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell which images are cached");
+        tracing::warn!(%error, "cannot list the cached images");
         Vec::new()
     });
-    let told = verified.iter().take(MAX_IMAGES);
-    told.map(|digest| digest.as_str().to_owned()).collect()
+    let reported = verified.iter().take(MAX_IMAGES);
+    reported.map(|digest| digest.as_str().to_owned()).collect()
 }
 
 /// A finding on the wire.

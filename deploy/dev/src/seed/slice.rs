@@ -116,15 +116,15 @@ async fn create(user: &Api, key: &Path) -> Result<String> {
 /// Tells every step as it begins, until the allocation is active or has failed.
 async fn follow(user: &Api, id: &str, progress: Progress<'_>) -> Result<Value> {
     let deadline = Instant::now() + PATIENCE;
-    let mut told = 0;
+    let mut printed = 0;
     loop {
         let allocation = user.get(&format!("/api/v1/allocations/{id}")).await?;
         let timeline = user
             .get(&format!("/api/v1/allocations/{id}/timeline?page_size=500"))
             .await?;
-        for entry in list(&timeline["entries"]).iter().skip(told) {
+        for entry in list(&timeline["entries"]).iter().skip(printed) {
             progress(&format!("  {}", string(&entry["message"])));
-            told += 1;
+            printed += 1;
         }
         match string(&allocation["status"]["state"]) {
             "active" => return Ok(allocation),

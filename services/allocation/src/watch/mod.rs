@@ -49,7 +49,7 @@ pub struct Watching {
     streams: Streams,
     notifier: Notifier<Key>,
     /// Every event up to here has been notified.
-    told: Arc<AtomicI64>,
+    notified_to: Arc<AtomicI64>,
     /// Who may read for a stream now.
     turns: Arc<Semaphore>,
     /// What the streams of a project have in common.
@@ -89,7 +89,7 @@ impl Watching {
             deps,
             streams,
             notifier: Notifier::default(),
-            told: Arc::default(),
+            notified_to: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
             lanes: pages::Lanes::default(),
         }
@@ -128,7 +128,7 @@ async fn wait(subscription: &mut Subscription<Key>, timeout: Duration) -> Woken 
     }
 }
 
-/// What a stream does about an error: one that passes is waited out, any other is told to the reader.
+/// What a stream does about an error: one that passes is waited out, any other is sent to the reader.
 async fn endure(error: Stop, poll: Duration) -> Result<(), Stop> {
     match error {
         Stop::Because(error) if error.is_transient() => {

@@ -103,7 +103,7 @@ impl Follower {
                 Woken::Notified => self.heard = Instant::now(),
                 Woken::Timeout => {
                     // in this order: an event that is told after the position was read rings
-                    let told = self.watching.told.load(Ordering::SeqCst);
+                    let notified_to = self.watching.notified_to.load(Ordering::SeqCst);
                     if !self.subscription.is_notified() {
                         self.position = self.position.max(told);
                         self.send(Event::Heartbeat(WatchHeartbeat {})).await?;

@@ -62,7 +62,7 @@ async fn read_log(watching: &Watching, place: &mut Place) -> Result<(), Error> {
     }
     // after the notifications: who sees this position and was not notified has missed nothing
     place.position = Some(position);
-    watching.told.store(position, Ordering::SeqCst);
+    watching.notified_to.store(position, Ordering::SeqCst);
 
     let watched: Vec<Uuid> = notifier
         .keys()

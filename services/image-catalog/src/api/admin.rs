@@ -10,7 +10,7 @@ use gpuaas_proto::gpuaas::images::v1::{
 };
 use tonic::{Request, Response};
 
-use super::source::tell;
+use super::source::registry_error;
 use super::{Api, parse_slug, to_proto, unknown};
 use crate::domain::image::Status;
 use crate::registry::Resolved;
@@ -131,7 +131,7 @@ impl Api {
         let resolved = self
             .published(&source)
             .await
-            .map_err(|error| tell(&source, error))?;
+            .map_err(|error| registry_error(&source, error))?;
         Ok(Some(resolved))
     }
 }

@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use tonic::Code;
 
-use super::source::tell;
+use super::source::registry_error;
 use super::{Api, parse_slug, to_proto};
 use crate::domain::image::{
     DEFAULT_BOOT_TIMEOUT_SECONDS, DriverStrategy, MAX_BOOT_TIMEOUT_SECONDS, MAX_DISPLAY_NAME,
@@ -99,7 +99,7 @@ impl Api {
         match (self.published(&image.source).await, image.status) {
             (Ok(resolved), _) => Ok(Some(resolved)),
             (Err(RegistryError::Missing), Status::Disabled) => Ok(None),
-            (Err(error), _) => Err(tell(&image.source, error)),
+            (Err(error), _) => Err(registry_error(&image.source, error)),
         }
     }
 
