@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn only_wanted_encodings_are_sent() {
-        for (accepted, encoding, wanted) in [
+        for (accepted, encoding, expected) in [
             ("gzip, br", "br", true),
             ("gzip;q=1.0, br;q=0", "br", false),
             ("gzip", "br", false),
             ("identity", "gzip", false),
             ("deflate, gzip;q=0.5", "gzip", true),
         ] {
-            assert_eq!(accepts(accepted, encoding), wanted, "{accepted} {encoding}");
+            assert_eq!(accepts(accepted, encoding), expected, "{accepted} {encoding}");
         }
     }
 }

@@ -100,11 +100,11 @@ impl VirtualMachinesApi {
         self.get(id)
     }
 
-    fn budget(&self, asked: Option<prost_types::Duration>) -> Duration {
+    fn budget(&self, requested: Option<prost_types::Duration>) -> Duration {
         let most = Duration::from_secs(self.0.node.settings.limits.budget_s);
-        asked
-            .and_then(|asked| Duration::try_from(asked).ok())
-            .filter(|asked| !asked.is_zero())
+        requested
+            .and_then(|requested| Duration::try_from(requested).ok())
+            .filter(|requested| !requested.is_zero())
             .unwrap_or(most)
             .min(most)
     }

@@ -190,13 +190,13 @@ async fn seed(work: &Work) -> HostResult<Done> {
 
 async fn reserve_address(work: &Work) -> HostResult<Done> {
     let bindings = work.boot_slot()?.bindings;
-    let wanted = Reservation {
+    let desired = Reservation {
         vm: work.vm(),
         mac: bindings.management_mac.parse()?,
         ip: parse_private_ip(&bindings.private_ip)?,
     };
     let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
-        other.vm != wanted.vm && (other.mac == wanted.mac || other.ip == wanted.ip)
+        other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)
     });
     for stale in in_the_way {
         // The hold says the slot is ours; whose address this was has no domain any more, or something is wrong.
@@ -217,11 +217,11 @@ async fn reserve_address(work: &Work) -> HostResult<Done> {
     let before = work
         .node
         .dhcp
-        .lease(&wanted.mac)?
+        .lease(&desired.mac)?
         .map(|lease| lease.expires);
-    work.node.dhcp.reserve(&wanted)?;
+    work.node.dhcp.reserve(&desired)?;
     Ok(Done::giving(
-        format!("{} is {}", wanted.mac, wanted.ip),
+        format!("{} is {}", desired.mac, desired.ip),
         json!({ "before": before }),
     ))
 }

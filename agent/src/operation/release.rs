@@ -79,11 +79,11 @@ async fn stop(work: &Work) -> HostResult<Done> {
         None => return Ok(Done::skipped("there is no domain")),
         Some(PowerState::ShutOff) => return Ok(Done::skipped("the domain does not run")),
         Some(PowerState::Running) if work.operation.kind != Kind::CleanUp => {
-            let asked =
+            let signalled =
                 graceful_timeout(work)?.and_then(|timeout| Duration::try_from(timeout).ok());
             let most = Duration::from_secs(work.node.settings.limits.max_graceful_s);
             // Half of the budget belongs to what comes after.
-            let graceful = asked
+            let graceful = signalled
                 .unwrap_or_default()
                 .min(most)
                 .min(work.remaining() / 2);

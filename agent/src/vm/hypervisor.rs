@@ -164,10 +164,10 @@ impl Hypervisor {
 
     /// libvirt's version, as proof that it answers now; it does not wait for one that is away.
     pub async fn version(&self) -> HostResult<u32> {
-        let asked = self
-            .call_once("ask version", Arc::new(Connect::get_lib_version))
+        let version = self
+            .call_once("get version", Arc::new(Connect::get_lib_version))
             .await;
-        asked.map_err(|failed| failed.error)
+        version.map_err(|failed| failed.error)
     }
 
     /// All domains, running and shut off.
@@ -198,8 +198,8 @@ impl Hypervisor {
             }
             Ok(running)
         };
-        let asked = self.call_once("list running domains", Arc::new(list)).await;
-        asked.map_err(|failed| failed.error)
+        let version = self.call_once("list running domains", Arc::new(list)).await;
+        version.map_err(|failed| failed.error)
     }
 
     /// State of a domain, `None` when there is none of this name.

@@ -92,9 +92,9 @@ async fn open(
 }
 
 /// Hands the client's messages on until it is gone, silent, or nobody takes them.
-async fn from_client(source: &mut SplitStream<WebSocket>, requests: &Requests, patience: Duration) {
+async fn from_client(source: &mut SplitStream<WebSocket>, requests: &Requests, ping_timeout: Duration) {
     loop {
-        let message = match tokio::time::timeout(patience, source.next()).await {
+        let message = match tokio::time::timeout(ping_timeout, source.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => Request::Text(text.as_str().to_owned()),
             Ok(Some(Ok(Message::Binary(data)))) => Request::Binary(data.into()),
             Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,

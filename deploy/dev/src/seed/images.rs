@@ -197,7 +197,7 @@ async fn register(
     source: &str,
     progress: Progress<'_>,
 ) -> Result<()> {
-    let wanted = json!({
+    let desired = json!({
         "slug": image.slug,
         "display_name": image.display_name,
         "driver_strategy": "none",
@@ -206,7 +206,7 @@ async fn register(
         "boot_timeout_seconds": image.boot_timeout_seconds,
     });
     let key = format!("seed-image-{}", image.slug);
-    admin.post("/api/v1/admin/images", &key, &wanted).await?;
+    admin.post("/api/v1/admin/images", &key, &desired).await?;
     progress(&format!("image {} pushed and registered", image.slug));
     Ok(())
 }

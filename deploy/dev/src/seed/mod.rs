@@ -133,7 +133,7 @@ pub fn skus() -> [SeedSku; 2] {
 /// What the API answered.
 pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Result<()> {
     let regions = admin.get("/api/v1/regions?page_size=500").await?;
-    for (code, wanted) in [
+    for (code, desired) in [
         (REGION, json!({"display_name": "Lab", "enabled": true})),
         (
             "lab-2",
@@ -149,7 +149,7 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
                 .put(
                     &format!("/api/v1/admin/regions/{code}"),
                     &format!("seed-region-{code}"),
-                    &wanted,
+                    &desired,
                 )
                 .await?;
             progress(&format!("region {code} added"));

@@ -29,9 +29,9 @@ pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> 
     let node = match known {
         Some(node) => string(&node["id"]).to_owned(),
         None => {
-            let wanted = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
+            let desired = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
             let node = admin
-                .post("/api/v1/admin/nodes", "seed-node", &wanted)
+                .post("/api/v1/admin/nodes", "seed-node", &desired)
                 .await?;
             progress(&format!("node {HOSTNAME} registered"));
             string(&node["id"]).to_owned()
@@ -130,13 +130,13 @@ async fn approve(admin: &Api, node: &str) -> Result<()> {
         .into_iter()
         .map(|index| index.as_u64().unwrap_or_default())
         .collect();
-    let wanted = json!({"discovery_id": found["id"], "slot_indexes": indexes});
+    let desired = json!({"discovery_id": found["id"], "slot_indexes": indexes});
     let path = format!("/api/v1/admin/nodes/{node}/resource-slots:approve");
     admin
         .post(
             &path,
             &format!("seed-approve-{}", string(&found["id"])),
-            &wanted,
+            &desired,
         )
         .await?;
     Ok(())
@@ -179,10 +179,10 @@ async fn held(admin: &Api) -> Result<bool> {
 }
 
 /// Asks until there is an answer or the patience is over.
-async fn until<T>(mut ask: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+async fn until<T>(mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(answer) = ask().await? {
+        if let Some(answer) = poll().await? {
             return Ok(Some(answer));
         }
         if Instant::now() >= deadline {

@@ -99,7 +99,7 @@ fn logs_in(command: &str) -> bool {
 async fn create(user: &Api, key: &Path) -> Result<String> {
     let public = key.with_extension("pub");
     let public = std::fs::read_to_string(&public).map_err(Error::file("read", &public))?;
-    let wanted = json!({
+    let desired = json!({
         "name": NAME,
         "region_code": REGION,
         "sku": LAB_SKU,
@@ -108,7 +108,7 @@ async fn create(user: &Api, key: &Path) -> Result<String> {
         "ssh_public_keys": [public.trim()],
     });
     let allocation = user
-        .post("/api/v1/allocations", "seed-first-slice", &wanted)
+        .post("/api/v1/allocations", "seed-first-slice", &desired)
         .await?;
     Ok(string(&allocation["id"]).to_owned())
 }

@@ -95,15 +95,15 @@ impl Part {
         self.pid_file.running()
     }
 
-    /// Starts the part unless it runs as wanted. Returns before it is ready: see [`Self::wait_ready`].
+    /// Starts the part unless it runs as desired. Returns before it is ready: see [`Self::wait_ready`].
     ///
     /// # Errors
     /// The program is missing or ends at once.
     pub fn ensure(&self) -> Result<Change> {
-        let wanted = self.fingerprint()?;
+        let desired = self.fingerprint()?;
         let known = std::fs::read_to_string(&self.stamp).unwrap_or_default();
         let change = match self.running() {
-            Some(_) if known == wanted => return Ok(Change::Unchanged),
+            Some(_) if known == desired => return Ok(Change::Unchanged),
             Some(_) => {
                 self.stop();
                 Change::Restarted

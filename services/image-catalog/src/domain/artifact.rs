@@ -136,8 +136,8 @@ mod tests {
             (empty, ArtifactError::Empty),
             (negative, ArtifactError::Empty),
         ];
-        for (manifest, want) in table {
-            assert_eq!(raw_image(&manifest), Err(want));
+        for (manifest, expected) in table {
+            assert_eq!(raw_image(&manifest), Err(expected));
         }
     }
 }

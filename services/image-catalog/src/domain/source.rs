@@ -204,8 +204,8 @@ mod tests {
             ("oci://registry/base@sha256:abc", SourceError::Version),
             ("oci://registry/base@sha512:abc", SourceError::Version),
         ];
-        for (bad, want) in table {
-            assert_eq!(Source::parse(bad), Err(want), "{bad}");
+        for (bad, expected) in table {
+            assert_eq!(Source::parse(bad), Err(expected), "{bad}");
         }
     }
 

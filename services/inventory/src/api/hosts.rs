@@ -22,7 +22,7 @@ use crate::domain::token;
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
 use crate::store::nodes::{self, Beat};
-use crate::workflow::ledger_sync::{push_now, want_node};
+use crate::workflow::ledger_sync::{push_now, set_desired_node};
 
 const MAX_TEXT: usize = 128;
 pub(super) const MAX_CSR: usize = 16 * 1024;
@@ -136,7 +136,7 @@ impl Hosts {
                 let issued = self.sign(node_id, instance.id, key)?;
                 let stored = certificate(&issued, key);
                 enrolment::insert_instance(&mut tx, token_id, node_id, instance, &stored).await?;
-                want_node(&mut tx, node_id, self.0.config.freshness(), reimaged).await?;
+                set_desired_node(&mut tx, node_id, self.0.config.freshness(), reimaged).await?;
                 let detail = serde_json::json!({
                     "instance_id": instance.id, "agent_version": instance.agent_version, "reimaged": reimaged,
                 });
@@ -212,7 +212,7 @@ impl Hosts {
         if !nodes::heartbeat(&mut tx, beat).await? {
             return Err(not_current());
         }
-        let news = want_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
+        let news = set_desired_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
         tx.commit().await?;
         if news {
             tracing::info!(%node_id, %instance_id, "note change of host");

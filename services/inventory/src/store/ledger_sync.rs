@@ -24,13 +24,13 @@ impl Kind {
     }
 }
 
-/// Wants the ledger to know this. Returns whether that is news.
+/// Sets what the ledger shall know under this key. Returns whether that is news.
 ///
 /// With `new_instance` the ledger is told of a reimage until it has confirmed the version this makes.
 ///
 /// # Errors
 /// Database errors.
-pub async fn want(
+pub async fn set_desired(
     conn: &mut PgConnection,
     kind: Kind,
     key: &str,
@@ -65,7 +65,7 @@ pub struct ClaimedPush {
     /// Code or id.
     pub key: String,
     /// Encoded message.
-    pub wanted: Vec<u8>,
+    pub desired: Vec<u8>,
     /// Version of the message.
     pub version: i64,
     /// The ledger has not confirmed the reimage yet.
@@ -94,7 +94,7 @@ pub async fn claim(
                           ELSE kind = $1 AND key = $2 END
                ORDER BY kind DESC, not_before LIMIT 1 FOR UPDATE SKIP LOCKED) due
          WHERE s.kind = due.kind AND s.key = due.key
-         RETURNING s.kind, s.key, s.wanted, s.version, s.new_instance_version > s.pushed_version AS new_instance,
+         RETURNING s.kind, s.key, s.wanted AS desired, s.version, s.new_instance_version > s.pushed_version AS new_instance,
              s.lease_epoch, s.attempts",
     )
     .bind(only.map(|(kind, _)| kind.as_str()))

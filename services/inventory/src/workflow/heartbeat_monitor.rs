@@ -1,7 +1,7 @@
 //! Finds hosts that missed their heartbeats and evidence that has aged: both end a node's schedulability (INC-04).
 use gpuaas_common::CancellationToken;
 
-use super::ledger_sync::want_node;
+use super::ledger_sync::set_desired_node;
 use crate::state::State;
 use crate::store::nodes;
 
@@ -23,7 +23,7 @@ async fn sweep(state: &State) -> sqlx::Result<()> {
     let mut tx = state.pool.begin().await?;
     let aged = nodes::sweep_aged(&mut tx, freshness).await?;
     for (node_id, _) in &aged {
-        want_node(&mut tx, *node_id, freshness, false).await?;
+        set_desired_node(&mut tx, *node_id, freshness, false).await?;
     }
     tx.commit().await?;
     for (node_id, lost) in &aged {

@@ -1,4 +1,4 @@
-//! Tells the ledger of regions and nodes: what it shall know is computed and stored with every change, pushed after
+//! Synchronises regions and nodes to the ledger: what it shall know is computed and stored with every change, pushed after
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ const LEASE_SECONDS: u32 = 20;
 /// Longest pause between two attempts, in seconds.
 const MAX_BACKOFF_SECONDS: f64 = 30.0;
 
-/// Wants the ledger to know a node as it is now. The node's row is locked by the caller. Returns whether that is
+/// Sets what the ledger shall know of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
 /// news; the caller notifies the workers after the commit.
 ///
 /// # Errors
 /// Database errors.
-pub(crate) async fn want_node(
+pub(crate) async fn set_desired_node(
     conn: &mut PgConnection,
     node_id: Uuid,
     freshness: Freshness,
@@ -83,7 +83,7 @@ pub(crate) async fn want_node(
         new_instance: false,
     };
     nodes::set_schedulable(&mut *conn, node_id, readiness.schedulable()).await?;
-    ledger_sync::want(
+    ledger_sync::set_desired(
         conn,
         Kind::Node,
         &message.node_id,
@@ -100,16 +100,16 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Wants the ledger to know a region.
+/// Sets what the ledger shall know of a region.
 ///
 /// # Errors
 /// Database errors.
-pub(crate) async fn want_region(conn: &mut PgConnection, region: &RegionRow) -> sqlx::Result<bool> {
+pub(crate) async fn set_desired_region(conn: &mut PgConnection, region: &RegionRow) -> sqlx::Result<bool> {
     let message = PutRegionRequest {
         code: region.code.clone(),
         enabled: region.enabled,
     };
-    ledger_sync::want(
+    ledger_sync::set_desired(
         conn,
         Kind::Region,
         &message.code,
@@ -127,7 +127,7 @@ pub(crate) async fn push_now(state: &State, kind: Kind, key: &str) {
         Err(error) => tracing::warn!(
             kind = kind.as_str(),
             key,
-            "cannot take a push to the ledger: {error}"
+            "cannot claim a push to the ledger: {error}"
         ),
     }
     state.push_due.notify_one();
@@ -187,11 +187,11 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
 async fn send(state: &State, push: &ClaimedPush) -> Result<()> {
     let mut ledger = state.ledger()?;
     if push.kind == Kind::Region.as_str() {
-        let message = PutRegionRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+        let message = PutRegionRequest::decode(push.desired.as_slice()).map_err(Error::internal)?;
         ledger.put_region(message).await?;
     } else {
         let mut message =
-            PutNodeRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+            PutNodeRequest::decode(push.desired.as_slice()).map_err(Error::internal)?;
         message.new_instance = push.new_instance;
         ledger.put_node(message).await?;
     }

@@ -78,22 +78,22 @@ impl Flow {
     /// A client attaches that wants output from `received` on; `None` wants what there is.
     pub(crate) fn attach(&mut self, received: Option<u64>) -> Result<Begin, Violation> {
         let end = self.ring.end();
-        let wanted = received.unwrap_or(self.ring.start());
-        if wanted > end {
+        let requested = received.unwrap_or(self.ring.start());
+        if requested > end {
             return Err(Violation("received is beyond the output"));
         }
         let oldest = self
             .ring
             .start()
             .max(end.saturating_sub(RING - OUTPUT_WINDOW));
-        let output = wanted.max(oldest);
+        let output = requested.max(oldest);
         self.client = Some(Client {
             acked: output,
             cursor: output,
         });
         Ok(Begin {
             output,
-            lost_from: (output > wanted).then_some(wanted),
+            lost_from: (output > requested).then_some(requested),
             input: self.input,
             input_acked: self.input_acked,
         })
@@ -153,12 +153,12 @@ impl Flow {
 
     /// Input of the client: the part that is new.
     pub(crate) fn input<'a>(&mut self, offset: u64, data: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let known = self
+        let repeated = self
             .input
             .checked_sub(offset)
             .ok_or(Violation("input is missing before this offset"))?;
-        let known = usize::try_from(known).unwrap_or(usize::MAX).min(data.len());
-        let new = &data[known..];
+        let repeated = usize::try_from(repeated).unwrap_or(usize::MAX).min(data.len());
+        let new = &data[repeated..];
         if self.input + new.len() as u64 - self.input_acked > INPUT_WINDOW {
             return Err(Violation("input is beyond the window"));
         }
