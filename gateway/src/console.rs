@@ -196,7 +196,11 @@ mod tests {
             ("identity", "gzip", false),
             ("deflate, gzip;q=0.5", "gzip", true),
         ] {
-            assert_eq!(accepts(accepted, encoding), expected, "{accepted} {encoding}");
+            assert_eq!(
+                accepts(accepted, encoding),
+                expected,
+                "{accepted} {encoding}"
+            );
         }
     }
 }

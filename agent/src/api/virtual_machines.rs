@@ -58,8 +58,8 @@ impl VirtualMachinesApi {
         let node = &self.0.node;
         let id: OperationId = common.operation_id.parse()?;
         let allocation: AllocationId = common.allocation_id.parse()?;
-        let known = node.journal.operation(id)?;
-        if known.is_none() {
+        let existing = node.journal.operation(id)?;
+        if existing.is_none() {
             let lease_id: LeaseId = common.lease_id.parse()?;
             let lease = node
                 .journal
@@ -91,7 +91,7 @@ impl VirtualMachinesApi {
                 started_ms: now_ms(),
                 steps: Vec::new(),
             })?;
-        } else if let Some(row) = known
+        } else if let Some(row) = existing
             && (row.kind != kind || row.request_hash != common.hash)
         {
             let message = format!("operation {id} exists with another request");
@@ -114,7 +114,7 @@ impl VirtualMachinesApi {
         row.map(wire).ok_or_else(|| {
             HostError::host(
                 ErrorReason::OperationNotFound,
-                format!("no operation {id} is known here"),
+                format!("no operation {id} exists here"),
             )
         })
     }

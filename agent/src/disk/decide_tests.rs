@@ -138,14 +138,14 @@ fn d_29_swap_holders_read_only_size_and_claims_refuse_it() {
     refused_for_all(
         &with(|f| f.bytes = 1),
         &Blocker::WrongSize {
-            seen: 1,
+            found: 1,
             approved: BYTES,
         },
     );
     refused_for_all(
         &with(|f| f.bytes = 0),
         &Blocker::WrongSize {
-            seen: 0,
+            found: 0,
             approved: BYTES,
         },
     );

@@ -11,7 +11,7 @@ use super::{Journal, corrupt, from_sql, to_sql};
 use crate::error::HostResult;
 use crate::host::clock::BootMoment;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token};
-use crate::lease::{LeaseSpec, Grant, LiveLease, Refusal, SlotFacts, decide};
+use crate::lease::{Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
 
 /// A hold as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,11 @@ pub struct LeaseRow {
 
 impl Journal {
     /// Decides on an spec without writing anything.
-    pub fn check_lease(&self, spec: &LeaseSpec, now: &BootMoment) -> HostResult<Result<Grant, Refusal>> {
+    pub fn check_lease(
+        &self,
+        spec: &LeaseSpec,
+        now: &BootMoment,
+    ) -> HostResult<Result<Grant, Refusal>> {
         let connection = self.lock();
         let (slots, leases) = facts(&connection, spec, now)?;
         Ok(decide(spec, &slots, &leases))

@@ -135,7 +135,11 @@ impl From<Refusal> for HostError {
 }
 
 /// Decides on an spec. `slots` are the facts of the asked slots, `leases` all live leases of the host.
-pub fn decide(spec: &LeaseSpec, slots: &[SlotFacts], leases: &[LiveLease]) -> Result<Grant, Refusal> {
+pub fn decide(
+    spec: &LeaseSpec,
+    slots: &[SlotFacts],
+    leases: &[LiveLease],
+) -> Result<Grant, Refusal> {
     let requested: BTreeSet<SlotId> = spec.slots.iter().map(|(slot, _)| *slot).collect();
     if requested.is_empty() || requested.len() != spec.slots.len() {
         return Err(Refusal::BadSlots);

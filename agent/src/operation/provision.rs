@@ -117,7 +117,7 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
 }
 
 async fn prove_disk(work: &Work) -> HostResult<Done> {
-    let mut seen = Vec::new();
+    let mut fingerprints = Vec::new();
     for slot in work.slots()? {
         let disk = work
             .prove(
@@ -127,13 +127,13 @@ async fn prove_disk(work: &Work) -> HostResult<Done> {
                 },
             )
             .await?;
-        seen.push(format!(
+        fingerprints.push(format!(
             "{} is {}",
             disk.identity(),
             disk.device().display()
         ));
     }
-    Ok(Done::with(seen.join(", ")))
+    Ok(Done::with(fingerprints.join(", ")))
 }
 
 async fn clone(work: &Work) -> HostResult<Done> {

@@ -133,9 +133,14 @@ fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
     };
     let now = node.clock.now();
     let id = crate::ids::LeaseId(Uuid::now_v7());
-    let granted =
-        node.journal
-            .grant_lease(&spec, id, &new.deadline, &now, &new.lease_request, &new.plan);
+    let granted = node.journal.grant_lease(
+        &spec,
+        id,
+        &new.deadline,
+        &now,
+        &new.lease_request,
+        &new.plan,
+    );
     granted.unwrap().unwrap();
 }
 

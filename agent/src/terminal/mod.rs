@@ -122,11 +122,11 @@ async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
     };
     match &start.place {
         Place::Guest(guest) => {
-            let known = host
+            let reserved = host
                 .guests
                 .address(start.allocation)
                 .map_err(Error::internal)?;
-            if known != Some(guest.address) {
+            if reserved != Some(guest.address) {
                 return Err(stale(
                     "that address is not reserved for the allocation's VM on this host",
                 ));

@@ -176,7 +176,7 @@ impl Hypervisor {
             let mut domains = Vec::new();
             for domain in connection.list_all_domains(0)? {
                 // A domain may vanish between the list and the query; then it uses nothing.
-                if let Some(domain) = known(describe(&domain))? {
+                if let Some(domain) = found(describe(&domain))? {
                     domains.push(domain);
                 }
             }
@@ -206,9 +206,9 @@ impl Hypervisor {
     pub async fn state(&self, name: &str) -> HostResult<Option<PowerState>> {
         let name = name.to_owned();
         self.call("look up domain", move |connection| {
-            let found = known(VirtDomain::lookup_by_name(connection, &name))?;
+            let domain = found(VirtDomain::lookup_by_name(connection, &name))?;
             let state = found
-                .map(|domain| known(domain.get_state()))
+                .map(|domain| found(domain.get_state()))
                 .transpose()?
                 .flatten();
             Ok(state.map(|(state, _)| PowerState::of(state)))
@@ -241,7 +241,7 @@ impl Hypervisor {
     pub async fn shutdown(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("shut domain down", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             ended(domain.shutdown().map(|_| ()))
@@ -253,7 +253,7 @@ impl Hypervisor {
     pub async fn destroy(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("destroy domain", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             if domain.is_active()? {
@@ -269,7 +269,7 @@ impl Hypervisor {
     pub async fn undefine(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("undefine domain", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             let mut flags =
@@ -278,7 +278,7 @@ impl Hypervisor {
             if connection.get_type()? != IN_MEMORY {
                 flags |= sys::VIR_DOMAIN_UNDEFINE_NVRAM;
             }
-            known(domain.undefine_flags(flags)).map(|_| ())
+            found(domain.undefine_flags(flags)).map(|_| ())
         })
         .await
     }
@@ -352,7 +352,7 @@ fn disk_sources(xml: &str) -> Vec<String> {
 }
 
 /// Turns "no such domain" into `None`.
-fn known<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
+fn found<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.code() == ErrorNumber::NoDomain => Ok(None),

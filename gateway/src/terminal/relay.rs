@@ -92,7 +92,11 @@ async fn open(
 }
 
 /// Hands the client's messages on until it is gone, silent, or nobody takes them.
-async fn from_client(source: &mut SplitStream<WebSocket>, requests: &Requests, ping_timeout: Duration) {
+async fn from_client(
+    source: &mut SplitStream<WebSocket>,
+    requests: &Requests,
+    ping_timeout: Duration,
+) {
     loop {
         let message = match tokio::time::timeout(ping_timeout, source.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => Request::Text(text.as_str().to_owned()),

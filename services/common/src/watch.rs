@@ -184,7 +184,11 @@ mod tests {
             shown()
         );
         shutdown.cancel();
-        let status = stream.next().await.expect("a message").expect_err("the end");
+        let status = stream
+            .next()
+            .await
+            .expect("a message")
+            .expect_err("the end");
         assert_eq!(status.code(), Code::Unavailable);
         assert!(stream.next().await.is_none());
     }

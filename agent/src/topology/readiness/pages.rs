@@ -26,20 +26,20 @@ async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
     free: impl FnOnce() -> u32,
     running: impl Fn() -> F,
 ) -> (u32, BTreeSet<AllocationId>) {
-    let before = known(running()).await;
+    let before = list_or_empty(running()).await;
     let free = free();
     // who was not there before makes no difference, and a libvirt that does not answer is calls once: a second wait for it
     // could delay the report
     let after = if before.is_empty() {
         Vec::new()
     } else {
-        known(running()).await
+        list_or_empty(running()).await
     };
     (free, all_the_while(&before, &after))
 }
 
 /// Nothing is known of any VM while libvirt does not answer.
-async fn known(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
+async fn list_or_empty(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
     running.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot list the VMs with hugepages");
         Vec::new()

@@ -155,7 +155,7 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
             progress(&format!("region {code} added"));
         }
     }
-    let known_skus = admin.get("/api/v1/skus?page_size=500").await?;
+    let existing_skus = admin.get("/api/v1/skus?page_size=500").await?;
     for seeded in skus() {
         let SeedSku {
             code,
@@ -163,10 +163,10 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
             nanos_per_gpu_hour: nanos,
             quota_gpus,
         } = seeded;
-        let known = list(&known_skus["skus"])
+        let existing = list(&existing_skus["skus"])
             .iter()
             .find(|sku| sku["code"] == code);
-        if known.is_none() {
+        if existing.is_none() {
             admin
                 .put(
                     &format!("/api/v1/admin/skus/{code}"),

@@ -23,10 +23,10 @@ const TOKEN_LIFE: Duration = Duration::from_secs(1800);
 
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
     let nodes = admin.get("/api/v1/admin/nodes?page_size=500").await?;
-    let known = list(&nodes["nodes"])
+    let existing = list(&nodes["nodes"])
         .iter()
         .find(|node| node["config"]["hostname"] == HOSTNAME);
-    let node = match known {
+    let node = match existing {
         Some(node) => string(&node["id"]).to_owned(),
         None => {
             let desired = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
@@ -74,7 +74,7 @@ fn usable(token: &Path, key: &Path) -> bool {
 async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
     let lab = stack.lab()?;
     let log = lab.part().log().to_path_buf();
-    let mut seen = String::new();
+    let mut observed = String::new();
     let done = until(async || {
         let node = admin.get(&format!("/api/v1/admin/nodes/{node}")).await?;
         let state = string(&node["status"]["state"]);
@@ -82,14 +82,14 @@ async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
         if let Some(probe) = lab.agent_probe() {
             serves = stack.health().check(&probe).await;
         }
-        seen = format!("node is {state}, agent: {serves:?}");
+        observed = format!("node is {state}, agent: {serves:?}");
         Ok((state == "enrolled" && serves.is_ok()).then_some(()))
     });
     match done.await? {
         Some(()) => Ok(()),
         None => Err(Error::NotReady {
             part: "agent".to_owned(),
-            reason: seen,
+            reason: observed,
             tail: process::tail(&log),
             log,
         }),

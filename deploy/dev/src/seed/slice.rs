@@ -45,14 +45,14 @@ pub async fn first_slice(stack: &Stack, progress: Progress<'_>) -> Result<FirstS
     let all = user
         .get("/api/v1/allocations?include_ended=true&page_size=500")
         .await?;
-    let known = list(&all["allocations"])
+    let existing = list(&all["allocations"])
         .iter()
         .find(|allocation| allocation["config"]["name"] == NAME);
-    let (allocation, took) = match known {
+    let (allocation, took) = match existing {
         Some(allocation) if !under_way(allocation) => (allocation.clone(), None),
-        known => {
+        existing => {
             let started = Instant::now();
-            let id = match known {
+            let id = match existing {
                 Some(allocation) => string(&allocation["id"]).to_owned(),
                 None => create(&user, &key).await?,
             };

@@ -131,8 +131,8 @@ impl Stack {
 
     /// Restarts the agent alone when only its program or settings changed: guests keep running.
     fn refresh_agent(&self, lab: &Lab, progress: Progress<'_>) -> Result<()> {
-        let known = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
-        if known == self.agent_fingerprint(lab)? {
+        let recorded = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
+        if recorded == self.agent_fingerprint(lab)? {
             return Ok(());
         }
         if let Some(agent) = lab.agent_process() {

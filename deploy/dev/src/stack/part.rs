@@ -101,9 +101,9 @@ impl Part {
     /// The program is missing or ends at once.
     pub fn ensure(&self) -> Result<Change> {
         let desired = self.fingerprint()?;
-        let known = std::fs::read_to_string(&self.stamp).unwrap_or_default();
+        let recorded = std::fs::read_to_string(&self.stamp).unwrap_or_default();
         let change = match self.running() {
-            Some(_) if known == desired => return Ok(Change::Unchanged),
+            Some(_) if recorded == desired => return Ok(Change::Unchanged),
             Some(_) => {
                 self.stop();
                 Change::Restarted

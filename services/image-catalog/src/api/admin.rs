@@ -88,10 +88,10 @@ impl Api {
             .ok_or_else(|| Error::invalid("status", "must be one of disabled, active"))?;
 
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, &hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, &hash).await?;
         drop(connection);
         let image = self.image(&slug).await?;
-        if matches!(seen, Lookup::Replay { .. }) {
+        if matches!(lookup, Lookup::Replay { .. }) {
             return Ok(to_proto(&image));
         }
         let resolved = self.resolve_placeholder(&image, status).await?;

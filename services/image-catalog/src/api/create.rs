@@ -35,10 +35,10 @@ impl Api {
         let mut image = self.parse(request)?;
 
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, &hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, &hash).await?;
         let existing = images::get(&mut *connection, image.slug.as_str()).await?;
         drop(connection);
-        match (seen, existing) {
+        match (lookup, existing) {
             (Lookup::Replay { .. }, Some(existing)) => return Ok(to_proto(&existing)),
             (Lookup::Fresh, Some(_)) => return Err(exists(&image.slug)),
             (_, None) => {}
@@ -86,9 +86,9 @@ impl Api {
         slug: &Slug,
     ) -> Result<Image, Error> {
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, hash).await?;
         drop(connection);
-        match seen {
+        match lookup {
             Lookup::Replay { .. } => Ok(to_proto(&self.image(slug).await?)),
             Lookup::Fresh => Err(exists(slug)),
         }

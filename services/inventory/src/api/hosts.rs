@@ -85,9 +85,9 @@ impl Hosts {
         let key = self.host_key(&request.csr_pem)?;
         let digest = token::digest(&request.token);
         let mut conn = self.0.pool.acquire().await?;
-        let known = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
+        let redeemable = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
         drop(conn);
-        let (node_id, enrolled_before) = known.ok_or_else(bad_token)?;
+        let (node_id, enrolled_before) = redeemable.ok_or_else(bad_token)?;
         // asked before the token is used up: a host whose journal may be lost must not start without its fences
         let fences = if enrolled_before {
             self.fences(node_id).await?
@@ -165,19 +165,19 @@ impl Hosts {
 
     /// The highest tokens ever issued for the node's slots, as far as their generations tell.
     async fn fences(&self, node_id: Uuid) -> Result<Vec<SlotFence>> {
-        let known = match self.0.ledger_slots(node_id).await {
-            Ok(known) => known,
+        let ledger = match self.0.ledger_slots(node_id).await {
+            Ok(ledger) => ledger,
             // a node that never reached the ledger has no slots
             Err(error) if error.reason() == ErrorReason::NodeNotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let fence = |slot: gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot| SlotFence {
             slot_id: slot.id,
-            cell_epoch: known.cell_epoch,
+            cell_epoch: ledger.cell_epoch,
             slot_generation: u64::try_from(slot.generation).unwrap_or_default(),
             workflow_epoch: 0,
         };
-        Ok(known.slots.into_iter().map(fence).collect())
+        Ok(ledger.slots.into_iter().map(fence).collect())
     }
 
     async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<()> {

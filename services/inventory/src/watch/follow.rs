@@ -116,20 +116,20 @@ fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
 }
 
 fn change(item: &Item, is_new: bool) -> Event {
-    let known = if is_new {
+    let kind_of_change = if is_new {
         ChangeKind::Added
     } else {
         ChangeKind::Modified
     };
     match &item.view {
         View::Node(node) => Event::Node(api::NodeChange {
-            kind: known.into(),
+            kind: kind_of_change.into(),
             node: Some(node.clone()),
         }),
         View::Slot(slot) => {
             let kind = match slot.status() {
                 SlotStatus::Retired => ChangeKind::Ended,
-                _ => known,
+                _ => kind_of_change,
             };
             Event::Slot(api::SlotChange {
                 kind: kind.into(),

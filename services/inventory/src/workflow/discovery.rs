@@ -196,7 +196,8 @@ async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::R
     nodes::lock(&mut tx, task.node_id).await?;
     let stored = tasks::finish(&mut tx, task, ending).await?;
     // the host's legal GPU groups come with its topology
-    let news = stored && set_desired_node(&mut tx, task.node_id, state.config.freshness(), false).await?;
+    let news =
+        stored && set_desired_node(&mut tx, task.node_id, state.config.freshness(), false).await?;
     tx.commit().await?;
     if news {
         state.push_due.notify_one();

@@ -104,7 +104,10 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
 ///
 /// # Errors
 /// Database errors.
-pub(crate) async fn set_desired_region(conn: &mut PgConnection, region: &RegionRow) -> sqlx::Result<bool> {
+pub(crate) async fn set_desired_region(
+    conn: &mut PgConnection,
+    region: &RegionRow,
+) -> sqlx::Result<bool> {
     let message = PutRegionRequest {
         code: region.code.clone(),
         enabled: region.enabled,

@@ -157,7 +157,9 @@ impl Flow {
             .input
             .checked_sub(offset)
             .ok_or(Violation("input is missing before this offset"))?;
-        let repeated = usize::try_from(repeated).unwrap_or(usize::MAX).min(data.len());
+        let repeated = usize::try_from(repeated)
+            .unwrap_or(usize::MAX)
+            .min(data.len());
         let new = &data[repeated..];
         if self.input + new.len() as u64 - self.input_acked > INPUT_WINDOW {
             return Err(Violation("input is beyond the window"));

@@ -125,7 +125,7 @@ pub(crate) async fn close(conn: &mut PgConnection, id: Uuid, reason: &str) -> sq
 }
 
 /// Says that these sessions still run.
-pub(crate) async fn seen(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
+pub(crate) async fn record_running(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query("UPDATE sessions SET seen_time = clock_timestamp() WHERE id = ANY ($1) AND close_time IS NULL")
         .bind(ids)
         .execute(pool)
