@@ -207,7 +207,7 @@ impl Hypervisor {
         let name = name.to_owned();
         self.call("look up domain", move |connection| {
             let domain = found(VirtDomain::lookup_by_name(connection, &name))?;
-            let state = found
+            let state = domain
                 .map(|domain| found(domain.get_state()))
                 .transpose()?
                 .flatten();

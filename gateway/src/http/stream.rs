@@ -144,7 +144,8 @@ pub fn respond(
     let form = Form::requested(headers);
     let labels = [KeyValue::new("route", route.to_owned())];
     streams.open.add(1, &labels);
-    let mut access_check = tokio::time::interval_at(Instant::now() + streams.access, streams.access);
+    let mut access_check =
+        tokio::time::interval_at(Instant::now() + streams.access, streams.access);
     access_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let left = subscriber.session.identity.expires - jiff::Timestamp::now().as_second();
     let running = Running {

@@ -17,7 +17,7 @@ use crate::stack::{Progress, Stack};
 /// Name of the lab node.
 const HOSTNAME: &str = "lab-host-1";
 /// How long enrolment, discovery and readiness may take each.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// A token that was not used within this time is replaced; inventory refuses it somewhat later.
 const TOKEN_LIFE: Duration = Duration::from_secs(1800);
 
@@ -180,7 +180,7 @@ async fn held(admin: &Api) -> Result<bool> {
 
 /// Asks until there is an answer or the patience is over.
 async fn until<T>(mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(answer) = poll().await? {
             return Ok(Some(answer));

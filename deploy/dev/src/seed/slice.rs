@@ -16,7 +16,7 @@ use crate::stack::{Progress, Stack};
 /// Name of the first slice.
 const NAME: &str = "first";
 /// Longest time from request to login.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Longest time a guest takes to boot again after its host went down.
 const BOOT: Duration = Duration::from_secs(120);
@@ -115,7 +115,7 @@ async fn create(user: &Api, key: &Path) -> Result<String> {
 
 /// Tells every step as it begins, until the allocation is active or has failed.
 async fn follow(user: &Api, id: &str, progress: Progress<'_>) -> Result<Value> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut printed = 0;
     loop {
         let allocation = user.get(&format!("/api/v1/allocations/{id}")).await?;
@@ -137,7 +137,7 @@ async fn follow(user: &Api, id: &str, progress: Progress<'_>) -> Result<Value> {
             }
             state if Instant::now() >= deadline => {
                 return Err(Error::other(format!(
-                    "the first slice is still {state} after {PATIENCE:?}"
+                    "the first slice is still {state} after {TIMEOUT:?}"
                 )));
             }
             _ => tokio::time::sleep(Duration::from_millis(150)).await,

@@ -24,7 +24,7 @@ use super::setup::{enrol, settings};
 pub use super::calls::{Tenant, bindings};
 
 /// Longest wait for anything; a boot under emulation beside other tests takes a while.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 pub const USER: &str = "u_adda9308def04a2f";
 
 /// Polls until `poll` returns something.
@@ -37,8 +37,8 @@ pub async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T
             return found;
         }
         assert!(
-            started.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain for {what}"
+            started.elapsed() < TIMEOUT,
+            "waited {TIMEOUT:?} in vain for {what}"
         );
     }
 }
