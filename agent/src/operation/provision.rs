@@ -15,10 +15,10 @@ use crate::disk::Intent;
 use crate::error::{HostError, HostResult, io_error};
 use crate::guest::{LoginError, log_in};
 use crate::host::clock::BootMoment;
-use crate::ids::{Mac, parse_private_ip};
+use crate::ids::{management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
-use crate::image::seed::{Seed, write_iso};
+use crate::image::seed::{Seed, hostname, write_iso};
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, domain_xml};
 
@@ -173,7 +173,7 @@ async fn seed(work: &Work) -> HostResult<Done> {
     let drivers = request.image.clone().unwrap_or_default().driver_strategy();
     let seed = Seed {
         allocation: work.operation.allocation,
-        hostname: request.hostname.parse()?,
+        hostname: hostname(&request.hostname)?,
         user: request.guest_user.parse()?,
         keys,
         drivers: if work.node.settings.profile.lab {
@@ -340,7 +340,7 @@ pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
 
 async fn wait_address(work: &Work) -> HostResult<Done> {
     let bindings = work.boot_slot()?.bindings;
-    let mac: Mac = bindings.management_mac.parse()?;
+    let mac = management_mac(&bindings.management_mac)?;
     let expected = parse_private_ip(&bindings.private_ip)?;
     let before = work.operation.output("reserve_address")["before"].as_u64();
     let deadline = boot_deadline(work)?;

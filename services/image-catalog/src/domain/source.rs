@@ -3,7 +3,7 @@ use std::fmt;
 
 use oci_client::Reference;
 
-use super::digest::Digest;
+use gpuaas_common::value::Digest;
 
 const SCHEME: &str = "oci://";
 
@@ -62,7 +62,7 @@ impl Source {
         let (repository, version) = match rest.split_once('@') {
             Some((repository, digest)) => (
                 repository,
-                Version::Digest(Digest::parse(digest).ok_or(SourceError::Version)?),
+                Version::Digest(digest.parse().map_err(|_| SourceError::Version)?),
             ),
             None => {
                 let (repository, tag) = rest.rsplit_once(':').ok_or(SourceError::Version)?;

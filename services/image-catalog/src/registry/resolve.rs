@@ -5,8 +5,8 @@ use oci_client::manifest::{OciDescriptor, OciManifest};
 
 use super::{Registry, RegistryError};
 use crate::domain::artifact::{ArtifactError, RawImage, raw_image};
-use crate::domain::digest::Digest;
 use crate::domain::source::Source;
+use gpuaas_common::value::Digest;
 
 /// A published image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Registry {
             }
         };
         let image = raw_image(&manifest)?;
-        let digest = Digest::parse(&digest).ok_or(ArtifactError::Digest)?;
+        let digest = digest.parse().map_err(|_| ArtifactError::Digest)?;
         Ok(Resolved {
             source: source.pinned(digest),
             image,

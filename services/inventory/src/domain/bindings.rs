@@ -4,6 +4,7 @@
 //! GPU and names its disk by the identity of its backing file.
 use std::net::Ipv4Addr;
 
+use gpuaas_common::value::{Mac, PciAddress};
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use uuid::Uuid;
 
@@ -155,24 +156,8 @@ pub fn shared_field(a: &SlotBindings, b: &SlotBindings) -> Option<&'static str> 
         .find_map(|(field, shared)| shared.then_some(field))
 }
 
-/// `dddd:bb:dd.f` in hexadecimal, function 0 to 7.
 fn is_pci_address(text: &str) -> bool {
-    let hex =
-        |part: &str, len: usize| part.len() == len && part.chars().all(|c| c.is_ascii_hexdigit());
-    let mut parts = text.split(':');
-    let (Some(domain), Some(bus), Some(rest), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    let Some((device, function)) = rest.split_once('.') else {
-        return false;
-    };
-    hex(domain, 4)
-        && hex(bus, 2)
-        && hex(device, 2)
-        && u8::from_str_radix(device, 16).is_ok_and(|device| device < 32)
-        && matches!(function.as_bytes(), [b'0'..=b'7'])
+    text.parse::<PciAddress>().is_ok()
 }
 
 fn is_nvme_identity(text: &str) -> bool {
@@ -186,12 +171,7 @@ fn is_lab_disk(text: &str) -> bool {
 }
 
 fn is_unicast_mac(text: &str) -> bool {
-    let bytes: Vec<u8> = text
-        .split(':')
-        .filter(|part| part.len() == 2)
-        .filter_map(|part| u8::from_str_radix(part, 16).ok())
-        .collect();
-    text.len() == 17 && bytes.len() == 6 && bytes[0] & 1 == 0 && bytes.iter().any(|byte| *byte != 0)
+    text.parse::<Mac>().is_ok()
 }
 
 /// Complete bindings of both classes, for tests of this crate.
