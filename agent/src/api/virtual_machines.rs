@@ -11,13 +11,13 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::{Shared, status, timestamp};
+use super::{Shared, status};
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, LeaseId, OperationId};
 use crate::image::registry::parse_source;
-use crate::image::seed::{AuthorizedKey, GuestUser, Hostname};
+use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
-use crate::node::now_ms;
+use crate::node::{now_ms, timestamp};
 
 /// Most keys a guest gets.
 const MAX_KEYS: usize = 64;
@@ -129,7 +129,7 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
     let _digest: crate::ids::Digest = image.digest.parse()?;
     parse_source(&image.source_uri)?;
     let _user: GuestUser = request.guest_user.parse()?;
-    let _name: Hostname = request.hostname.parse()?;
+    hostname(&request.hostname)?;
     if request.ssh_public_keys.is_empty() || request.ssh_public_keys.len() > MAX_KEYS {
         return Err(HostError::invalid(
             "ssh_public_keys",

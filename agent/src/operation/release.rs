@@ -14,7 +14,7 @@ use crate::disk::wipe::WipePolicy;
 use crate::disk::{Intent, ProvenDisk};
 use crate::error::{HostError, HostResult};
 use crate::journal::Kind;
-use crate::node::now_ms;
+use crate::node::{now_ms, timestamp};
 use crate::vm::PowerState;
 
 /// A guest that still boots misses the first press of its power button.
@@ -238,8 +238,8 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
             disk_bytes: proof["bytes"].as_u64().unwrap_or(0),
             verified_bytes: proof["verified"].as_u64().unwrap_or(0),
             no_signatures: true,
-            wipe_time: wiped[index].as_i64().map(crate::api::timestamp),
-            verify_time: proof["at"].as_i64().map(crate::api::timestamp),
+            wipe_time: wiped[index].as_i64().map(timestamp),
+            verify_time: proof["at"].as_i64().map(timestamp),
         });
     }
     Ok(pb::HostOperation {

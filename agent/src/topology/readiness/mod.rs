@@ -14,7 +14,7 @@ pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
 
 use crate::disk::DiskIdentity;
 use crate::disk::identity::Resolution;
-use crate::node::{Node, now_ms};
+use crate::node::{Node, now_ms, timestamp};
 
 /// Most cached images that are told of.
 const MAX_IMAGES: usize = 1000;
@@ -37,7 +37,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     findings.push(machine::reboot_required(&node.root));
     findings.push(vms::ended_with_host(node).await);
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
-    let now = crate::api::timestamp(now_ms());
+    let now = timestamp(now_ms());
     pb::ReadinessReport {
         blockers: findings
             .iter()
