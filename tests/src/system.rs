@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use gpuaas_dev::part::Part;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::seed::{self, Tokens};
-use gpuaas_dev::stack::{Kind, Options, Part, Stack};
+use gpuaas_dev::stack::{Kind, Options, Stack};
 use gpuaas_dev::{paths, process};
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::error::{Error, Result};
+use crate::health::{Health, Probe};
 use crate::process::{self, PidFile, Process};
-use crate::stack::health::{Health, Probe};
 
 /// How long a part may take to become ready on a busy machine.
 const READY: Duration = Duration::from_secs(90);

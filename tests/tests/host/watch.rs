@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpuaas_dev::stack::{Kind, Part};
+use gpuaas_dev::part::Part;
+use gpuaas_dev::stack::Kind;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;

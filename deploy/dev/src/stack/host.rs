@@ -8,10 +8,12 @@ use nix::sys::signal::Signal;
 use toml::Value;
 
 use crate::error::{Error, Result};
+use crate::health::Probe;
 use crate::lab::{self, Lab};
+use crate::part::{Change, Part, file_identity};
 use crate::paths;
 use crate::stack::services::{path, section, table, text};
-use crate::stack::{Change, Part, Probe, Progress, Stack, ensure, file_identity};
+use crate::stack::{Progress, Stack, ensure};
 
 impl Stack {
     /// Starts the lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
