@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::app::{App, Id};
 use crate::auth::dev_issuer::DevIssuer;
 use crate::error::ApiError;
-use crate::http::app::{App, Id};
 use crate::store;
 
 /// Life of a token that is signed here, in seconds.

@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tonic::Code;
 
-use super::app::App;
 use super::authorize::authorize;
 use super::headers;
 use super::stream::{Subscriber, respond, resume};
+use crate::app::App;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::{ApiError, overloaded};

@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-use crate::http::app::App;
+use crate::app::App;
 use crate::store;
 
 pub(super) use pb::Hello;

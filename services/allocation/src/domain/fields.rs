@@ -1,7 +1,6 @@
 //! The small parsed types of a create request: name, slugs and labels.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use gpuaas_common::value::{DnsLabel, ParseError};
 

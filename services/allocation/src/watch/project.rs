@@ -105,7 +105,7 @@ impl Follower {
                     // in this order: an event that is told after the position was read rings
                     let notified_to = self.watching.notified_to.load(Ordering::SeqCst);
                     if !self.subscription.is_notified() {
-                        self.position = self.position.max(told);
+                        self.position = self.position.max(notified_to);
                         self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
                     }
                 }

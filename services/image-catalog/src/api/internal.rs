@@ -31,9 +31,10 @@ impl ImageCatalogService for Api {
         let request = request.into_inner();
         let node_id = id::parse("node_id", &request.node_id)?;
         let slug = parse_slug("image_slug", &request.image_slug)?;
-        let digest = request.digest.parse().map_err(|_| {
-            Error::invalid("digest", "must be \"sha256:\" and 64 lower-case hex digits")
-        })?;
+        let digest = request
+            .digest
+            .parse()
+            .map_err(|_| Error::invalid("digest", format!("must be {}", Digest::RULE)))?;
         let verified = cache::report(&self.pool, node_id, &slug, &digest)
             .await
             .map_err(Error::from)?

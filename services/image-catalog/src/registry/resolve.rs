@@ -6,7 +6,6 @@ use oci_client::manifest::{OciDescriptor, OciManifest};
 use super::{Registry, RegistryError};
 use crate::domain::artifact::{ArtifactError, RawImage, raw_image};
 use crate::domain::source::Source;
-use gpuaas_common::value::Digest;
 
 /// A published image.
 #[derive(Debug, Clone, PartialEq, Eq)]
