@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use gpuaas_common::config::Settings as CommonSettings;
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
@@ -65,8 +66,7 @@ fn lasts(validity: Option<Validity>) -> bool {
 
 /// Pause after so many failures in a row: doubled each time, and spread, so that hosts do not come back together.
 fn pause(failures: u32, spread: f64) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(LONGEST_PAUSE).mul_f64(0.5 + spread / 2.0)
+    backoff(failures, FIRST_PAUSE, LONGEST_PAUSE).mul_f64(0.5 + spread / 2.0)
 }
 
 /// Between 0 and 1. Without randomness hosts come together, which is no reason not to come.

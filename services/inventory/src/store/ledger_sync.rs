@@ -2,6 +2,8 @@
 //!
 //! The row holds the whole wanted message, written in the transaction of the change. A version that grows with every
 //! change tells what is still to be pushed; only the newest state matters, so an older message is never queued.
+use std::time::Duration;
+
 use sqlx::{FromRow, PgConnection, PgPool};
 
 /// What a row is about.
@@ -133,11 +135,11 @@ pub async fn confirm(pool: &PgPool, push: &ClaimedPush) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Gives a push back, to be tried after so many seconds.
+/// Gives a push back, to be tried after a pause.
 ///
 /// # Errors
 /// Database errors.
-pub async fn postpone(pool: &PgPool, push: &ClaimedPush, delay_seconds: f64) -> sqlx::Result<()> {
+pub async fn postpone(pool: &PgPool, push: &ClaimedPush, pause: Duration) -> sqlx::Result<()> {
     sqlx::query(
         "UPDATE ledger_sync SET lease_until = NULL, not_before = clock_timestamp() + make_interval(secs => $4)
          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
@@ -145,7 +147,7 @@ pub async fn postpone(pool: &PgPool, push: &ClaimedPush, delay_seconds: f64) -> 
     .bind(&push.kind)
     .bind(&push.key)
     .bind(push.lease_epoch)
-    .bind(delay_seconds)
+    .bind(pause.as_secs_f64())
     .execute(pool)
     .await?;
     Ok(())

@@ -1,5 +1,6 @@
 //! Node tasks: the durable record and the queue of host inspections (`slice.topology_discover`, A-56).
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff_sqlx::Timestamp;
 use sqlx::types::Json;
@@ -171,8 +172,8 @@ pub enum Ending<'a> {
     Completed(&'a [u8], &'a Generations),
     /// It will not be tried again.
     Failed(&'a str),
-    /// It is tried again after so many seconds.
-    Retry(u32),
+    /// It is tried again after this pause.
+    Retry(Duration),
 }
 
 /// Writes how an attempt ended. `false`, and nothing changed, when the claim is not the current one.
@@ -185,10 +186,12 @@ pub async fn finish(
     ending: Ending<'_>,
 ) -> sqlx::Result<bool> {
     let none = Generations::new();
-    let (state, output, generations, error, delay) = match ending {
-        Ending::Completed(report, generations) => ("completed", Some(report), generations, "", 0),
-        Ending::Failed(error) => ("failed", None, &none, error, 0),
-        Ending::Retry(delay) => ("running", None, &none, "", delay),
+    let (state, output, generations, error, pause) = match ending {
+        Ending::Completed(report, generations) => {
+            ("completed", Some(report), generations, "", Duration::ZERO)
+        }
+        Ending::Failed(error) => ("failed", None, &none, error, Duration::ZERO),
+        Ending::Retry(pause) => ("running", None, &none, "", pause),
     };
     // A task to be tried again stays "running" with its lease at the moment it is due: the slot of the one
     // queued task of the node may be taken by then.
@@ -203,7 +206,7 @@ pub async fn finish(
     .bind(state)
     .bind(output)
     .bind(error)
-    .bind(f64::from(delay))
+    .bind(pause.as_secs_f64())
     .bind(Json(generations))
     .execute(conn)
     .await?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_common::error::Error;
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
@@ -22,8 +23,9 @@ use crate::store::tasks::{self, ClaimedTask, Ending, Generations};
 /// Hosts that one process inspects at the same time.
 pub(crate) const WORKERS: usize = 4;
 const MAX_ATTEMPTS: i32 = 3;
-/// Pause after the first failed attempt in seconds, doubled with every further one.
-const FIRST_PAUSE_SECONDS: u32 = 1;
+/// Pauses between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// What a lease is longer than the inspection, in seconds.
 const LEASE_MARGIN_SECONDS: u32 = 15;
 /// How long the ledger is waited for before an inspection; less than that margin.
@@ -71,7 +73,8 @@ async fn work(state: &State, task: &ClaimedTask) {
     } else {
         inspect(state, task).await
     };
-    let pause = FIRST_PAUSE_SECONDS << (task.attempts - 1).clamp(0, 8);
+    let failures = u32::try_from(task.attempts).unwrap_or_default();
+    let pause = backoff(failures, FIRST_PAUSE, LONGEST_PAUSE);
     let encoded = report
         .as_ref()
         .map(|(report, before)| (report.encode_to_vec(), before));

@@ -2,6 +2,7 @@
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Error, Result};
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
@@ -21,8 +22,9 @@ use crate::store::{nodes, tasks};
 /// A push that takes longer is given up; its lease outlives it.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: u32 = 20;
-/// Longest pause between two attempts, in seconds.
-const MAX_BACKOFF_SECONDS: f64 = 30.0;
+/// Pauses between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Sets what the ledger shall know of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
 /// news; the caller notifies the workers after the commit.
@@ -174,7 +176,7 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
                 "cannot push to the ledger: {}",
                 error.chain()
             );
-            ledger_sync::postpone(&state.pool, push, backoff_seconds(push.attempts)).await
+            ledger_sync::postpone(&state.pool, push, pause(push.attempts)).await
         }
     };
     if let Err(error) = noted {
@@ -201,11 +203,9 @@ async fn send(state: &State, push: &ClaimedPush) -> Result<()> {
     Ok(())
 }
 
-/// 1 s after the first failure, doubled with every further one.
-fn backoff_seconds(attempts: i32) -> f64 {
-    f64::from(attempts.clamp(1, 10) - 1)
-        .exp2()
-        .min(MAX_BACKOFF_SECONDS)
+fn pause(attempts: i32) -> Duration {
+    let failures = u32::try_from(attempts).unwrap_or_default();
+    backoff(failures, FIRST_PAUSE, LONGEST_PAUSE)
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let pauses: Vec<f64> = [1, 2, 3, 6, 1000].map(backoff_seconds).to_vec();
-        assert_eq!(pauses, [1.0, 2.0, 4.0, 30.0, 30.0]);
+        let pauses = [1, 2, 3, 6, 1000].map(|attempts| pause(attempts).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 30, 30]);
     }
 }

@@ -20,7 +20,7 @@ use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, seed};
-use gpuaas_gateway::terminal::TerminalSettings;
+use gpuaas_gateway::terminal::policy::TerminalSettings;
 use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
