@@ -12,9 +12,9 @@ use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use crate::api::{discover, server};
 use crate::enrol;
-use crate::housekeeping;
 use crate::node::Node;
 use crate::operation::Runner;
+use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
 
@@ -134,7 +134,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let server = server(&context, &node, runner).run(shutdown.clone());
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
-    let housekeeping = housekeeping::run(&node.journal, housekeeping::ROUND, shutdown.clone());
+    let retention = retention::run(&node.journal, retention::INTERVAL, shutdown.clone());
     let (served, beaten, kept, ()) = tokio::join!(
         async {
             let outcome = server.await;
@@ -148,7 +148,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
             shutdown.cancel();
             kept
         },
-        housekeeping
+        retention
     );
     tracing::info!("stop");
     served.and(beaten).and(kept)

@@ -228,7 +228,7 @@ mod tests {
     fn d_65_the_lease_of_an_earlier_guest_does_not_count() {
         let ip = Ipv4Addr::new(10, 100, 0, 10);
         let lease = |expires, ip| Some(DhcpLease { expires, ip });
-        for (seen, before, expected) in [
+        for (observed, before, expected) in [
             (None, None, LeaseState::Missing),
             (lease(100, ip), None, LeaseState::Bound),
             (lease(100, ip), Some(100), LeaseState::Stale),
@@ -239,7 +239,7 @@ mod tests {
                 LeaseState::Mismatch,
             ),
         ] {
-            assert_eq!(LeaseState::of(seen.as_ref(), ip, before), expected);
+            assert_eq!(LeaseState::of(observed.as_ref(), ip, before), expected);
         }
     }
 

@@ -21,8 +21,8 @@ pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
         Edge::Before => format!("{step}:before"),
         Edge::After => format!("{step}:after"),
     };
-    let wanted = std::fs::read_to_string(&kill_at).unwrap_or_default();
-    if wanted.trim() != here {
+    let armed = std::fs::read_to_string(&kill_at).unwrap_or_default();
+    if armed.trim() != here {
         return;
     }
     // Before the proof: whoever sees the proof may give the next order at once.

@@ -3,19 +3,10 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+pub use gpuaas_common::value::{Digest, DnsLabel, Mac, ParseError, PciAddress};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-/// A value that is not what its type says.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} must be {rule}")]
-pub struct ParseError {
-    /// Kind of value.
-    pub what: &'static str,
-    /// What it must look like.
-    pub rule: &'static str,
-}
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
@@ -165,45 +156,13 @@ impl fmt::Display for Token {
     }
 }
 
-/// MAC address, lower case with colons.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Mac(String);
-
-impl Mac {
-    /// The address as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Mac {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let lower = text.to_ascii_lowercase();
-        let octets: Vec<&str> = lower.split(':').collect();
-        let valid = octets.len() == 6
-            && octets
-                .iter()
-                .all(|o| o.len() == 2 && o.bytes().all(|b| b.is_ascii_hexdigit()));
-        let multicast =
-            valid && u8::from_str_radix(octets[0], 16).is_ok_and(|first| first & 1 == 1);
-        if valid && !multicast {
-            Ok(Self(lower))
-        } else {
-            Err(ParseError {
-                what: "management_mac",
-                rule: "a unicast MAC address like 52:54:00:10:00:10",
-            })
-        }
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Parses the MAC address of a guest's management interface.
+///
+/// # Errors
+/// What is not a unicast MAC address.
+pub fn management_mac(text: &str) -> Result<Mac, ParseError> {
+    text.parse()
+        .map_err(|error: ParseError| error.of("management_mac"))
 }
 
 /// Parses a private IPv4 address.
@@ -213,103 +172,6 @@ pub fn parse_private_ip(text: &str) -> Result<Ipv4Addr, ParseError> {
         what: "private_ip",
         rule: "a private IPv4 address",
     })
-}
-
-/// SHA-256 digest as `sha256:` and 64 lower-case hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Digest(String);
-
-impl Digest {
-    /// The digest with its prefix.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The digest of 32 bytes.
-    pub fn of_bytes(bytes: &[u8]) -> Self {
-        Self(format!("sha256:{}", hex::encode(bytes)))
-    }
-
-    /// The hex digits.
-    pub fn hex(&self) -> &str {
-        &self.0["sha256:".len()..]
-    }
-}
-
-impl FromStr for Digest {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let hex = text.strip_prefix("sha256:").unwrap_or_default();
-        if hex.len() == 64
-            && hex
-                .bytes()
-                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(ParseError {
-                what: "digest",
-                rule: "\"sha256:\" and 64 lower-case hex digits",
-            })
-        }
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// PCI address with domain, like `0000:1b:00.0`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PciAddress(String);
-
-impl PciAddress {
-    /// The address as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Domain, bus, slot and function as libvirt wants them, in hex digits.
-    pub fn parts(&self) -> (&str, &str, &str, &str) {
-        (
-            &self.0[0..4],
-            &self.0[5..7],
-            &self.0[8..10],
-            &self.0[11..12],
-        )
-    }
-}
-
-impl FromStr for PciAddress {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let shape = |(index, byte): (usize, u8)| match index {
-            4 | 7 => byte == b':',
-            10 => byte == b'.',
-            11 => (b'0'..=b'7').contains(&byte),
-            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
-        };
-        if text.len() == 12 && text.bytes().enumerate().all(shape) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(ParseError {
-                what: "pci address",
-                rule: "like 0000:1b:00.0",
-            })
-        }
-    }
-}
-
-impl fmt::Display for PciAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 #[cfg(test)]
@@ -345,15 +207,6 @@ mod tests {
     #[test]
     fn malformed_values_are_refused() {
         assert!("gpuaas-slice-../../etc".parse::<VmName>().is_err());
-        assert!("01:00:00:00:00:00".parse::<Mac>().is_err(), "multicast");
-        assert!("52:54:00:10:00".parse::<Mac>().is_err());
         assert!("8.8.8.8".parse::<Ipv4Addr>().is_ok() && parse_private_ip("8.8.8.8").is_err());
-        assert!("sha256:ABC".parse::<Digest>().is_err());
-        assert!("0000:1b:00.8".parse::<PciAddress>().is_err());
-        assert!("1b:00.0".parse::<PciAddress>().is_err());
-        assert_eq!(
-            "0000:1b:00.0".parse::<PciAddress>().unwrap().parts(),
-            ("0000", "1b", "00", "0")
-        );
     }
 }

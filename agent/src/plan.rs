@@ -8,7 +8,7 @@ use crate::disk::identity::Resolution;
 use crate::disk::probe::identity_of;
 use crate::disk::wipe::WipePolicy;
 use crate::error::{HostError, HostResult};
-use crate::ids::{AllocationId, Mac, PciAddress, parse_private_ip};
+use crate::ids::{AllocationId, PciAddress, management_mac, parse_private_ip};
 use crate::lease::Purpose;
 use crate::node::Node;
 use crate::topology::{pci, readiness};
@@ -66,7 +66,7 @@ pub async fn plan(
         .first()
         .and_then(|slot| slot.bindings.clone())
         .unwrap_or_default();
-    let mac: Mac = boot.management_mac.parse()?;
+    let mac = management_mac(&boot.management_mac)?;
     let ip = parse_private_ip(&boot.private_ip)?;
     let profile = &node.settings.profile;
     Ok(pb::BundlePlan {

@@ -41,7 +41,7 @@ pub fn serve(parts: &request::Parts) -> Option<Response> {
         return Some(response);
     }
     // a missing asset is missing; a missing page is a view
-    if looks_like_a_file(name) {
+    if is_file_name(name) {
         return None;
     }
     Some(file(START_PAGE, &parts.headers).unwrap_or_else(not_built))
@@ -56,7 +56,7 @@ fn is_ours(path: &str) -> bool {
     )
 }
 
-fn looks_like_a_file(name: &str) -> bool {
+fn is_file_name(name: &str) -> bool {
     name.starts_with("assets/")
         || name
             .rsplit('/')
@@ -189,14 +189,18 @@ mod tests {
 
     #[test]
     fn only_wanted_encodings_are_sent() {
-        for (accepted, encoding, wanted) in [
+        for (accepted, encoding, expected) in [
             ("gzip, br", "br", true),
             ("gzip;q=1.0, br;q=0", "br", false),
             ("gzip", "br", false),
             ("identity", "gzip", false),
             ("deflate, gzip;q=0.5", "gzip", true),
         ] {
-            assert_eq!(accepts(accepted, encoding), wanted, "{accepted} {encoding}");
+            assert_eq!(
+                accepts(accepted, encoding),
+                expected,
+                "{accepted} {encoding}"
+            );
         }
     }
 }

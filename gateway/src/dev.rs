@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::app::{App, Id};
 use crate::auth::dev_issuer::DevIssuer;
 use crate::error::ApiError;
-use crate::http::app::{App, Id};
 use crate::store;
 
 /// Life of a token that is signed here, in seconds.
@@ -39,18 +39,18 @@ async fn identities(
 ) -> Response {
     let listed = async {
         let issuer = issuer(&app, &headers)?;
-        let known = store::list_principals(&app.pool, issuer.issuer())
+        let principals = store::list_principals(&app.pool, issuer.issuer())
             .await
             .map_err(|error| database(&error))?;
-        let identities: Vec<Value> = known
+        let identities: Vec<Value> = principals
             .into_iter()
-            .map(|known| {
-                let projects: Vec<Value> = known
+            .map(|principal| {
+                let projects: Vec<Value> = principal
                     .projects
                     .iter()
                     .map(|(id, slug)| json!({ "id": id, "slug": slug }))
                     .collect();
-                json!({ "principal": known.name, "admin": known.admin, "projects": projects })
+                json!({ "principal": principal.name, "admin": principal.admin, "projects": projects })
             })
             .collect();
         Ok(json!({ "identities": identities }))

@@ -8,6 +8,7 @@
 //! and whether such a caller may call the method at all.
 //!
 //! It listens in plaintext on loopback only; TLS for the world outside ends in front of it.
+pub mod app;
 pub mod auth;
 pub mod command;
 pub mod console;
@@ -16,6 +17,7 @@ pub mod dev;
 pub mod error;
 pub mod http;
 pub mod openapi;
+pub mod router;
 pub mod secret_file;
 pub mod store;
 pub mod terminal;
@@ -33,15 +35,16 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use crate::app::App;
 use crate::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use crate::auth::sessions::Sessions;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
-use crate::http::app::{App, router};
 use crate::http::listener;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Streams;
-use crate::terminal::{TerminalSettings, Terminals};
+use crate::router::router;
+use crate::terminal::policy::{TerminalSettings, Terminals};
 
 /// Section `[gateway]`. The API listens on `server.listen`.
 #[derive(Clone, Debug, Deserialize)]

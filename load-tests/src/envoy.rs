@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::system::{ALLOCATION, GATEWAY, System};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
 
 /// A running Envoy; it ends with the value.
@@ -90,7 +90,7 @@ impl Envoy {
             .context("Envoy starts")?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let ready = || std::net::TcpStream::connect(address).is_ok();
-        let up = process::wait_until(PATIENCE, || {
+        let up = process::wait_until(TIMEOUT, || {
             ready() || child.try_wait().is_ok_and(|ended| ended.is_some())
         });
         let envoy = Self { child, address };

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::system::System;
 
 /// Longest time for any change of a slice.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// An active slice.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ async fn call(user: &Api, id: &str, method: &str) -> anyhow::Result<Value> {
 
 /// Waits until the status of an allocation is as wanted; answers with it.
 async fn wait(user: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut allocation = user.get(&format!("/api/v1/allocations/{id}")).await?;
         let status = allocation["status"].take();
@@ -62,7 +62,7 @@ async fn wait(user: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::
             bail!("allocation {id} failed: {}", status["failure"]);
         }
         if Instant::now() > deadline {
-            bail!("allocation {id} is not as wanted after {PATIENCE:?}: {status}");
+            bail!("allocation {id} is not as wanted after {TIMEOUT:?}: {status}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::system::PATIENCE;
+use crate::system::TIMEOUT;
 use crate::until::until;
 
 /// One caller of the JSON API.
@@ -132,7 +132,7 @@ impl Api {
     /// [`Refusal`].
     ///
     /// # Panics
-    /// When the platform is away for longer than [`PATIENCE`].
+    /// When the platform is away for longer than [`TIMEOUT`].
     pub async fn get(&self, path: &str) -> Result<Value, Refusal> {
         self.answered(Method::GET, path, None, None).await
     }
@@ -144,7 +144,7 @@ impl Api {
     /// [`Refusal`].
     ///
     /// # Panics
-    /// When the platform is away for longer than [`PATIENCE`].
+    /// When the platform is away for longer than [`TIMEOUT`].
     pub async fn post(&self, path: &str, body: Value) -> Result<Value, Refusal> {
         let key = uuid::Uuid::now_v7().to_string();
         self.answered(Method::POST, path, Some(&key), Some(body))
@@ -160,7 +160,7 @@ impl Api {
     ) -> Result<Value, Refusal> {
         until(
             &format!("an answer to {method} {path}"),
-            PATIENCE,
+            TIMEOUT,
             async || {
                 let answer = self.call(method.clone(), path, key, body.clone()).await;
                 let away = |refusal: &Refusal| refusal.status == StatusCode::SERVICE_UNAVAILABLE;
@@ -222,7 +222,7 @@ impl Api {
         self.post(&format!("/api/v1/allocations/{id}:{verb}"), json!({}))
             .await
             .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
-        until(&format!("{verb} to end"), PATIENCE, async || {
+        until(&format!("{verb} to end"), TIMEOUT, async || {
             let allocation = self.get(&format!("/api/v1/allocations/{id}")).await.ok()?;
             let now = allocation["status"]["power"].as_str()?.to_owned();
             assert!(

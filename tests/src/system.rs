@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use gpuaas_dev::part::Part;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::seed::{self, Tokens};
-use gpuaas_dev::stack::{Kind, Options, Part, Stack};
+use gpuaas_dev::stack::{Kind, Options, Stack};
 use gpuaas_dev::{paths, process};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -28,7 +29,7 @@ fn instance() -> u16 {
     })
 }
 /// Time for one launch or release on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(150);
+pub const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The running system, held by one test at a time.
 pub struct System {
@@ -177,7 +178,7 @@ impl System {
     pub async fn wait_slot(&self, index: usize, status: &str) -> Value {
         until(
             &format!("slot {index} to be {status}"),
-            PATIENCE,
+            TIMEOUT,
             async || {
                 let path = format!("/api/v1/admin/nodes/{}/resource-slots", self.node_id);
                 let slots = self.admin.get(&path).await.ok()?;
@@ -341,7 +342,7 @@ impl System {
                 let now = slot["status"].clone();
                 until(
                     &format!("slot {index} to leave {now}"),
-                    PATIENCE,
+                    TIMEOUT,
                     async || (self.slots().await[index]["status"] != now).then_some(()),
                 )
                 .await;

@@ -47,14 +47,6 @@ pub fn server(context: &Context, node: &Arc<Node>, runner: Arc<Runner>) -> Serve
         .add(TerminalServer::new(TerminalApi::of_node(node)))
 }
 
-/// Milliseconds since 1970 as the wire has them.
-pub fn timestamp(ms: i64) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: ms.div_euclid(1000),
-        nanos: i32::try_from(ms.rem_euclid(1000) * 1_000_000).unwrap_or(0),
-    }
-}
-
 /// The answer to a host error.
 fn status(error: HostError) -> Status {
     let code = match error.reason {

@@ -11,11 +11,11 @@ use super::{Shared, status};
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
-use crate::lease::{Ask, Purpose};
+use crate::lease::{LeaseSpec, Purpose};
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 
-/// Shortest lease that makes sense, and the one given when none is asked for.
+/// Shortest lease that makes sense, and the one given when none is requested for.
 const MIN_LEASE: Duration = Duration::from_secs(5);
 const DEFAULT_LEASE: Duration = Duration::from_secs(300);
 
@@ -28,40 +28,40 @@ impl NodeSchedulerApi {
         request: pb::AcquireLeaseRequest,
     ) -> HostResult<pb::AcquireLeaseResponse> {
         let node = &self.0.node;
-        let ask = parse_ask(&request)?;
-        // Refused cheaply before the host is looked at; decided again when it is written.
+        let spec = parse_spec(&request)?;
+        // Refused cheaply before the host is inspected; decided again when it is written.
         node.journal
-            .check_lease(&ask, &node.clock.now())?
+            .check_lease(&spec, &node.clock.now())?
             .map_err(HostError::from)?;
         let holds = node.journal.holds()?;
         let touched = holds.iter().any(|hold| {
-            hold.allocation == ask.allocation
+            hold.allocation == spec.allocation
                 && hold.touched
-                && ask.slots.iter().any(|(slot, _)| *slot == hold.slot)
+                && spec.slots.iter().any(|(slot, _)| *slot == hold.slot)
         });
-        let plan = plan(node, ask.allocation, &request, ask.purpose, touched).await?;
+        let plan = plan(node, spec.allocation, &request, spec.purpose, touched).await?;
         let now = node.clock.now();
         let duration = self.duration(request.duration)?;
         let new_id = LeaseId(Uuid::now_v7());
         let granted =
             node.journal
-                .grant_lease(&ask, new_id, &now.plus(duration), &now, &request, &plan)?;
+                .grant_lease(&spec, new_id, &now.plus(duration), &now, &request, &plan)?;
         let lease = granted.map_err(HostError::from)?;
-        tracing::info!(lease_id = %lease.id, allocation_id = %ask.allocation, "grant lease");
+        tracing::info!(lease_id = %lease.id, allocation_id = %spec.allocation, "grant lease");
         Ok(pb::AcquireLeaseResponse {
             lease: Some(self.wire(&lease)),
             plan: Some(lease.plan),
         })
     }
 
-    fn duration(&self, asked: Option<prost_types::Duration>) -> HostResult<Duration> {
-        let Some(asked) = asked else {
+    fn duration(&self, requested: Option<prost_types::Duration>) -> HostResult<Duration> {
+        let Some(requested) = requested else {
             return Ok(DEFAULT_LEASE);
         };
         let most = Duration::from_secs(self.0.node.settings.limits.max_lease_s);
-        let asked = Duration::try_from(asked)
+        let requested = Duration::try_from(requested)
             .map_err(|_| HostError::invalid("duration", "must not be negative"))?;
-        Ok(asked.clamp(MIN_LEASE, most))
+        Ok(requested.clamp(MIN_LEASE, most))
     }
 
     fn wire(&self, lease: &LeaseRow) -> pb::Lease {
@@ -142,8 +142,8 @@ fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Vec<(SlotId, Token)>> {
     tokens.iter().map(one).collect()
 }
 
-/// Reads an ask; every slot needs a token.
-fn parse_ask(request: &pb::AcquireLeaseRequest) -> HostResult<Ask> {
+/// Reads a spec; every slot needs a token.
+fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
     let mut slots = Vec::new();
     for slot in &request.slots {
         let token = slot
@@ -152,7 +152,7 @@ fn parse_ask(request: &pb::AcquireLeaseRequest) -> HostResult<Ask> {
         slots.push((slot.slot_id.parse()?, Token::from(token)));
     }
     let allocation: AllocationId = request.allocation_id.parse()?;
-    Ok(Ask {
+    Ok(LeaseSpec {
         allocation,
         slots,
         purpose: Purpose::from_wire(request.purpose)?,

@@ -8,7 +8,7 @@ use super::Shared;
 use crate::disk::DiskIdentity;
 use crate::node::Node;
 use crate::topology::discover::{gpu_report, inventory, lab_report};
-use crate::topology::{looks, readiness};
+use crate::topology::{inspect, readiness};
 
 /// The service.
 pub struct TopologyApi(pub Shared);
@@ -30,7 +30,7 @@ impl Topology for TopologyApi {
     }
 }
 
-/// Looks at the host and proposes slots.
+/// Inspects the host and proposes slots.
 pub async fn discover(node: &Node) -> pb::TopologyReport {
     let devices = inventory(&node.root, &node.settings.network.gateway);
     let mut report = if node.settings.profile.lab {
@@ -39,12 +39,12 @@ pub async fn discover(node: &Node) -> pb::TopologyReport {
             let identity = DiskIdentity::Lab(disk.id);
             disks.push((
                 identity.to_string(),
-                looks::at(&node.probe, &identity).await,
+                inspect::disk(&node.probe, &identity).await,
             ));
         }
         lab_report(&devices, &disks)
     } else {
-        gpu_report(&devices, &looks::at_nvme(&node.probe, &devices.nvme).await)
+        gpu_report(&devices, &inspect::disks(&node.probe, &devices.nvme).await)
     };
     let readiness = readiness::report(node).await;
     report.blockers.extend(

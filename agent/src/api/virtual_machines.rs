@@ -11,13 +11,13 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::{Shared, status, timestamp};
+use super::{Shared, status};
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, LeaseId, OperationId};
 use crate::image::registry::parse_source;
-use crate::image::seed::{AuthorizedKey, GuestUser, Hostname};
+use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
-use crate::node::now_ms;
+use crate::node::{now_ms, timestamp};
 
 /// Most keys a guest gets.
 const MAX_KEYS: usize = 64;
@@ -58,8 +58,8 @@ impl VirtualMachinesApi {
         let node = &self.0.node;
         let id: OperationId = common.operation_id.parse()?;
         let allocation: AllocationId = common.allocation_id.parse()?;
-        let known = node.journal.operation(id)?;
-        if known.is_none() {
+        let existing = node.journal.operation(id)?;
+        if existing.is_none() {
             let lease_id: LeaseId = common.lease_id.parse()?;
             let lease = node
                 .journal
@@ -91,7 +91,7 @@ impl VirtualMachinesApi {
                 started_ms: now_ms(),
                 steps: Vec::new(),
             })?;
-        } else if let Some(row) = known
+        } else if let Some(row) = existing
             && (row.kind != kind || row.request_hash != common.hash)
         {
             let message = format!("operation {id} exists with another request");
@@ -100,11 +100,11 @@ impl VirtualMachinesApi {
         self.get(id)
     }
 
-    fn budget(&self, asked: Option<prost_types::Duration>) -> Duration {
+    fn budget(&self, requested: Option<prost_types::Duration>) -> Duration {
         let most = Duration::from_secs(self.0.node.settings.limits.budget_s);
-        asked
-            .and_then(|asked| Duration::try_from(asked).ok())
-            .filter(|asked| !asked.is_zero())
+        requested
+            .and_then(|requested| Duration::try_from(requested).ok())
+            .filter(|requested| !requested.is_zero())
             .unwrap_or(most)
             .min(most)
     }
@@ -114,7 +114,7 @@ impl VirtualMachinesApi {
         row.map(wire).ok_or_else(|| {
             HostError::host(
                 ErrorReason::OperationNotFound,
-                format!("no operation {id} is known here"),
+                format!("no operation {id} exists here"),
             )
         })
     }
@@ -129,7 +129,7 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
     let _digest: crate::ids::Digest = image.digest.parse()?;
     parse_source(&image.source_uri)?;
     let _user: GuestUser = request.guest_user.parse()?;
-    let _name: Hostname = request.hostname.parse()?;
+    hostname(&request.hostname)?;
     if request.ssh_public_keys.is_empty() || request.ssh_public_keys.len() > MAX_KEYS {
         return Err(HostError::invalid(
             "ssh_public_keys",

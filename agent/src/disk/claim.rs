@@ -14,7 +14,7 @@ use super::decide::{Blocker, ProvenDisk, refusal};
 use crate::error::{HostResult, io_error};
 
 /// A proven disk that is claimed until this value is dropped. Only [`super::DiskProbe::claim`] makes one, which has
-/// looked again, under the claim, that it is the disk that was proven. Only a claimed disk is cloned to or wiped.
+/// checked again, under the claim, that it is the disk that was proven. Only a claimed disk is cloned to or wiped.
 #[derive(Debug)]
 pub struct ClaimedDisk {
     disk: ProvenDisk,
@@ -40,7 +40,7 @@ impl ClaimedDisk {
     /// Number of the device that is claimed, as sysfs writes it ("259:3").
     pub(super) fn number(&self) -> HostResult<String> {
         let stat = fstat(&self.file).map_err(|error| {
-            io_error("cannot look at the claimed disk")(io::Error::from_raw_os_error(error as i32))
+            io_error("cannot inspect the claimed disk")(io::Error::from_raw_os_error(error as i32))
         })?;
         Ok(format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev)))
     }

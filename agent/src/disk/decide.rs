@@ -42,7 +42,7 @@ pub enum Blocker {
     /// Not the size that was approved.
     WrongSize {
         /// Seen.
-        seen: u64,
+        found: u64,
         /// Approved.
         approved: u64,
     },
@@ -91,8 +91,8 @@ impl fmt::Display for Blocker {
             ),
             Self::NotABlockDevice => write!(f, "not a block device"),
             Self::ReadOnly => write!(f, "read-only"),
-            Self::WrongSize { seen, approved } => {
-                write!(f, "{seen} bytes, approved were {approved}")
+            Self::WrongSize { found, approved } => {
+                write!(f, "{found} bytes, approved were {approved}")
             }
             Self::Mounted { device, at } => write!(f, "{device} is mounted at {at}"),
             Self::Swap(device) => write!(f, "{device} is swap"),
@@ -198,7 +198,7 @@ pub fn decide(
     }
     if facts.bytes != approved_bytes || facts.bytes == 0 {
         blockers.push(Blocker::WrongSize {
-            seen: facts.bytes,
+            found: facts.bytes,
             approved: approved_bytes,
         });
     }
@@ -220,10 +220,15 @@ pub fn decide(
         name: domain.name.clone(),
         state: domain.state.clone(),
     }));
-    blockers.extend(facts.openers.iter().map(|opener| Blocker::OpenBy {
-        pid: opener.pid,
-        program: opener.program.clone(),
-    }));
+    blockers.extend(
+        facts
+            .descriptor_holders
+            .iter()
+            .map(|holder| Blocker::OpenBy {
+                pid: holder.pid,
+                program: holder.program.clone(),
+            }),
+    );
     if facts.claimed && blockers.is_empty() {
         blockers.push(Blocker::Claimed);
     }

@@ -1,7 +1,7 @@
 //! Table of the disk decision: every way a disk may be unsafe, alone, for every intent.
 use super::*;
 use crate::disk::facts::{DomainUse, gather};
-use crate::disk::openers::Opener;
+use crate::disk::holders::DescriptorHolder;
 use crate::host::root::HostRoot;
 use proptest::prelude::*;
 
@@ -106,7 +106,7 @@ fn d_34_a_vm_starts_on_its_own_disk_alone() {
 #[test]
 fn d_29_a_process_that_holds_it_open_refuses_it() {
     let mut facts = raw();
-    facts.openers = vec![Opener {
+    facts.descriptor_holders = vec![DescriptorHolder {
         pid: 77,
         program: "dd".into(),
     }];
@@ -138,14 +138,14 @@ fn d_29_swap_holders_read_only_size_and_claims_refuse_it() {
     refused_for_all(
         &with(|f| f.bytes = 1),
         &Blocker::WrongSize {
-            seen: 1,
+            found: 1,
             approved: BYTES,
         },
     );
     refused_for_all(
         &with(|f| f.bytes = 0),
         &Blocker::WrongSize {
-            seen: 0,
+            found: 0,
             approved: BYTES,
         },
     );
@@ -289,7 +289,7 @@ proptest! {
             0 => facts.mounts = vec![("nvme1n1".into(), "/".into())],
             1 => facts.swaps = vec!["/dev/nvme1n1".into()],
             2 => facts.domains = vec![DomainUse { name: "d".into(), state: "shut off".into() }],
-            3 => facts.openers = vec![Opener { pid: 1, program: "p".into() }],
+            3 => facts.descriptor_holders = vec![DescriptorHolder { pid: 1, program: "p".into() }],
             _ => facts.claimed = true,
         }
         prop_assert!(decide(&identity(), BYTES, &facts, INTENTS[intent]).is_err());

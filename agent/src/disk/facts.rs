@@ -1,6 +1,6 @@
 //! Facts about a disk from sysfs and procfs, below a configurable root.
+use super::holders::{DescriptorHolder, DeviceName, descriptor_holders};
 use super::mounts::{self, Mount};
-use super::openers::{DeviceName, Opener, openers};
 use crate::host::root::HostRoot;
 
 /// Use of a disk by a libvirt domain, running or shut off (D-34).
@@ -36,7 +36,7 @@ pub struct DiskFacts {
     /// Device-mapper, md and the like on top of the disk or a partition.
     pub holders: Vec<String>,
     /// Processes that hold it open.
-    pub openers: Vec<Opener>,
+    pub descriptor_holders: Vec<DescriptorHolder>,
     /// An exclusive open was refused: somebody we cannot see has claimed it.
     pub claimed: bool,
     /// Signatures on the disk.
@@ -86,7 +86,7 @@ pub fn gather(root: &HostRoot, name: &str) -> DiskFacts {
         mounts: mounted,
         swaps,
         holders,
-        openers: openers(root, &devices),
+        descriptor_holders: descriptor_holders(root, &devices),
         claimed: false,
         signatures: Vec::new(),
         domains: Vec::new(),

@@ -6,9 +6,9 @@
 pub mod claim;
 pub mod decide;
 pub mod facts;
+pub mod holders;
 pub mod identity;
 pub mod mounts;
-pub mod openers;
 pub mod probe;
 pub mod signatures;
 pub mod verify;

@@ -13,11 +13,11 @@ use crate::host::root::HostRoot;
 use crate::settings::LabDisk;
 use crate::vm::{Domain, Hypervisor};
 
-/// How often a disk that only a passing process holds open is looked at again, and how long after.
-const LOOKS: u32 = 5;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+/// How often a disk that only a passing process holds open is inspected, and the pause between two attempts.
+const ATTEMPTS: u32 = 5;
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
-/// Looks at disks.
+/// Inspects disks.
 #[derive(Clone)]
 pub struct DiskProbe {
     root: HostRoot,
@@ -86,15 +86,15 @@ impl DiskProbe {
         approved_bytes: u64,
         intent: Intent,
     ) -> HostResult<ProvenDisk> {
-        let mut looks = 1;
+        let mut attempts = 1;
         loop {
             let facts = self.facts(identity).await?;
             match decide(identity, approved_bytes, &facts, intent) {
                 Ok(disk) => return Ok(disk),
-                // A device manager may look at the disk for a moment; a user stays.
-                Err(blockers) if looks < LOOKS && passing(&blockers) => {
-                    looks += 1;
-                    tokio::time::sleep(BETWEEN_LOOKS).await;
+                // A device manager may hold the disk open for a moment; a user stays.
+                Err(blockers) if attempts < ATTEMPTS && passing(&blockers) => {
+                    attempts += 1;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 Err(blockers) => return Err(refusal(identity, &blockers)),
             }

@@ -46,13 +46,13 @@ pub fn ranges(
         }];
     }
     let chunks = bytes.div_ceil(CHUNK);
-    let wanted = (limits.sample_bytes / CHUNK).clamp(4, chunks);
+    let count = (limits.sample_bytes / CHUNK).clamp(4, chunks);
     // A quarter at each end, where partition tables and superblocks are; the rest anywhere.
-    let end = wanted / 4;
+    let end = count / 4;
     let mut picked: std::collections::BTreeSet<u64> =
         (0..end).chain(chunks - end..chunks).collect();
     for place in random {
-        if picked.len() as u64 >= wanted {
+        if picked.len() as u64 >= count {
             break;
         }
         picked.insert(place % chunks);
@@ -67,7 +67,7 @@ pub fn ranges(
 }
 
 /// Reads the pieces; returns the bytes read when all are zero, else where the first other byte's piece is. `progress`
-/// gets percent and says whether to go on: a look that nobody waits for must not keep the disk claimed.
+/// gets percent and says whether to go on: a verification that nobody waits for must not keep the disk claimed.
 pub fn read_zero(
     device: &Path,
     ranges: &[Range],
@@ -85,22 +85,22 @@ pub fn read_zero(
         let mut at = range.start;
         let mut left = range.length;
         while left > 0 {
-            let want = usize::try_from(left.min(CHUNK)).unwrap_or(ALIGN);
-            let piece = &mut buffer[skip..skip + want];
+            let length = usize::try_from(left.min(CHUNK)).unwrap_or(ALIGN);
+            let piece = &mut buffer[skip..skip + length];
             file.read_exact(piece)
                 .map_err(io_error("cannot read the disk back"))?;
-            if *piece != zeros[..want] {
+            if *piece != zeros[..length] {
                 return Err(HostError::device(
                     ErrorReason::WipeNotProven,
                     format!(
                         "bytes other than zero were read back between {at} and {}",
-                        at + want as u64
+                        at + length as u64
                     ),
                 ));
             }
-            at += want as u64;
-            left -= want as u64;
-            done += want as u64;
+            at += length as u64;
+            left -= length as u64;
+            done += length as u64;
             if !progress(u32::try_from(done * 100 / total.max(1)).unwrap_or(100)) {
                 return Err(HostError::internal("reading the disk back was broken off"));
             }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_nobody_waits_for_ends_at_its_next_piece() {
+    fn a_verification_that_nobody_waits_for_ends_at_its_next_piece() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::write(&path, vec![0_u8; 3 * 4096]).unwrap();
@@ -170,13 +170,13 @@ mod tests {
             start,
             length: 4096,
         });
-        let mut told = 0;
+        let mut reports = 0;
         let broken_off = read_zero(&path, &pieces, |_| {
-            told += 1;
+            reports += 1;
             false
         });
         assert!(broken_off.is_err());
-        assert_eq!(told, 1);
+        assert_eq!(reports, 1);
     }
 
     proptest! {

@@ -25,7 +25,7 @@ pub async fn heartbeat(
     let mut interval = DEFAULT_HEARTBEAT;
     let mut answered = true;
     loop {
-        // asked for at each beat: the certificate may be another by now
+        // requested for at each beat: the certificate may be another by now
         let mut client = HostServiceClient::new(context.peers.channel("inventory")?);
         let beat = async { client.heartbeat(request(node).await).await };
         let answer: Result<Response<pb::HeartbeatResponse>, Status> = tokio::select! {
@@ -65,10 +65,10 @@ fn report_loss(answered: &mut bool, status: &Status) {
     }
 }
 
-fn next_interval(asked: Option<prost_types::Duration>) -> Duration {
-    let asked = asked.map(|asked| gpuaas_common::time::from_proto_duration(&asked));
-    asked
-        .filter(|asked| !asked.is_zero())
+fn next_interval(requested: Option<prost_types::Duration>) -> Duration {
+    let requested = requested.map(|requested| gpuaas_common::time::from_proto_duration(&requested));
+    requested
+        .filter(|requested| !requested.is_zero())
         .unwrap_or(DEFAULT_HEARTBEAT)
         .clamp(Duration::from_secs(1), Duration::from_secs(300))
 }

@@ -37,7 +37,7 @@ pub fn stranger(common: &CommonSettings) -> anyhow::Result<HostServiceClient<Cha
 }
 
 /// Whether inventory has decided. Everything else may pass: nobody answered, the answer was lost, the database
-/// asked to try again. All calls of a host may be repeated.
+/// decided to try again. All calls of a host may be repeated.
 pub fn is_final(status: &Status) -> bool {
     matches!(
         status.code(),
@@ -59,20 +59,20 @@ pub fn is_final(status: &Status) -> bool {
 pub async fn until_decided<T, F>(
     what: &str,
     retry: Duration,
-    mut ask: impl FnMut() -> F,
+    mut request: impl FnMut() -> F,
 ) -> Result<T, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
-    let mut told = false;
+    let mut reported = false;
     loop {
-        match ask().await {
+        match request().await {
             Ok(response) => return Ok(response.into_inner()),
             Err(status) if is_final(&status) => return Err(status),
             Err(status) => {
-                if !told {
+                if !reported {
                     tracing::warn!(code = ?status.code(), message = status.message(), "{what} waits for inventory");
-                    told = true;
+                    reported = true;
                 }
                 tokio::time::sleep(retry).await;
             }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_may_pass_is_asked_again_and_a_decision_is_final() {
+    async fn what_may_pass_is_retried_and_a_decision_is_final() {
         let passing = [
             Code::Unavailable,
             Code::Aborted,
@@ -96,7 +96,7 @@ mod tests {
             Code::Internal,
         ];
         let mut answers: Vec<Code> = passing.to_vec();
-        let asked = until_decided("enrolment", Duration::from_millis(1), || {
+        let decided = until_decided("enrolment", Duration::from_millis(1), || {
             let answer = answers.pop();
             async move {
                 match answer {
@@ -105,7 +105,7 @@ mod tests {
                 }
             }
         });
-        assert_eq!(asked.await.unwrap(), 7);
+        assert_eq!(decided.await.unwrap(), 7);
         let refused = until_decided("enrolment", Duration::from_millis(1), || async {
             Err::<Response<()>, _>(Status::unauthenticated("used"))
         });

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use gpuaas_common::config::Settings as CommonSettings;
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
@@ -21,8 +22,8 @@ use crate::node::Node;
 /// Part of a certificate's life after which it is renewed, and over which hosts spread.
 const DUE_AFTER: f64 = 0.62;
 const SPREAD: f64 = 0.1;
-/// Between two looks at the clock, which may be set.
-const LOOK: Duration = Duration::from_secs(600);
+/// Between two readings of the clock, which may be set.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(600);
 /// First and longest pause after a renewal that failed.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -53,7 +54,7 @@ fn next(validity: Option<Validity>, now: Timestamp, spread: f64) -> Next {
         .unwrap_or(SignedDuration::ZERO);
     let left = due - now.duration_since(validity.begins);
     match Duration::try_from(left) {
-        Ok(left) if !left.is_zero() => Next::Wait(left.min(LOOK)),
+        Ok(left) if !left.is_zero() => Next::Wait(left.min(CLOCK_INTERVAL)),
         _ => Next::Renew(Proof::Certificate),
     }
 }
@@ -65,8 +66,7 @@ fn lasts(validity: Option<Validity>) -> bool {
 
 /// Pause after so many failures in a row: doubled each time, and spread, so that hosts do not come back together.
 fn pause(failures: u32, spread: f64) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(LONGEST_PAUSE).mul_f64(0.5 + spread / 2.0)
+    backoff(failures, FIRST_PAUSE, LONGEST_PAUSE).mul_f64(0.5 + spread / 2.0)
 }
 
 /// Between 0 and 1. Without randomness hosts come together, which is no reason not to come.

@@ -17,7 +17,7 @@ use crate::image::seed::GuestUser;
 /// One try; under software emulation a handshake alone takes seconds.
 const TRY: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(3);
-/// Most bytes of output that are looked at.
+/// Most bytes of output that are read.
 const MAX_OUTPUT: usize = 4096;
 /// Where a Linux kernel tells which boot this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -215,13 +215,13 @@ mod tests {
             read(&format!("Welcome!\nnonce {boot} gpuaas-end\n")),
             boot.parse().ok()
         );
-        for told in [
+        for output in [
             "nonce gpuaas-end",
             "nonce not-a-uuid gpuaas-end",
             "nonce",
             "",
         ] {
-            assert_eq!(read(told), None, "{told}");
+            assert_eq!(read(output), None, "{output}");
         }
     }
 

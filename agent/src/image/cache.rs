@@ -99,8 +99,8 @@ impl ImageCache {
     /// The digests, in order, whose files are as they were when this host verified them. Nothing is read but what the
     /// files are: one that was changed since is hashed by whoever uses it next, and not told of until then.
     pub fn verified(&self) -> HostResult<Vec<Digest>> {
-        let known = self.journal.images()?.into_iter();
-        let as_it_was = known.filter(|(digest, verified)| {
+        let cached = self.journal.images()?.into_iter();
+        let as_it_was = cached.filter(|(digest, verified)| {
             fingerprint(&self.file(digest)).as_ref() == Some(verified)
         });
         Ok(as_it_was.map(|(digest, _)| digest).collect())
@@ -121,9 +121,9 @@ impl ImageCache {
         if self.journal.image_fingerprint(digest)?.as_deref() == Some(&before) {
             return Ok(true);
         }
-        let seen = hash_file(file).await?;
-        if seen != *digest {
-            tracing::warn!(%digest, %seen, "remove a cached image with another content");
+        let found = hash_file(file).await?;
+        if found != *digest {
+            tracing::warn!(%digest, %found, "remove a cached image with another content");
             std::fs::remove_file(file).map_err(io_error("cannot remove a bad image"))?;
             return Ok(false);
         }

@@ -105,11 +105,11 @@ mod tests {
 
     #[tokio::test]
     async fn d_27_progress_is_parsed_and_told_once_per_percent() {
-        let mut seen = Vec::new();
+        let mut reports = Vec::new();
         let text: &[u8] =
             b"    (0.00/100%)\r    (0.51/100%)\r    (37.04/100%)\r    (100.00/100%)\r\n";
-        follow(Some(text), |percent| seen.push(percent)).await;
-        assert_eq!(seen, [0, 37, 100]);
+        follow(Some(text), |percent| reports.push(percent)).await;
+        assert_eq!(reports, [0, 37, 100]);
     }
 
     #[test]

@@ -93,20 +93,20 @@ impl Registry {
         out.flush()
             .await
             .map_err(|error| pull_failed(format!("cannot store the image: {error}")))?;
-        let seen = Digest::of_bytes(&hash.finalize());
-        if seen == *digest {
+        let found = Digest::of_bytes(&hash.finalize());
+        if found == *digest {
             Ok(written)
         } else {
-            Err(mismatch(digest, &seen))
+            Err(mismatch(digest, &found))
         }
     }
 }
 
 /// The refusal of bytes that are not the image.
-pub fn mismatch(wanted: &Digest, seen: &Digest) -> HostError {
+pub fn mismatch(expected: &Digest, found: &Digest) -> HostError {
     HostError::host(
         ErrorReason::ImageDigestMismatch,
-        format!("image {wanted} was asked for, the bytes are {seen}"),
+        format!("image {expected} was requested, the bytes are {found}"),
     )
 }
 

@@ -10,7 +10,7 @@ use ssh_key::PublicKey;
 
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
-use crate::ids::{AllocationId, ParseError};
+use crate::ids::{AllocationId, DnsLabel, ParseError};
 
 /// Guest user: "u_" and 16 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,25 +43,13 @@ impl FromStr for GuestUser {
     }
 }
 
-/// Host name: a DNS label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hostname(String);
-
-impl FromStr for Hostname {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let inner = |b: u8| b.is_ascii_digit() || b.is_ascii_lowercase() || b == b'-';
-        let edges = !text.starts_with('-') && !text.ends_with('-');
-        if (1..=63).contains(&text.len()) && text.bytes().all(inner) && edges {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(ParseError {
-                what: "hostname",
-                rule: "a lower-case DNS label",
-            })
-        }
-    }
+/// Parses the guest's host name.
+///
+/// # Errors
+/// What is not a DNS label.
+pub fn hostname(text: &str) -> Result<DnsLabel, ParseError> {
+    text.parse()
+        .map_err(|error: ParseError| error.of("hostname"))
 }
 
 /// A public key as it goes into `authorized_keys`: type and base64, without the comment, which is free text.
@@ -90,7 +78,7 @@ pub struct Seed {
     /// Instance id of cloud-init.
     pub allocation: AllocationId,
     /// Host name.
-    pub hostname: Hostname,
+    pub hostname: DnsLabel,
     /// Guest user.
     pub user: GuestUser,
     /// The caller's keys and the host's relay key (D-40, D-88).
@@ -113,7 +101,7 @@ impl Seed {
     pub fn meta_data(&self) -> String {
         format!(
             "instance-id: {}\nlocal-hostname: {}\n",
-            self.allocation, self.hostname.0
+            self.allocation, self.hostname
         )
     }
 
@@ -238,7 +226,7 @@ mod tests {
             assert!(user.parse::<GuestUser>().is_err(), "{user}");
         }
         for name in ["a\nb", "-a", "A", "", "a.b"] {
-            assert!(name.parse::<Hostname>().is_err(), "{name}");
+            assert!(name.parse::<DnsLabel>().is_err(), "{name}");
         }
         for key in [
             "ssh-ed25519 AAAA",

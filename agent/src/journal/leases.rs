@@ -11,7 +11,7 @@ use super::{Journal, corrupt, from_sql, to_sql};
 use crate::error::HostResult;
 use crate::host::clock::BootMoment;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token};
-use crate::lease::{Ask, Grant, LiveLease, Refusal, SlotFacts, decide};
+use crate::lease::{Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
 
 /// A hold as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +42,21 @@ pub struct LeaseRow {
 }
 
 impl Journal {
-    /// Decides on an ask without writing anything.
-    pub fn check_lease(&self, ask: &Ask, now: &BootMoment) -> HostResult<Result<Grant, Refusal>> {
+    /// Decides on an spec without writing anything.
+    pub fn check_lease(
+        &self,
+        spec: &LeaseSpec,
+        now: &BootMoment,
+    ) -> HostResult<Result<Grant, Refusal>> {
         let connection = self.lock();
-        let (slots, leases) = facts(&connection, ask, now)?;
-        Ok(decide(ask, &slots, &leases))
+        let (slots, leases) = facts(&connection, spec, now)?;
+        Ok(decide(spec, &slots, &leases))
     }
 
-    /// Decides on an ask and, when it is granted, writes fences, holds and the lease.
+    /// Decides on an spec and, when it is granted, writes fences, holds and the lease.
     pub fn grant_lease(
         &self,
-        ask: &Ask,
+        spec: &LeaseSpec,
         new_id: LeaseId,
         expires: &BootMoment,
         now: &BootMoment,
@@ -61,18 +65,18 @@ impl Journal {
     ) -> HostResult<Result<LeaseRow, Refusal>> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
-        let (slots, leases) = facts(&transaction, ask, now)?;
-        let grant = match decide(ask, &slots, &leases) {
+        let (slots, leases) = facts(&transaction, spec, now)?;
+        let grant = match decide(spec, &slots, &leases) {
             Ok(grant) => grant,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        for (slot, token) in &ask.slots {
+        for (slot, token) in &spec.slots {
             raise_fence(&transaction, *slot, *token)?;
         }
         for slot in &grant.take_hold {
             transaction.execute(
                 "INSERT INTO holds (slot_id, allocation_id) VALUES (?1, ?2) ON CONFLICT (slot_id) DO NOTHING",
-                params![slot.to_string(), ask.allocation.to_string()],
+                params![slot.to_string(), spec.allocation.to_string()],
             )?;
         }
         for ended in &grant.supersedes {
@@ -82,7 +86,7 @@ impl Journal {
             )?;
         }
         // Leases that expired or belong to an earlier boot still occupy their slots' rows.
-        for (slot, _) in &ask.slots {
+        for (slot, _) in &spec.slots {
             transaction.execute(
                 "DELETE FROM leases WHERE lease_id <> ?1
                  AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?2)",
@@ -100,14 +104,14 @@ impl Journal {
                  request = excluded.request, plan = excluded.plan",
             params![
                 id.to_string(),
-                ask.allocation.to_string(),
+                spec.allocation.to_string(),
                 expires.boot_id,
                 to_sql(expires.nanos),
                 request.encode_to_vec(),
                 plan.encode_to_vec()
             ],
         )?;
-        for (slot, _) in &ask.slots {
+        for (slot, _) in &spec.slots {
             transaction.execute(
                 "INSERT INTO lease_slots (slot_id, lease_id) VALUES (?1, ?2)
                  ON CONFLICT (slot_id) DO UPDATE SET lease_id = excluded.lease_id",
@@ -279,11 +283,11 @@ fn check_tokens(connection: &Connection, tokens: &[(SlotId, Token)]) -> HostResu
 
 fn facts(
     connection: &Connection,
-    ask: &Ask,
+    spec: &LeaseSpec,
     now: &BootMoment,
 ) -> HostResult<(Vec<SlotFacts>, Vec<LiveLease>)> {
     let mut slots = Vec::new();
-    for (slot, _) in &ask.slots {
+    for (slot, _) in &spec.slots {
         let fence = connection
             .query_row(
                 "SELECT cell_epoch, slot_generation, workflow_epoch, closed_cell_epoch, closed_generation

@@ -16,14 +16,14 @@ impl Journal {
     pub fn start_operation(&self, new: &NewOperation) -> HostResult<bool> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
-        let known: Option<(String, String)> = transaction
+        let existing: Option<(String, String)> = transaction
             .query_row(
                 "SELECT kind, request_hash FROM operations WHERE operation_id = ?1",
                 params![new.id.to_string()],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .optional()?;
-        if let Some((kind, hash)) = known {
+        if let Some((kind, hash)) = existing {
             if kind == new.kind.as_str() && hash == new.request_hash {
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! The decision on one ask for a lease, a pure function.
+//! The decision on one spec for a lease, a pure function.
 use std::collections::BTreeSet;
 
 use gpuaas_proto::gpuaas::agent::v1::LeasePurpose;
@@ -36,10 +36,10 @@ impl Purpose {
     }
 }
 
-/// An ask for a lease.
+/// The spec of a lease.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    /// Who asks.
+pub struct LeaseSpec {
+    /// Who requests it.
     pub allocation: AllocationId,
     /// For which slots, each with its token.
     pub slots: Vec<(SlotId, Token)>,
@@ -134,17 +134,21 @@ impl From<Refusal> for HostError {
     }
 }
 
-/// Decides on an ask. `slots` are the facts of the asked slots, `leases` all live leases of the host.
-pub fn decide(ask: &Ask, slots: &[SlotFacts], leases: &[LiveLease]) -> Result<Grant, Refusal> {
-    let asked: BTreeSet<SlotId> = ask.slots.iter().map(|(slot, _)| *slot).collect();
-    if asked.is_empty() || asked.len() != ask.slots.len() {
+/// Decides on an spec. `slots` are the facts of the asked slots, `leases` all live leases of the host.
+pub fn decide(
+    spec: &LeaseSpec,
+    slots: &[SlotFacts],
+    leases: &[LiveLease],
+) -> Result<Grant, Refusal> {
+    let requested: BTreeSet<SlotId> = spec.slots.iter().map(|(slot, _)| *slot).collect();
+    if requested.is_empty() || requested.len() != spec.slots.len() {
         return Err(Refusal::BadSlots);
     }
     let mut take_hold = Vec::new();
-    for (slot, token) in &ask.slots {
+    for (slot, token) in &spec.slots {
         let facts = slots.iter().find(|facts| facts.slot == *slot);
         let hold = facts.and_then(|facts| facts.hold);
-        if let Some(by) = hold.filter(|by| *by != ask.allocation) {
+        if let Some(by) = hold.filter(|by| *by != spec.allocation) {
             return Err(Refusal::Held { slot: *slot, by });
         }
         let fence = facts.and_then(|facts| facts.fence);
@@ -158,7 +162,7 @@ pub fn decide(ask: &Ask, slots: &[SlotFacts], leases: &[LiveLease]) -> Result<Gr
         let closed = facts.and_then(|facts| facts.closed);
         let ended =
             closed.is_some_and(|closed| (token.cell_epoch, token.slot_generation) <= closed);
-        match (hold, ended, ask.purpose) {
+        match (hold, ended, spec.purpose) {
             (Some(_), _, _) => {}
             // A release asked again after its proof: its answer is journaled, and no hold may come back.
             (None, true, Purpose::Release) => {}
@@ -178,15 +182,15 @@ pub fn decide(ask: &Ask, slots: &[SlotFacts], leases: &[LiveLease]) -> Result<Gr
     let overlapping = || {
         leases
             .iter()
-            .filter(|lease| !lease.slots.is_disjoint(&asked))
+            .filter(|lease| !lease.slots.is_disjoint(&requested))
     };
-    let newer = ask.slots.iter().any(|(slot, token)| {
+    let newer = spec.slots.iter().any(|(slot, token)| {
         let facts = slots.iter().find(|facts| facts.slot == *slot);
         facts.and_then(|facts| facts.fence) < Some(*token)
     });
     let same = overlapping()
-        .filter(|lease| !newer && lease.allocation == ask.allocation)
-        .find(|lease| lease.slots == asked)
+        .filter(|lease| !newer && lease.allocation == spec.allocation)
+        .find(|lease| lease.slots == requested)
         .map(|lease| lease.id);
     let supersedes = overlapping()
         .map(|lease| lease.id)

@@ -54,7 +54,7 @@ impl Host {
         now: &BootMoment,
     ) -> Result<LeaseId, ErrorReason> {
         self.next += 1;
-        let ask = Ask {
+        let spec = LeaseSpec {
             allocation: allocation(who),
             slots: slots.iter().map(|(n, t)| (slot(*n), *t)).collect(),
             purpose,
@@ -63,7 +63,7 @@ impl Host {
         let id = LeaseId(Uuid::from_u128(self.next));
         self.journal
             .grant_lease(
-                &ask,
+                &spec,
                 id,
                 &expires,
                 now,
@@ -188,16 +188,16 @@ fn d_08_another_allocation_is_refused_however_high_its_token() {
 #[test]
 fn power_needs_the_hold_of_a_vm_that_is_there() {
     let mut host = Host::new();
-    let ask = |host: &mut Host, workflow| {
+    let request = |host: &mut Host, workflow| {
         host.acquire(1, &[(0, token(1, workflow))], Purpose::Power, &at(0))
     };
-    assert_eq!(ask(&mut host, 1), Err(ErrorReason::HostNotReady));
+    assert_eq!(request(&mut host, 1), Err(ErrorReason::HostNotReady));
     host.acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
         .unwrap();
-    assert!(ask(&mut host, 2).is_ok());
-    assert_eq!(ask(&mut host, 1), Err(ErrorReason::Fenced));
+    assert!(request(&mut host, 2).is_ok());
+    assert_eq!(request(&mut host, 1), Err(ErrorReason::Fenced));
     host.release(1, &[0]);
-    assert_eq!(ask(&mut host, 3), Err(ErrorReason::HostNotReady));
+    assert_eq!(request(&mut host, 3), Err(ErrorReason::HostNotReady));
 }
 
 #[test]

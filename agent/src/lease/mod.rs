@@ -5,4 +5,4 @@
 //! allocation's is refused however high it is while a hold exists.
 mod decide;
 
-pub use decide::{Ask, Grant, LiveLease, Purpose, Refusal, SlotFacts, decide};
+pub use decide::{Grant, LeaseSpec, LiveLease, Purpose, Refusal, SlotFacts, decide};

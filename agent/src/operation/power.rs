@@ -61,7 +61,7 @@ async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
         if !work.touched(slot.id)? {
             return Err(HostError::device(
                 ErrorReason::DiskUnsafe,
-                format!("slot {} carries nothing of this allocation", slot.id),
+                format!("slot {} holds nothing of this allocation", slot.id),
             ));
         }
         devices.push(work.prove(&slot, intent).await?.device());

@@ -15,10 +15,10 @@ use crate::disk::Intent;
 use crate::error::{HostError, HostResult, io_error};
 use crate::guest::{LoginError, log_in};
 use crate::host::clock::BootMoment;
-use crate::ids::{Mac, parse_private_ip};
+use crate::ids::{management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
-use crate::image::seed::{Seed, write_iso};
+use crate::image::seed::{Seed, hostname, write_iso};
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, domain_xml};
 
@@ -117,7 +117,7 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
 }
 
 async fn prove_disk(work: &Work) -> HostResult<Done> {
-    let mut seen = Vec::new();
+    let mut fingerprints = Vec::new();
     for slot in work.slots()? {
         let disk = work
             .prove(
@@ -127,13 +127,13 @@ async fn prove_disk(work: &Work) -> HostResult<Done> {
                 },
             )
             .await?;
-        seen.push(format!(
+        fingerprints.push(format!(
             "{} is {}",
             disk.identity(),
             disk.device().display()
         ));
     }
-    Ok(Done::with(seen.join(", ")))
+    Ok(Done::with(fingerprints.join(", ")))
 }
 
 async fn clone(work: &Work) -> HostResult<Done> {
@@ -173,7 +173,7 @@ async fn seed(work: &Work) -> HostResult<Done> {
     let drivers = request.image.clone().unwrap_or_default().driver_strategy();
     let seed = Seed {
         allocation: work.operation.allocation,
-        hostname: request.hostname.parse()?,
+        hostname: hostname(&request.hostname)?,
         user: request.guest_user.parse()?,
         keys,
         drivers: if work.node.settings.profile.lab {
@@ -190,13 +190,13 @@ async fn seed(work: &Work) -> HostResult<Done> {
 
 async fn reserve_address(work: &Work) -> HostResult<Done> {
     let bindings = work.boot_slot()?.bindings;
-    let wanted = Reservation {
+    let desired = Reservation {
         vm: work.vm(),
         mac: bindings.management_mac.parse()?,
         ip: parse_private_ip(&bindings.private_ip)?,
     };
     let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
-        other.vm != wanted.vm && (other.mac == wanted.mac || other.ip == wanted.ip)
+        other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)
     });
     for stale in in_the_way {
         // The hold says the slot is ours; whose address this was has no domain any more, or something is wrong.
@@ -217,11 +217,11 @@ async fn reserve_address(work: &Work) -> HostResult<Done> {
     let before = work
         .node
         .dhcp
-        .lease(&wanted.mac)?
+        .lease(&desired.mac)?
         .map(|lease| lease.expires);
-    work.node.dhcp.reserve(&wanted)?;
+    work.node.dhcp.reserve(&desired)?;
     Ok(Done::giving(
-        format!("{} is {}", wanted.mac, wanted.ip),
+        format!("{} is {}", desired.mac, desired.ip),
         json!({ "before": before }),
     ))
 }
@@ -340,7 +340,7 @@ pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
 
 async fn wait_address(work: &Work) -> HostResult<Done> {
     let bindings = work.boot_slot()?.bindings;
-    let mac: Mac = bindings.management_mac.parse()?;
+    let mac = management_mac(&bindings.management_mac)?;
     let expected = parse_private_ip(&bindings.private_ip)?;
     let before = work.operation.output("reserve_address")["before"].as_u64();
     let deadline = boot_deadline(work)?;

@@ -14,7 +14,7 @@ use crate::disk::wipe::WipePolicy;
 use crate::disk::{Intent, ProvenDisk};
 use crate::error::{HostError, HostResult};
 use crate::journal::Kind;
-use crate::node::now_ms;
+use crate::node::{now_ms, timestamp};
 use crate::vm::PowerState;
 
 /// A guest that still boots misses the first press of its power button.
@@ -79,11 +79,11 @@ async fn stop(work: &Work) -> HostResult<Done> {
         None => return Ok(Done::skipped("there is no domain")),
         Some(PowerState::ShutOff) => return Ok(Done::skipped("the domain does not run")),
         Some(PowerState::Running) if work.operation.kind != Kind::CleanUp => {
-            let asked =
+            let signalled =
                 graceful_timeout(work)?.and_then(|timeout| Duration::try_from(timeout).ok());
             let most = Duration::from_secs(work.node.settings.limits.max_graceful_s);
             // Half of the budget belongs to what comes after.
-            let graceful = asked
+            let graceful = signalled
                 .unwrap_or_default()
                 .min(most)
                 .min(work.remaining() / 2);
@@ -203,15 +203,15 @@ async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
     };
     let pieces = ranges(disk.bytes(), limits, random_places(limits.sample_bytes)?);
     let device = disk.device();
-    let (tell, mut told) = tokio::sync::watch::channel(0_u32);
+    let (report, mut progress) = tokio::sync::watch::channel(0_u32);
     let reading = tokio::task::spawn_blocking(move || {
         read_zero(&device, &pieces, |percent| {
-            tell.send_if_modified(|seen| std::mem::replace(seen, percent) != percent);
-            !tell.is_closed()
+            report.send_if_modified(|last| std::mem::replace(last, percent) != percent);
+            !report.is_closed()
         })
     });
-    while told.changed().await.is_ok() {
-        let percent = *told.borrow_and_update();
+    while progress.changed().await.is_ok() {
+        let percent = *progress.borrow_and_update();
         work.progress(percent, "reading the disk back");
     }
     let verified = reading
@@ -238,8 +238,8 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
             disk_bytes: proof["bytes"].as_u64().unwrap_or(0),
             verified_bytes: proof["verified"].as_u64().unwrap_or(0),
             no_signatures: true,
-            wipe_time: wiped[index].as_i64().map(crate::api::timestamp),
-            verify_time: proof["at"].as_i64().map(crate::api::timestamp),
+            wipe_time: wiped[index].as_i64().map(timestamp),
+            verify_time: proof["at"].as_i64().map(timestamp),
         });
     }
     Ok(pb::HostOperation {

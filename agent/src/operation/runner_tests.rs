@@ -126,16 +126,21 @@ fn on_slot(node: &Node, kind: Kind, purpose: pb::LeasePurpose) -> (NewOperation,
 }
 
 fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
-    let ask = crate::lease::Ask {
+    let spec = crate::lease::LeaseSpec {
         allocation: new.allocation,
         slots: vec![(slot, crate::ids::Token::default())],
         purpose: crate::lease::Purpose::Release,
     };
     let now = node.clock.now();
     let id = crate::ids::LeaseId(Uuid::now_v7());
-    let granted =
-        node.journal
-            .grant_lease(&ask, id, &new.deadline, &now, &new.lease_request, &new.plan);
+    let granted = node.journal.grant_lease(
+        &spec,
+        id,
+        &new.deadline,
+        &now,
+        &new.lease_request,
+        &new.plan,
+    );
     granted.unwrap().unwrap();
 }
 

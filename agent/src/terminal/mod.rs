@@ -1,11 +1,11 @@
 //! `Terminal`: one interactive shell per call, in a guest or on the host itself.
 //!
 //! [`target`] (pure) decides by capacity shape where a shell is taken: a slice's in its guest by SSH with the relay
-//! key ([`guest`]), bare metal's as a local PTY ([`local`]). Both become a [`shell::Shell`], which [`carry`] joins
+//! key ([`guest`]), bare metal's as a local PTY ([`local`]). Both become a [`shell::Shell`], which [`session_loop`] joins
 //! with the call under the windows of both directions. Nothing here buffers more than those windows.
-mod carry;
 mod guest;
 mod local;
+mod session_loop;
 mod shell;
 mod target;
 
@@ -122,11 +122,11 @@ async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
     };
     match &start.place {
         Place::Guest(guest) => {
-            let known = host
+            let reserved = host
                 .guests
                 .address(start.allocation)
                 .map_err(Error::internal)?;
-            if known != Some(guest.address) {
+            if reserved != Some(guest.address) {
                 return Err(stale(
                     "that address is not reserved for the allocation's VM on this host",
                 ));
@@ -184,7 +184,7 @@ async fn serve(
     if answers.send(Ok(started)).await.is_err() {
         return Ok(());
     }
-    let outcome = carry::carry(shell, requests, &answers, start.output_window).await;
+    let outcome = session_loop::run(shell, requests, &answers, start.output_window).await;
     tracing::info!(session_id = %start.session, allocation_id = %start.allocation, "close terminal");
     outcome
 }

@@ -10,9 +10,9 @@ use super::pci::{self, PciDevice, PciKind};
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::host::root::HostRoot;
 
-/// What was found of a disk, by the same look and decision that stand before a clone.
+/// What was found of a disk, by the same inspection and decision that stand before a clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DiskLook {
+pub struct DiskInspection {
     /// Kernel name, when the identity leads to a device.
     pub name: Option<String>,
     /// Size in bytes.
@@ -49,8 +49,11 @@ pub fn inventory(root: &HostRoot, gateway: &str) -> Inventory {
     }
 }
 
-/// Counts and candidates of a GPU host. `looks` are those at its disks, by stable link. A pure function.
-pub fn gpu_report(inventory: &Inventory, looks: &BTreeMap<String, DiskLook>) -> pb::TopologyReport {
+/// Counts and candidates of a GPU host. `inspections` are of its disks, by stable link. A pure function.
+pub fn gpu_report(
+    inventory: &Inventory,
+    inspections: &BTreeMap<String, DiskInspection>,
+) -> pb::TopologyReport {
     let of = |kind| {
         inventory
             .pci
@@ -81,22 +84,27 @@ pub fn gpu_report(inventory: &Inventory, looks: &BTreeMap<String, DiskLook>) -> 
             continue;
         };
         let function = take_near(&mut fabric, gpu.numa_node, |device| device.numa_node);
-        report
-            .candidates
-            .push(candidate(inventory, looks, index, gpu, disk, function));
+        report.candidates.push(candidate(
+            inventory,
+            inspections,
+            index,
+            gpu,
+            disk,
+            function,
+        ));
     }
     report
 }
 
 fn candidate(
     inventory: &Inventory,
-    looks: &BTreeMap<String, DiskLook>,
+    inspections: &BTreeMap<String, DiskInspection>,
     index: u32,
     gpu: &PciDevice,
     disk: &NvmeDisk,
     fabric: Option<&PciDevice>,
 ) -> pb::CandidateSlot {
-    let mut blockers = disk_blockers(disk, looks);
+    let mut blockers = disk_blockers(disk, inspections);
     if fabric.is_none() {
         blockers.push("no fabric function with a virtual function is left".to_owned());
     }
@@ -125,25 +133,26 @@ fn candidate(
     }
 }
 
-/// What stands against a disk. One that nobody looked at is nobody's to call raw and unused.
-fn disk_blockers(disk: &NvmeDisk, looks: &BTreeMap<String, DiskLook>) -> Vec<String> {
+/// What stands against a disk. One that nobody inspected is nobody's to call raw and unused.
+fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>) -> Vec<String> {
     let Some(link) = &disk.by_id else {
         return vec![format!("{} has no nvme-eui link", disk.name)];
     };
-    let Some(look) = looks.get(link) else {
-        return vec![format!("{} was not looked at", disk.name)];
+    let Some(inspection) = inspections.get(link) else {
+        return vec![format!("{} was not inspected", disk.name)];
     };
-    if look.blockers.is_empty() && look.name.as_ref() != Some(&disk.name) {
+    if inspection.blockers.is_empty() && inspection.name.as_ref() != Some(&disk.name) {
         return vec![format!("{link} leads elsewhere than to {}", disk.name)];
     }
-    look.blockers
+    inspection
+        .blockers
         .iter()
         .map(|blocker| format!("{}: {blocker}", disk.name))
         .collect()
 }
 
 /// Candidates of a lab host, in the order of its disks, each with its identity. A pure function.
-pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskLook)]) -> pb::TopologyReport {
+pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskInspection)]) -> pb::TopologyReport {
     let candidates = disks
         .iter()
         .zip(0_u32..)

@@ -1,7 +1,7 @@
-//! What the host has (discovery) and how it is (readiness). Both look at behaviour, below a configurable root
+//! What the host has (discovery) and how it is (readiness). Both observe behaviour, below a configurable root
 //! where they read files (A-61..A-86).
 pub mod discover;
-pub mod looks;
+pub mod inspect;
 pub mod network;
 pub mod nvme;
 pub mod pci;

@@ -19,9 +19,9 @@ const THREADS: usize = 3;
 /// Longest wait for an answer of libvirt.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a call waits for libvirtd to come back, and how often it looks.
+/// How long a call waits for libvirtd to come back, and the pause between two attempts.
 const COMES_BACK: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What libvirt's in-memory driver calls itself.
 const IN_MEMORY: &str = "TEST";
@@ -114,7 +114,7 @@ impl Hypervisor {
             match self.call_once(what, Arc::clone(&work)).await {
                 Ok(value) => return Ok(value),
                 Err(failed) if failed.lost && tokio::time::Instant::now() < give_up => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 Err(failed) => return Err(failed.error),
             }
@@ -164,10 +164,10 @@ impl Hypervisor {
 
     /// libvirt's version, as proof that it answers now; it does not wait for one that is away.
     pub async fn version(&self) -> HostResult<u32> {
-        let asked = self
-            .call_once("ask version", Arc::new(Connect::get_lib_version))
+        let version = self
+            .call_once("get version", Arc::new(Connect::get_lib_version))
             .await;
-        asked.map_err(|failed| failed.error)
+        version.map_err(|failed| failed.error)
     }
 
     /// All domains, running and shut off.
@@ -175,8 +175,8 @@ impl Hypervisor {
         self.call("list domains", |connection| {
             let mut domains = Vec::new();
             for domain in connection.list_all_domains(0)? {
-                // A domain may vanish between the list and the look; then it uses nothing.
-                if let Some(domain) = known(describe(&domain))? {
+                // A domain may vanish between the list and the query; then it uses nothing.
+                if let Some(domain) = found(describe(&domain))? {
                     domains.push(domain);
                 }
             }
@@ -191,24 +191,24 @@ impl Hypervisor {
         let list = |connection: &Connect| -> Result<Vec<(String, u32)>, virt::error::Error> {
             let mut running = Vec::new();
             for domain in connection.list_all_domains(sys::VIR_CONNECT_LIST_DOMAINS_RUNNING)? {
-                // none: it ended between the list and the look
+                // none: it ended between the list and the query
                 if let Some(run) = domain.get_id() {
                     running.push((domain.get_name()?, run));
                 }
             }
             Ok(running)
         };
-        let asked = self.call_once("list running domains", Arc::new(list)).await;
-        asked.map_err(|failed| failed.error)
+        let version = self.call_once("list running domains", Arc::new(list)).await;
+        version.map_err(|failed| failed.error)
     }
 
     /// State of a domain, `None` when there is none of this name.
     pub async fn state(&self, name: &str) -> HostResult<Option<PowerState>> {
         let name = name.to_owned();
         self.call("look up domain", move |connection| {
-            let found = known(VirtDomain::lookup_by_name(connection, &name))?;
-            let state = found
-                .map(|domain| known(domain.get_state()))
+            let domain = found(VirtDomain::lookup_by_name(connection, &name))?;
+            let state = domain
+                .map(|domain| found(domain.get_state()))
                 .transpose()?
                 .flatten();
             Ok(state.map(|(state, _)| PowerState::of(state)))
@@ -241,7 +241,7 @@ impl Hypervisor {
     pub async fn shutdown(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("shut domain down", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             ended(domain.shutdown().map(|_| ()))
@@ -253,7 +253,7 @@ impl Hypervisor {
     pub async fn destroy(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("destroy domain", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             if domain.is_active()? {
@@ -269,7 +269,7 @@ impl Hypervisor {
     pub async fn undefine(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
         self.call("undefine domain", move |connection| {
-            let Some(domain) = known(VirtDomain::lookup_by_name(connection, &name))? else {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
                 return Ok(());
             };
             let mut flags =
@@ -278,7 +278,7 @@ impl Hypervisor {
             if connection.get_type()? != IN_MEMORY {
                 flags |= sys::VIR_DOMAIN_UNDEFINE_NVRAM;
             }
-            known(domain.undefine_flags(flags)).map(|_| ())
+            found(domain.undefine_flags(flags)).map(|_| ())
         })
         .await
     }
@@ -352,7 +352,7 @@ fn disk_sources(xml: &str) -> Vec<String> {
 }
 
 /// Turns "no such domain" into `None`.
-fn known<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
+fn found<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.code() == ErrorNumber::NoDomain => Ok(None),

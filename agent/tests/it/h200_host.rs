@@ -5,7 +5,7 @@ use gpuaas_agent::disk::DiskProbe;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::settings::HostProfile;
 use gpuaas_agent::topology::discover::{gpu_report, inventory};
-use gpuaas_agent::topology::looks::at_nvme;
+use gpuaas_agent::topology::inspect;
 use gpuaas_agent::topology::readiness::{free_hugepages, virtualisation};
 use gpuaas_agent::vm::Hypervisor;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
@@ -31,7 +31,7 @@ async fn report(root: &HostRoot) -> TopologyReport {
     let devices = inventory(root, "10.100.0.1/24");
     let hypervisor = Hypervisor::new("test:///default");
     let probe = DiskProbe::new(root.clone(), Vec::new(), hypervisor);
-    gpu_report(&devices, &at_nvme(&probe, &devices.nvme).await)
+    gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
 }
 
 #[tokio::test]
@@ -110,25 +110,25 @@ async fn a_68_suggestions_are_the_same_every_time() {
     assert_eq!(one, two);
 }
 
-/// A disk is proposed without a blocker only when a look at it found none.
+/// A disk is proposed without a blocker only when its inspection found none.
 #[tokio::test]
-async fn d_29_a_gpu_hosts_disk_is_looked_at_like_any_other() {
+async fn d_29_a_gpu_hosts_disk_is_inspected_like_any_other() {
     let root = recorded();
     let devices = inventory(&root, "10.100.0.1/24");
     let unseen = gpu_report(&devices, &std::collections::BTreeMap::new());
     for candidate in &unseen.candidates {
         assert!(
-            candidate.blockers[0].ends_with("was not looked at"),
+            candidate.blockers[0].ends_with("was not inspected"),
             "{:?}",
             candidate.blockers
         );
     }
     let probe = DiskProbe::new(root, Vec::new(), Hypervisor::new("test:///default"));
-    let mut looks = at_nvme(&probe, &devices.nvme).await;
+    let mut inspections = inspect::disks(&probe, &devices.nvme).await;
     let link = format!("/dev/disk/by-id/{}", DISKS[0]);
-    let first = looks.get_mut(&link).expect("looked at");
+    let first = inspections.get_mut(&link).expect("inspected");
     first.blockers.push("process 7 (mkfs) holds it open".into());
-    let report = gpu_report(&devices, &looks);
+    let report = gpu_report(&devices, &inspections);
     assert!(report.candidates[0].blockers[0].contains("process 7"));
     assert!(report.candidates[1].blockers.is_empty());
 }

@@ -87,15 +87,15 @@ async fn inc_12_a_disk_is_claimed_while_it_is_cloned_to_and_wiped() {
         ErrorReason::DiskUnsafe,
         "somebody has it already"
     );
-    let mut looked = Vec::new();
+    let mut claims = Vec::new();
     clone_image(&disk.image, &claimed, MINUTE, |_| {
-        looked.push(disk.is_claimed());
+        claims.push(disk.is_claimed());
     })
     .await
     .expect("cloned");
     assert!(
-        !looked.is_empty() && looked.iter().all(|claimed| *claimed),
-        "{looked:?}"
+        !claims.is_empty() && claims.iter().all(|claimed| *claimed),
+        "{claims:?}"
     );
     let first_byte = || std::fs::read(&disk.device).expect("device")[0];
     assert_eq!(first_byte(), 7);

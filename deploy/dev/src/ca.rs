@@ -1,7 +1,7 @@
 //! A certificate authority for one development stack, and every key its parts need.
 //!
 //! Files lie in one folder, keys with mode 0600. Everything is made once and kept: a second call returns the same
-//! files, unless the wanted names changed or the certificate is about to expire.
+//! files, unless the desired names changed or the certificate is about to expire.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -133,12 +133,12 @@ impl Authority {
     fn identity(&self, file: &str, names: &[Name]) -> Result<Identity> {
         let files = self.files(file);
         let listed = self.folder.join(format!("{file}.names"));
-        let wanted = names
+        let desired = names
             .iter()
             .map(Name::to_string)
             .collect::<Vec<_>>()
             .join("\n");
-        let kept = std::fs::read_to_string(&listed).is_ok_and(|names| names == wanted);
+        let kept = std::fs::read_to_string(&listed).is_ok_and(|names| names == desired);
         if kept && files.key.exists() && self.fresh(&files.certificate) {
             return Ok(files);
         }
@@ -146,7 +146,7 @@ impl Authority {
         let certificate = self.sign(names, &key)?;
         write_secret(&files.key, key.serialize_pem().as_bytes())?;
         write_with_mode(&files.certificate, certificate.pem().as_bytes(), 0o644)?;
-        write_with_mode(&listed, wanted.as_bytes(), 0o644)?;
+        write_with_mode(&listed, desired.as_bytes(), 0o644)?;
         Ok(files)
     }
 

@@ -7,7 +7,9 @@
 pub mod ca;
 pub mod error;
 pub mod forward;
+pub mod health;
 pub mod lab;
+pub mod part;
 pub mod paths;
 pub mod ports;
 pub mod postgres;

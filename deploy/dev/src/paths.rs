@@ -76,17 +76,17 @@ pub fn other_user(name: &str) -> Result<Option<User>> {
     }
 }
 
-/// A private folder that `user` owns: `wanted` when that user can reach it and sockets fit in it, else one below
-/// `/var/lib` named after `wanted`, because a checkout may lie in a place that only root may enter.
-pub fn folder_for(wanted: &Path, user: Option<&User>) -> Result<PathBuf> {
-    let short = wanted.as_os_str().len() <= SOCKET_FOLDER_MAX;
+/// A private folder that `user` owns: `folder` when that user can reach it and sockets fit in it, else one below
+/// `/var/lib` named after `folder`, because a checkout may lie in a place that only root may enter.
+pub fn folder_for(folder: &Path, user: Option<&User>) -> Result<PathBuf> {
+    let short = folder.as_os_str().len() <= SOCKET_FOLDER_MAX;
     let folder = match user {
-        _ if short && reachable(wanted, user.is_some()) => wanted.to_path_buf(),
-        Some(_) => Path::new("/var/lib/gpuaas-dev").join(short_hash(wanted)),
+        _ if short && reachable(folder, user.is_some()) => folder.to_path_buf(),
+        Some(_) => Path::new("/var/lib/gpuaas-dev").join(short_hash(folder)),
         None => std::env::temp_dir().join(format!(
             "gpuaas-{}-{}",
             Uid::effective(),
-            short_hash(wanted)
+            short_hash(folder)
         )),
     };
     if let Some(parent) = folder.parent() {

@@ -64,10 +64,10 @@ impl Process {
         }
     }
 
-    /// Asks it to end, waits up to `patience`, then ends it.
-    pub fn stop(&self, signal: Signal, patience: Duration) {
+    /// Asks it to end, waits up to `timeout`, then ends it.
+    pub fn stop(&self, signal: Signal, timeout: Duration) {
         self.signal(signal);
-        if !wait_until(patience, || !self.alive()) {
+        if !wait_until(timeout, || !self.alive()) {
             self.signal(Signal::SIGKILL);
             wait_until(Duration::from_secs(5), || !self.alive());
         }
@@ -208,9 +208,9 @@ pub fn tail(log: &Path) -> String {
     last_lines(&String::from_utf8_lossy(&content))
 }
 
-/// Polls `condition` until it holds or `patience` is over; says whether it held.
-pub fn wait_until(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + patience;
+/// Polls `condition` until it holds or `timeout` is over; says whether it held.
+pub fn wait_until(timeout: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
     while !condition() {
         if Instant::now() >= deadline {
             return false;

@@ -104,15 +104,15 @@ impl KeySource {
                 cached,
             } => {
                 let mut cached = cached.lock().await;
-                let known = cached.as_ref().and_then(|c| pick(&c.keys, key_id));
+                let from_cache = cached.as_ref().and_then(|c| pick(&c.keys, key_id));
                 let age = cached.as_ref().map(|c| c.fetched.elapsed());
                 let fetch = match age {
                     None => true,
-                    Some(age) if known.is_none() => age > MIN_AGE,
+                    Some(age) if from_cache.is_none() => age > MIN_AGE,
                     Some(age) => age > MAX_AGE,
                 };
                 if !fetch {
-                    return Ok(known);
+                    return Ok(from_cache);
                 }
                 match fetch_keys(client, url).await {
                     Ok(keys) => {
@@ -125,7 +125,7 @@ impl KeySource {
                     }
                     Err(error) if cached.is_some() => {
                         tracing::warn!(%url, "keep old signing keys: {error}");
-                        Ok(known)
+                        Ok(from_cache)
                     }
                     Err(error) => Err(error),
                 }

@@ -146,7 +146,7 @@ impl RouteTable {
 
     /// Finds the route of a request; `path` is still percent-encoded. HEAD is served by GET routes.
     pub fn lookup(&self, method: &Method, path: &str) -> Lookup<'_> {
-        let wanted = if method == Method::HEAD {
+        let method = if method == Method::HEAD {
             &Method::GET
         } else {
             method
@@ -156,7 +156,7 @@ impl RouteTable {
             let Some(bound) = route.template.matches(path) else {
                 continue;
             };
-            if route.http_method == *wanted {
+            if route.http_method == *method {
                 return Lookup::Found(route, bound);
             }
             others.push(route.http_method.clone());

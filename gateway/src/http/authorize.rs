@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, header};
 use sqlx::PgPool;
 use tonic::Code;
 
-use super::app::App;
 use super::headers;
+use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::auth::verify::Identity;
 use crate::contract::access::{Access, Audience};

@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tonic::Code;
 
-use super::app::App;
 use super::authorize::authorize;
 use super::headers;
-use super::stream::{Opener, respond, resume};
+use super::stream::{Subscriber, respond, resume};
+use crate::app::App;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::{ApiError, overloaded};
@@ -99,7 +99,7 @@ async fn try_serve(
         resume(&mut message, &parts.headers);
         let place = app.streams.place().ok_or_else(overloaded)?;
         let messages = upstream::open(&app.peers, route, &message, envelope).await?;
-        let opener = Opener {
+        let subscriber = Subscriber {
             session,
             access: route.access.clone(),
         };
@@ -109,7 +109,7 @@ async fn try_serve(
             route.pattern.as_str(),
             request_id,
         );
-        return Ok(respond(&app.streams, place, messages, opener, around));
+        return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
     let answer = upstream::call(&app.peers, route, &message, envelope).await?;
     let mut response = Response::new(Body::from(

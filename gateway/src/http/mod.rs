@@ -1,5 +1,4 @@
-//! The HTTP side: router, one request's way through it, headers and limits.
-pub mod app;
+//! The HTTP side: one request's way through it, headers and limits.
 pub mod authorize;
 pub mod call;
 pub mod headers;

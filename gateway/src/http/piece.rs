@@ -29,7 +29,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn asked(headers: &HeaderMap) -> Self {
+    pub(super) fn requested(headers: &HeaderMap) -> Self {
         let wants_events = headers
             .get_all(header::ACCEPT)
             .iter()
@@ -142,9 +142,9 @@ mod tests {
         ] {
             let headers =
                 HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(Form::asked(&headers), form, "{accept}");
+            assert_eq!(Form::requested(&headers), form, "{accept}");
         }
-        assert_eq!(Form::asked(&HeaderMap::new()), Form::Lines);
+        assert_eq!(Form::requested(&HeaderMap::new()), Form::Lines);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A streaming RPC as HTTP: server-sent events for who asks for them, otherwise one JSON object per line.
 //!
 //! Nothing is collected: the next message is taken from the service when the client's connection has room for it, and
-//! the service's stream ends when the client goes. While it is open, the caller is looked at again: a stream ends with
+//! the service's stream ends when the client goes. While it is open, the caller is checked again: a stream ends with
 //! the token or the membership it was opened by. Whatever ends it after its start is its last line or event.
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// At most `max` at once, their callers looked at again every `access`, all ended at `shutdown`.
+    /// At most `max` at once, their callers checked again every `access`, all ended at `shutdown`.
     pub fn new(
         max: usize,
         access: Duration,
@@ -69,14 +69,14 @@ impl Streams {
 
 /// Who opened a stream, and by what.
 #[derive(Debug)]
-pub struct Opener {
+pub struct Subscriber {
     /// As it was when the stream was opened.
     pub session: Arc<Session>,
     /// What the method demands.
     pub access: Access,
 }
 
-impl Opener {
+impl Subscriber {
     /// Whether the stream may go on for who this principal is now.
     fn may_go_on(&self, now: Option<&Principal>) -> bool {
         let Some(now) = now else { return false };
@@ -123,10 +123,10 @@ struct Running {
     messages: Messages,
     form: Form,
     pieces: Pieces,
-    opener: Opener,
+    subscriber: Subscriber,
     pool: PgPool,
     expires: Instant,
-    look: Interval,
+    access_check: Interval,
     shutdown: CancellationToken,
     request_id: String,
     is_over: bool,
@@ -138,23 +138,24 @@ pub fn respond(
     streams: &Streams,
     place: OwnedSemaphorePermit,
     messages: Messages,
-    opener: Opener,
+    subscriber: Subscriber,
     (pool, headers, route, request_id): (PgPool, &HeaderMap, &str, &str),
 ) -> Response {
-    let form = Form::asked(headers);
+    let form = Form::requested(headers);
     let labels = [KeyValue::new("route", route.to_owned())];
     streams.open.add(1, &labels);
-    let mut look = tokio::time::interval_at(Instant::now() + streams.access, streams.access);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let left = opener.session.identity.expires - jiff::Timestamp::now().as_second();
+    let mut access_check =
+        tokio::time::interval_at(Instant::now() + streams.access, streams.access);
+    access_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let left = subscriber.session.identity.expires - jiff::Timestamp::now().as_second();
     let running = Running {
         messages,
         form,
         pieces: streams.pieces.clone(),
-        opener,
+        subscriber,
         pool,
         expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
-        look,
+        access_check,
         shutdown: streams.shutdown.clone(),
         request_id: request_id.to_owned(),
         is_over: false,
@@ -194,7 +195,7 @@ impl Running {
                 biased;
                 () = self.shutdown.cancelled() => return Some(self.last(&restarting())),
                 () = tokio::time::sleep_until(self.expires) => return Some(self.last(&expired())),
-                _ = self.look.tick() => {
+                _ = self.access_check.tick() => {
                     if self.has_lost_access().await {
                         return Some(self.last(&lost_access()));
                     }
@@ -211,7 +212,7 @@ impl Running {
         self.is_over = true;
         tracing::info!(
             request_id = self.request_id,
-            principal = self.opener.session.principal.name,
+            principal = self.subscriber.session.principal.name,
             reason = error.reason(),
             "end stream"
         );
@@ -219,11 +220,11 @@ impl Running {
     }
 
     async fn has_lost_access(&self) -> bool {
-        match store::find_principal(&self.pool, &self.opener.session.identity).await {
-            Ok(now) => !self.opener.may_go_on(now.as_ref()),
+        match store::find_principal(&self.pool, &self.subscriber.session.identity).await {
+            Ok(now) => !self.subscriber.may_go_on(now.as_ref()),
             Err(error) => {
                 // the database will answer again; until then what was true stays
-                tracing::warn!("look at the reader of a stream later: {error}");
+                tracing::warn!("check the reader of a stream later: {error}");
                 false
             }
         }
@@ -267,7 +268,7 @@ mod tests {
             admin,
             projects: projects.iter().copied().map(project).collect(),
         };
-        let opener = |audience, who| Opener {
+        let subscriber = |audience, who| Subscriber {
             session: Arc::new(Session::new(
                 Identity {
                     issuer: "i".to_owned(),
@@ -283,16 +284,16 @@ mod tests {
                 callers: Vec::new(),
             },
         };
-        let user = opener(Audience::User, principal(false, &[1, 2]));
-        let admin = opener(Audience::Admin, principal(true, &[]));
-        for (opener, now, goes_on) in [
+        let user = subscriber(Audience::User, principal(false, &[1, 2]));
+        let admin = subscriber(Audience::Admin, principal(true, &[]));
+        for (subscriber, now, goes_on) in [
             (&user, Some(principal(false, &[2, 1, 3])), true),
             (&user, Some(principal(false, &[1])), false),
             (&user, None, false),
             (&admin, Some(principal(true, &[])), true),
             (&admin, Some(principal(false, &[])), false),
         ] {
-            assert_eq!(opener.may_go_on(now.as_ref()), goes_on, "{now:?}");
+            assert_eq!(subscriber.may_go_on(now.as_ref()), goes_on, "{now:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-use crate::http::app::App;
+use crate::app::App;
 use crate::store;
 
 pub(super) use pb::Hello;
@@ -36,8 +36,8 @@ fn request(message: Request) -> pb::RelayRequest {
     }
 }
 
-/// Carries a WebSocket until one side ends it.
-pub(super) async fn carry(app: &App, socket: WebSocket, hello: Hello) {
+/// Relays a WebSocket until one side ends it.
+pub(super) async fn run(app: &App, socket: WebSocket, hello: Hello) {
     let request_id = hello.request_id.clone();
     let (mut sink, mut source) = socket.split();
     let (requests, stream) = mpsc::channel(WAITING);
@@ -92,9 +92,13 @@ async fn open(
 }
 
 /// Hands the client's messages on until it is gone, silent, or nobody takes them.
-async fn from_client(source: &mut SplitStream<WebSocket>, requests: &Requests, patience: Duration) {
+async fn from_client(
+    source: &mut SplitStream<WebSocket>,
+    requests: &Requests,
+    ping_timeout: Duration,
+) {
     loop {
-        let message = match tokio::time::timeout(patience, source.next()).await {
+        let message = match tokio::time::timeout(ping_timeout, source.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => Request::Text(text.as_str().to_owned()),
             Ok(Some(Ok(Message::Binary(data)))) => Request::Binary(data.into()),
             Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
@@ -145,7 +149,7 @@ async fn keep_access(
 ) {
     let mut checks = tokio::time::interval(app.terminals.access());
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told = false;
+    let mut warned = false;
     loop {
         tokio::select! {
             changed = attached.changed() => if changed.is_err() { break },
@@ -156,9 +160,9 @@ async fn keep_access(
         };
         match store::may_use(&app.pool, &principal, project_id).await {
             Ok(true) => {}
-            Ok(false) if told => {}
+            Ok(false) if warned => {}
             Ok(false) => {
-                told = true;
+                warned = true;
                 // a call that has ended needs no order to end
                 let _ = requests
                     .send(request(Request::AccessLost(pb::AccessLost {})))

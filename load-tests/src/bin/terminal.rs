@@ -20,7 +20,7 @@ const KEYS: usize = 200;
 /// Keystrokes before them.
 const WARM_UP: usize = 20;
 /// Longest silence of a shell.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -153,7 +153,7 @@ impl Shell {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, next)
+        tokio::time::timeout(TIMEOUT, next)
             .await
             .context("the shell is silent")?
     }

@@ -25,7 +25,7 @@ const PATH: &str = "/api/v1/allocations:watch";
 /// Streams that are being opened at once.
 const OPENING: usize = 32;
 /// Longest time until the last reader has a change, or until closed streams are gone.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Streams that are silent for so long have told all that the change brought with it.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Descriptors of a process beside those of its streams.
@@ -246,7 +246,7 @@ impl Readers {
     }
 
     async fn next(&mut self) -> anyhow::Result<Said> {
-        let said = tokio::time::timeout(PATIENCE, self.said.recv()).await;
+        let said = tokio::time::timeout(TIMEOUT, self.said.recv()).await;
         said.context("the streams say nothing")?
             .context("the streams have ended")?
     }
@@ -335,7 +335,7 @@ fn event(reader: usize, message: &Value, at: Instant) -> anyhow::Result<Option<S
 async fn all_closed(system: &System<'_>) -> anyhow::Result<()> {
     let address = Kind::find(ALLOCATION)?.metrics(system.stack.options().instance, 1);
     let mut connection = Connection::open(address).await?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let metrics = connection.read("/metrics", "").await?;
         let metrics = std::str::from_utf8(&metrics)?;

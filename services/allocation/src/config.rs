@@ -30,7 +30,7 @@ impl WholeNodes {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Seconds between two looks for due work; wake-ups come sooner.
+    /// Seconds between two polls for due work; wake-ups come sooner.
     pub poll_seconds: f64,
     /// Seconds a workflow's lease lasts without renewal: how long work of a killed replica rests.
     pub lease_seconds: f64,
@@ -49,7 +49,7 @@ pub struct Config {
     pub baremetal: WholeNodes,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
-    /// Seconds between two looks for what watch streams show; wake-ups come sooner.
+    /// Seconds between two polls for what watch streams show; wake-ups come sooner.
     pub watch_poll_seconds: f64,
     /// Seconds after which a watch stream on which nothing happened says that it is alive.
     pub watch_heartbeat_seconds: f64,

@@ -66,7 +66,7 @@ impl Metrics {
         self.differences.record(differences as u64, &[]);
     }
 
-    /// Prices were looked at.
+    /// Prices were read.
     pub fn unpublished(&self, skus: usize) {
         self.unpublished.record(skus as u64, &[]);
     }

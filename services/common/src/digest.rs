@@ -1,4 +1,5 @@
 //! Digests of images in requests.
+use crate::value::Digest;
 
 /// Most images of a node.
 const MOST: usize = 1000;
@@ -9,12 +10,16 @@ const MOST: usize = 1000;
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
 pub fn check_images(field: &str, digests: &[String]) -> crate::Result<()> {
-    if digests.len() <= MOST && digests.iter().all(|digest| is_legal(digest)) {
+    if digests.len() <= MOST
+        && digests
+            .iter()
+            .all(|digest| digest.parse::<Digest>().is_ok())
+    {
         return Ok(());
     }
     Err(crate::Error::invalid(
         field,
-        format!("must be at most {MOST} digests, each \"sha256:\" and 64 lower-case hex digits"),
+        format!("must be at most {MOST} digests, each {}", Digest::RULE),
     ))
 }
 
@@ -23,15 +28,11 @@ pub fn check_images(field: &str, digests: &[String]) -> crate::Result<()> {
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
 pub fn check_image(field: &str, digest: &str) -> crate::Result<()> {
-    if is_legal(digest) {
-        return Ok(());
+    match digest.parse::<Digest>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(crate::Error::invalid(
+            field,
+            format!("must be {}", Digest::RULE),
+        )),
     }
-    let rule = "must be \"sha256:\" and 64 lower-case hex digits";
-    Err(crate::Error::invalid(field, rule))
-}
-
-fn is_legal(digest: &str) -> bool {
-    let digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-    hex.len() == 64 && hex.bytes().all(digit)
 }

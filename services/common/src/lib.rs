@@ -21,6 +21,7 @@ pub mod server;
 pub mod telemetry;
 pub mod time;
 pub mod trace;
+pub mod value;
 pub mod wake;
 pub mod watch;
 

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::{Error, Result};
 
-/// Page size when none is asked for.
+/// Page size when none is requested for.
 pub const DEFAULT_PAGE_SIZE: i64 = 50;
 /// Largest page.
 pub const MAX_PAGE_SIZE: i64 = 500;
@@ -18,8 +18,8 @@ pub const MAX_PAGE_SIZE: i64 = 500;
 ///
 /// # Errors
 /// A negative size, naming `page_size`.
-pub fn page_size(asked: i32) -> Result<i64> {
-    match asked {
+pub fn page_size(requested: i32) -> Result<i64> {
+    match requested {
         n if n < 0 => Err(Error::invalid("page_size", "must not be negative")),
         0 => Ok(DEFAULT_PAGE_SIZE),
         n => Ok(i64::from(n).min(MAX_PAGE_SIZE)),

@@ -1,4 +1,4 @@
-//! Conversions between ledger time, proto time and durations.
+//! Conversions between ledger time, proto time and durations; the pause between two attempts.
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,6 +32,14 @@ pub fn from_proto_duration(length: &prost_types::Duration) -> Duration {
     )
 }
 
+/// Pause after so many failures in a row: `first`, doubled with every further one, at most `longest`.
+pub fn backoff(failures: u32, first: Duration, longest: Duration) -> Duration {
+    let doublings = failures.saturating_sub(1);
+    first
+        .saturating_mul(2_u32.saturating_pow(doublings))
+        .min(longest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +52,13 @@ mod tests {
             from_proto_duration(&proto_duration(Duration::from_millis(1500))),
             Duration::from_millis(1500)
         );
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let pause =
+            |failures| backoff(failures, Duration::from_millis(500), Duration::from_secs(5));
+        let pauses = [0, 1, 2, 3, 4, 5, 100, u32::MAX].map(|failures| pause(failures).as_millis());
+        assert_eq!(pauses, [500, 500, 1000, 2000, 4000, 5000, 5000, 5000]);
     }
 }

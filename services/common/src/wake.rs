@@ -104,7 +104,7 @@ async fn listen(client: redis::Client, key: String, notify: Arc<Notify>) {
         } else {
             connected = true;
         }
-        // what happened while nobody listened is found by looking
+        // what happened while nobody listened is found by reading
         notify.notify_one();
         tokio::time::sleep(RETRY).await;
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// Longer than a sender may be kept, and than a waiter polls; a busy machine included.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     /// P8: one that refuses connections, and one that takes them and never answers.
     #[tokio::test]
@@ -176,7 +176,7 @@ mod tests {
             let url = format!("redis://127.0.0.1:{port}");
             let wake = Wake::new(Some(&url)).expect("url parses");
             let waiter = wake.subscribe("t");
-            tokio::time::timeout(PATIENCE, async {
+            tokio::time::timeout(TIMEOUT, async {
                 wake.notify("t").await;
                 // again, after what the first one learned
                 wake.notify("t").await;

@@ -1,9 +1,9 @@
-//! Watching: what every server stream that follows changes needs. Resume [`token`]s, [`bells`] that wake streams, and
+//! Watching: what every server stream that follows changes needs. Resume [`token`]s, a [`notifier`] that wakes streams, and
 //! the frame that streams run in.
 //!
-//! A stream keeps a position and reads on from it when its bell rings. It never has a queue of its own: a reader that is
+//! A stream keeps a position and reads on from it when it is notified. It never has a queue of its own: a reader that is
 //! slow is behind, and what it is behind by lies in the database.
-pub mod bells;
+pub mod notifier;
 pub mod token;
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 
 use crate::Error;
 
-pub use bells::{Bell, Bells};
+pub use notifier::{Notifier, Subscription};
 
 /// What a handler of a watch answers.
 pub type Stream<T> = ReceiverStream<Result<T, Status>>;
@@ -27,14 +27,14 @@ pub type Stream<T> = ReceiverStream<Result<T, Status>>;
 /// Messages that may wait for a reader. The rest of a stream's state is its position.
 const WAITING: usize = 1;
 /// How long a stream that ends waits for its reader to take the reason.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a stream stops before it has come to its end.
 #[derive(Debug)]
 pub enum Stop {
     /// Nobody reads it any more.
     Gone,
-    /// The reader is told this.
+    /// The reader receives this.
     Because(Error),
 }
 
@@ -78,7 +78,7 @@ impl Streams {
         Self { open, shutdown }
     }
 
-    /// Runs `follow` until it ends, its reader goes, or the process shuts down; the reader of an ended process is told
+    /// Runs `follow` until it ends, its reader goes, or the process shuts down; the reader of an ended process is asked
     /// to resume.
     pub fn open<T, F, R>(&self, method: &'static str, follow: F) -> Stream<T>
     where
@@ -100,8 +100,8 @@ impl Streams {
                 () = shutdown.cancelled() => Err(Stop::Because(restarting())),
             };
             if let Err(Stop::Because(error)) = ended {
-                let told = sender.send(Err(error.into()));
-                let _ = tokio::time::timeout(LAST_WORD, told).await;
+                let sent = sender.send(Err(error.into()));
+                let _ = tokio::time::timeout(END_TIMEOUT, sent).await;
             }
         });
         ReceiverStream::new(receiver)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn shutdown_tells_the_reader_to_resume() {
+    async fn shutdown_asks_the_reader_to_resume() {
         let (streams, shutdown, registry) = streams();
         let mut stream = streams.open::<u8, _, _>("t", |sink| async move {
             sink.send(1).await?;
@@ -184,7 +184,11 @@ mod tests {
             shown()
         );
         shutdown.cancel();
-        let status = stream.next().await.expect("told").expect_err("the end");
+        let status = stream
+            .next()
+            .await
+            .expect("a message")
+            .expect_err("the end");
         assert_eq!(status.code(), Code::Unavailable);
         assert!(stream.next().await.is_none());
     }

@@ -32,7 +32,7 @@ pub struct Config {
     pub allowed_registries: Vec<String>,
     /// Read the whole image and check its digest before it becomes active. Nodes check it again in any case.
     pub verify_on_create: bool,
-    /// Seconds after which a silent registry has failed.
+    /// Seconds after which a registry that sends nothing has failed.
     pub registry_timeout_seconds: u64,
 }
 
@@ -52,11 +52,11 @@ impl Default for Config {
 /// # Errors
 /// Unusable settings, or a server that cannot listen.
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let silence = Duration::from_secs(config.registry_timeout_seconds.max(1));
+    let read_timeout = Duration::from_secs(config.registry_timeout_seconds.max(1));
     let api = Api {
         pool: ctx.database()?,
         scheduler: ctx.peers.channel("scheduler")?,
-        registry: Registry::new(config.registry_ca_file.as_deref(), silence)?,
+        registry: Registry::new(config.registry_ca_file.as_deref(), read_timeout)?,
         allowed_registries: config.allowed_registries,
         verify_on_create: config.verify_on_create,
     };

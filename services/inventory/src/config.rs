@@ -20,19 +20,19 @@ pub struct Config {
     pub enrolment_token_seconds: u32,
     /// How often a host shall report, in seconds.
     pub heartbeat_interval_seconds: u32,
-    /// Silence after which a host is lost, in seconds.
+    /// Time without a heartbeat after which a host is lost, in seconds.
     pub heartbeat_timeout_seconds: u32,
     /// Age at which a readiness report stops to count, in seconds (INC-04).
     pub evidence_max_age_seconds: u32,
     /// Age at which a discovery can no longer be approved from, in seconds.
     pub discovery_max_age_seconds: u32,
-    /// Longest time one look at a host may take, in seconds.
+    /// Longest time one inspection of a host may take, in seconds.
     pub discovery_timeout_seconds: u32,
-    /// How often the background work looks for something to do, in milliseconds.
+    /// How often the background work polls for something to do, in milliseconds.
     pub poll_interval_milliseconds: u64,
-    /// How often hosts and slots are looked at while somebody watches them, in milliseconds.
+    /// How often hosts and slots are read while somebody watches them, in milliseconds.
     pub watch_interval_milliseconds: u64,
-    /// Silence after which a watch stream says that it is alive, in milliseconds.
+    /// Idle time after which a watch stream sends a heartbeat, in milliseconds.
     pub watch_heartbeat_milliseconds: u64,
 }
 
@@ -66,19 +66,19 @@ impl Config {
         }
     }
 
-    /// How often the background work looks for something to do.
+    /// How often the background work polls for something to do.
     #[must_use]
     pub fn poll_interval(&self) -> Duration {
         Duration::from_millis(self.poll_interval_milliseconds)
     }
 
-    /// How often hosts and slots are looked at while somebody watches them.
+    /// How often hosts and slots are read while somebody watches them.
     #[must_use]
     pub fn watch_interval(&self) -> Duration {
         Duration::from_millis(self.watch_interval_milliseconds.max(10))
     }
 
-    /// Silence after which a watch stream says that it is alive.
+    /// Idle time after which a watch stream sends a heartbeat.
     #[must_use]
     pub fn watch_heartbeat(&self) -> Duration {
         Duration::from_millis(self.watch_heartbeat_milliseconds.max(50))
@@ -88,7 +88,7 @@ impl Config {
 /// How long hosts and their evidence count as current. Ages are compared in SQL only.
 #[derive(Clone, Copy, Debug)]
 pub struct Freshness {
-    /// Silence after which a host is lost, in seconds.
+    /// Time without a heartbeat after which a host is lost, in seconds.
     pub heartbeat_seconds: f64,
     /// Age at which a readiness report stops to count, in seconds.
     pub evidence_seconds: f64,

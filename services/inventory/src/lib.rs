@@ -6,7 +6,7 @@
 //!
 //! | promise | how |
 //! |---|---|
-//! | a host that is not known to be fit now is not sold from (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; silence and age end it |
+//! | a host that is not known to be fit now is not sold from (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; a missed heartbeat and age end it |
 //! | an earlier image of a machine counts for nothing (A-09) | its certificate names its instance; only the node's current instance is heard |
 //! | nothing a host proposes is sold before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
 //! | the ledger learns of every change | what it shall know is stored with the change and pushed until confirmed |
@@ -70,7 +70,10 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     );
     spawn(
         &mut parts,
-        Box::pin(workflow::silence::run(state.clone(), background.clone())),
+        Box::pin(workflow::heartbeat_monitor::run(
+            state.clone(),
+            background.clone(),
+        )),
     );
     spawn(
         &mut parts,

@@ -18,7 +18,7 @@ pub struct Config {
     pub max_seconds: u64,
     /// Seconds a session without a connection is kept.
     pub resume_seconds: u64,
-    /// Seconds between two looks at the ledger's log; wake-ups come sooner.
+    /// Seconds between two readings of the ledger's log; wake-ups come sooner.
     pub poll_seconds: f64,
     /// Which sessions are recorded.
     pub recording: Recording,

@@ -1,4 +1,4 @@
-//! Terminal gateway: shells in allocations, carried between users' connections and hosts (F-01, F-09).
+//! Terminal gateway: shells in allocations, relayed between users' connections and hosts (F-01, F-09).
 //!
 //! It owns schema `terminal`: tickets, sessions, recordings. The gateway calls it, for users and with their
 //! WebSockets; it calls the allocation service, which alone says where a terminal leads (F-10), and the agent of that

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpuaas_dev::seed;
 use gpuaas_tests::api::launch_body;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
     system.user.release(&id).await;
     system
         .user
-        .wait_state(&id, &["released"], 2 * PATIENCE)
+        .wait_state(&id, &["released"], 2 * TIMEOUT)
         .await;
     system.assert_nothing_left().await;
 }

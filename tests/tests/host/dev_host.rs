@@ -4,10 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpuaas_dev::health::Health;
 use gpuaas_dev::lab::Lab;
+use gpuaas_dev::part::Change;
 use gpuaas_dev::ports::ClaimedInstance;
 use gpuaas_dev::process::{run, wait_until};
-use gpuaas_dev::stack::{Change, Health};
 use gpuaas_dev::{ca, paths};
 use gpuaas_tests::runner::{Case, Place};
 use nix::sys::signal::Signal;

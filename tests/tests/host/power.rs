@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         .user
         .launch("power", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     assert_eq!(text(&active, "/status/power"), "running");
     assert_eq!(text(&active, "/status/boot_id"), system.said(&active, BOOT));
     // the mini guest lives in memory, so the file is a block of the disk
@@ -39,7 +39,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
     let read = "dd if=/dev/vda bs=1M skip=80 count=1 2>/dev/null | head -c 4";
     assert_eq!(system.said(&active, write), "written");
-    let started_at = until("the interval to be opened", PATIENCE, async || {
+    let started_at = until("the interval to be opened", TIMEOUT, async || {
         let path = format!("/api/v1/usage?allocation_id={id}");
         let usage = system.user.get(&path).await.ok()?;
         usage.pointer("/intervals/0/start_time").cloned()
@@ -94,7 +94,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     system.user.release(&id).await;
     system
         .user
-        .wait_state(&id, &["released"], PATIENCE + Duration::from_secs(30))
+        .wait_state(&id, &["released"], TIMEOUT + Duration::from_secs(30))
         .await;
     system.assert_nothing_left().await;
 }
@@ -113,10 +113,10 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
             .launch("stays-off", "lab-mini", &system.public_key)
             .await,
     ];
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     system
         .user
-        .wait_state(&stays_off, &["active"], PATIENCE)
+        .wait_state(&stays_off, &["active"], TIMEOUT)
         .await;
     let off = system.user.power(&stays_off, "stop", "stopped").await;
     let boot = system.said(&active, BOOT);
@@ -127,7 +127,7 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
         .lab_up(&|_| {})
         .await
         .expect("the host is back");
-    let back = until("the VM to run anew", PATIENCE, async || {
+    let back = until("the VM to run anew", TIMEOUT, async || {
         let now = system
             .user
             .get(&format!("/api/v1/allocations/{id}"))
@@ -158,7 +158,7 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
     );
     for id in [id, stays_off] {
         system.user.release(&id).await;
-        system.user.wait_state(&id, &["released"], PATIENCE).await;
+        system.user.wait_state(&id, &["released"], TIMEOUT).await;
     }
     system.assert_nothing_left().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpuaas_tests::api::{launch_body, text};
 use gpuaas_tests::canary;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use reqwest::Method;
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired()
         .user
         .launch("dead", "lab-mini-dead", &system.public_key)
         .await;
-    let failed = system.user.wait_state(&id, &["failed"], PATIENCE).await;
+    let failed = system.user.wait_state(&id, &["failed"], TIMEOUT).await;
     let reason = text(&failed, "/status/failure/reason");
     assert!(
         ["GUEST_NO_LOGIN", "GUEST_NO_ADDRESS"].contains(&reason),
@@ -97,7 +97,7 @@ async fn p4_three_creates_with_one_key_are_one_allocation() {
     assert_eq!(refused.reason(), "IDEMPOTENCY_KEY_REUSED");
     let id = ids.into_iter().next().expect("one");
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -110,9 +110,9 @@ async fn p8_without_redis_everything_still_completes() {
         .user
         .launch("no-redis", "lab-mini", &system.public_key)
         .await;
-    system.user.wait_state(&id, &["active"], PATIENCE).await;
+    system.user.wait_state(&id, &["active"], TIMEOUT).await;
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     redis.start().expect("redis again");
     system.assert_nothing_left().await;
 }
@@ -125,7 +125,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
         .launch("pg-restart", "lab-mini", &system.public_key)
         .await;
     // in the middle: the guest boots
-    until("the guest to boot", PATIENCE, async || {
+    until("the guest to boot", TIMEOUT, async || {
         let entries = system.user.timeline(&id).await;
         entries
             .iter()
@@ -135,9 +135,9 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
     .await;
     postgres.stop();
     postgres.start().await.expect("postgres again");
-    system.user.wait_state(&id, &["active"], PATIENCE).await;
+    system.user.wait_state(&id, &["active"], TIMEOUT).await;
     system.user.release(&id).await;
-    until("the slot to be in cleanup", PATIENCE, async || {
+    until("the slot to be in cleanup", TIMEOUT, async || {
         let entries = system.user.timeline(&id).await;
         entries
             .iter()
@@ -147,7 +147,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
     .await;
     postgres.stop();
     postgres.start().await.expect("postgres again");
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -159,7 +159,7 @@ async fn p2_a_wipe_that_lies_is_caught() {
         std::fs::write(&environment, lines).expect("agent's environment");
         let before = lab.agent_process().expect("the agent runs");
         before.stop(nix::sys::signal::Signal::SIGTERM, Duration::from_secs(20));
-        until("the agent to be back", PATIENCE, async || {
+        until("the agent to be back", TIMEOUT, async || {
             let process = lab.agent_process()?;
             let probe = lab.agent_probe()?;
             (process != before && system.stack.health().check(&probe).await.is_ok()).then_some(())
@@ -170,7 +170,7 @@ async fn p2_a_wipe_that_lies_is_caught() {
         .user
         .launch("liar", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let canary = format!("CANARY-{}", uuid::Uuid::now_v7().simple());
     let login = system.ssh(
         &active,
@@ -190,7 +190,7 @@ async fn p2_a_wipe_that_lies_is_caught() {
         "the wipe did lie"
     );
     // the user is free all the same, and is not billed further
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
 
     restart_agent("").await;
     system.repair(&blocked).await;
@@ -205,7 +205,7 @@ async fn a_release_while_provisioning_cancels_it() {
         .user
         .launch("changed-my-mind", "lab-mini", &system.public_key)
         .await;
-    until("the guest to boot", PATIENCE, async || {
+    until("the guest to boot", TIMEOUT, async || {
         let entries = system.user.timeline(&id).await;
         entries
             .iter()
@@ -214,7 +214,7 @@ async fn a_release_while_provisioning_cancels_it() {
     })
     .await;
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     let usage = system
         .user
         .get(&format!("/api/v1/usage?allocation_id={id}"))

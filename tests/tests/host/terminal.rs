@@ -7,7 +7,7 @@ use gpuaas_dev::process;
 use gpuaas_dev::seed::Tokens;
 use gpuaas_tests::canary;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System, root};
+use gpuaas_tests::system::{System, TIMEOUT, root};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -27,7 +27,7 @@ async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
         .user
         .launch("terminal", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let guest_user = active["status"]["access"]["guest_user"]
         .as_str()
         .expect("a user")
@@ -80,7 +80,7 @@ async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
     assert_eq!(refused.reason(), "STATE_CONFLICT");
     let listed = close_reasons(&system, &id).await;
     assert_eq!(listed, ["allocation_ended", "exited"]);
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -90,7 +90,7 @@ async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it()
         .user
         .launch("terminal-power", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     the_relay_key_stays_on_its_host(&system, &active).await;
 
     let mut reasons = Vec::new();
@@ -125,7 +125,7 @@ async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it()
     reasons.insert(0, "exited");
     assert_eq!(close_reasons(&system, &id).await, reasons);
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -164,7 +164,7 @@ async fn the_relay_key_stays_on_its_host(system: &System, active: &Value) {
 
 /// Why the sessions of an allocation ended, the newest first, once all have.
 async fn close_reasons(system: &System, id: &str) -> Vec<String> {
-    until("all sessions to be closed", PATIENCE, async || {
+    until("all sessions to be closed", TIMEOUT, async || {
         let path = format!("/api/v1/allocations/{id}/terminal-sessions");
         let listed = system.user.get(&path).await.ok()?["sessions"].clone();
         let reason = |session: &Value| Some(session["close_reason"].as_str()?.to_owned());

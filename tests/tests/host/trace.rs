@@ -3,7 +3,7 @@
 use gpuaas_tests::kill::Kill;
 use gpuaas_tests::otlp::Collector;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::json;
 use sqlx::Row as _;
@@ -33,9 +33,9 @@ async fn one_trace_from_request_to_host_also_after_a_restart() {
         .user
         .launch("traced", "lab-mini", &system.public_key)
         .await;
-    kill.hit(PATIENCE).await;
+    kill.hit(TIMEOUT).await;
     system.allocation_up(1).await;
-    system.user.wait_state(&id, &["active"], PATIENCE).await;
+    system.user.wait_state(&id, &["active"], TIMEOUT).await;
 
     let row = sqlx::query("SELECT traceparent FROM placement.allocations WHERE id = $1::uuid")
         .bind(&id)
@@ -51,7 +51,7 @@ async fn one_trace_from_request_to_host_also_after_a_restart() {
     let expected = ["gateway", "allocation", "scheduler", "node-agent"];
     // exporters send in batches: the last steps may arrive seconds after the first
     let steps = ["host.clone", "host.wait_login", "provision.activate"];
-    until("spans of every part in one trace", PATIENCE, async || {
+    until("spans of every part in one trace", TIMEOUT, async || {
         let services = collector.services(&trace);
         let spans = collector.trace(&trace);
         let parts = expected
@@ -68,6 +68,6 @@ async fn one_trace_from_request_to_host_also_after_a_restart() {
         .post(&format!("/api/v1/allocations/{id}:release"), json!({}))
         .await
         .expect("release");
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }

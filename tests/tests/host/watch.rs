@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpuaas_dev::stack::{Kind, Part};
+use gpuaas_dev::part::Part;
+use gpuaas_dev::stack::Kind;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ impl Reader {
 
     /// The next message; opens the stream again after its last one as often as it must.
     async fn next(&mut self) -> Value {
-        until("a message of the watch", PATIENCE, async || {
+        until("a message of the watch", TIMEOUT, async || {
             let message = self.receive().await;
             if message.is_none() {
                 self.open = None;

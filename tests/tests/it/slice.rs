@@ -2,7 +2,7 @@
 //! and what is left. The one test of `make test` that boots a VM; the others are in the program `host`.
 use gpuaas_tests::api::text;
 use gpuaas_tests::canary;
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn p2_a_slice_from_request_to_a_clean_disk() {
         .user
         .launch("whole-life", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
 
     // C-15..C-19: the read model
     assert_eq!(
@@ -87,7 +87,7 @@ async fn p2_a_slice_from_request_to_a_clean_disk() {
     );
 
     system.user.release(&id).await;
-    let released = system.user.wait_state(&id, &["released"], PATIENCE).await;
+    let released = system.user.wait_state(&id, &["released"], TIMEOUT).await;
     assert_eq!(
         canary::occurrences(&file, canary.as_bytes()),
         0,
@@ -95,7 +95,7 @@ async fn p2_a_slice_from_request_to_a_clean_disk() {
     );
 
     // the bill: one closed interval that ends when the release was accepted, and exact money
-    let interval = until("the interval to be closed", PATIENCE, async || {
+    let interval = until("the interval to be closed", TIMEOUT, async || {
         let usage = system
             .user
             .get(&format!("/api/v1/usage?allocation_id={id}"))

@@ -4,7 +4,7 @@ use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_tests::kill::Kill;
 use gpuaas_tests::runner::Case;
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 
 use super::life;
 
@@ -42,9 +42,9 @@ async fn one_life(up: Option<String>, down: Option<String>) {
         .launch("agent-killed", "lab-mini", &system.public_key)
         .await;
     if let Some(kill) = kill {
-        kill.hit(PATIENCE).await;
+        kill.hit(TIMEOUT).await;
     }
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let login = system.ssh(&active, "echo here");
     assert_eq!(
         String::from_utf8_lossy(&login.stdout).trim(),
@@ -55,8 +55,8 @@ async fn one_life(up: Option<String>, down: Option<String>) {
     let kill = down.as_deref().map(|point| arm(&system, point));
     system.user.release(&id).await;
     if let Some(kill) = kill {
-        kill.hit(PATIENCE).await;
+        kill.hit(TIMEOUT).await;
     }
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }

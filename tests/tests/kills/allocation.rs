@@ -4,7 +4,7 @@
 use gpuaas_allocation::workflow::step_tables;
 use gpuaas_tests::kill::Kill;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{PATIENCE, System};
+use gpuaas_tests::system::{System, TIMEOUT};
 
 use super::life;
 
@@ -63,8 +63,8 @@ async fn through_a_kill<T>(
 /// Waits until the kill was carried out at its point, and until exactly one of `replicas` is gone: the proof is
 /// written before the signal is sent, and a replica that is about to die still looks alive.
 async fn died(system: &System, kill: Kill, replicas: &[u16]) {
-    kill.hit(PATIENCE).await;
-    gpuaas_tests::until::until("the killed replica to be gone", PATIENCE, async || {
+    kill.hit(TIMEOUT).await;
+    gpuaas_tests::until::until("the killed replica to be gone", TIMEOUT, async || {
         let alive = replicas
             .iter()
             .filter(|replica| system.allocation(**replica).running().is_some());
@@ -79,7 +79,7 @@ async fn one_life(up: Option<String>, down: Option<String>) {
 
     let launch = system.user.launch("killed", "lab-mini", &system.public_key);
     let id = through_a_kill(&system, up.as_deref(), launch).await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let login = system.ssh(&active, "echo here");
     assert_eq!(
         String::from_utf8_lossy(&login.stdout).trim(),
@@ -88,7 +88,7 @@ async fn one_life(up: Option<String>, down: Option<String>) {
     );
 
     through_a_kill(&system, down.as_deref(), system.user.release(&id)).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -119,7 +119,7 @@ async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option
         .user
         .launch("powered", "lab-mini", &system.public_key)
         .await;
-    let active = system.user.wait_state(&id, &["active"], PATIENCE).await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let mut boot = active["status"]["boot_id"].clone();
     for ((verb, power), point) in changes.into_iter().zip(kills) {
         let asked = format!("/api/v1/allocations/{id}:{verb}");
@@ -128,7 +128,7 @@ async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option
             .await
             .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
         let what = format!("{power} after a kill at {point:?}");
-        let now = gpuaas_tests::until::until(&what, PATIENCE, async || {
+        let now = gpuaas_tests::until::until(&what, TIMEOUT, async || {
             let path = format!("/api/v1/allocations/{id}");
             let now = system.user.get(&path).await.ok()?;
             (now["status"]["power"] == power).then_some(now)
@@ -143,7 +143,7 @@ async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option
         }
     }
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }
 
@@ -161,7 +161,7 @@ async fn p6_two_replicas_one_killed_the_other_finishes() {
 
     // read from the ledger: the replica that the gateway talks to may be the dead one
     let mut database = system.database().await;
-    gpuaas_tests::until::until("the other replica to finish", PATIENCE, async || {
+    gpuaas_tests::until::until("the other replica to finish", TIMEOUT, async || {
         let state: String =
             sqlx::query_scalar("SELECT state FROM placement.allocations WHERE id = $1::uuid")
                 .bind(&id)
@@ -174,6 +174,6 @@ async fn p6_two_replicas_one_killed_the_other_finishes() {
     system.allocation_up(1).await;
     system.allocation(2).stop();
     system.user.release(&id).await;
-    system.user.wait_state(&id, &["released"], PATIENCE).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }

@@ -1,4 +1,4 @@
-//! Readiness: a list of evidence, each a behaviour that was looked at just now. Any FAIL is a blocker.
+//! Readiness: a list of evidence, each a behaviour that was observed just now. Any FAIL is a blocker.
 mod finding;
 mod machine;
 mod network;
@@ -14,7 +14,7 @@ pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
 
 use crate::disk::DiskIdentity;
 use crate::disk::identity::Resolution;
-use crate::node::{Node, now_ms};
+use crate::node::{Node, now_ms, timestamp};
 
 /// Most cached images that are told of.
 const MAX_IMAGES: usize = 1000;
@@ -37,7 +37,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     findings.push(machine::reboot_required(&node.root));
     findings.push(vms::ended_with_host(node).await);
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
-    let now = crate::api::timestamp(now_ms());
+    let now = timestamp(now_ms());
     pb::ReadinessReport {
         blockers: findings
             .iter()
@@ -59,14 +59,14 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     }
 }
 
-/// Images that a VM could start from without a pull. One that cannot be looked up is none.
+/// Images that a VM could start from without a pull. One that cannot be read is none.
 fn cached(node: &Node) -> Vec<String> {
     let verified = node.images.verified().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell which images are cached");
+        tracing::warn!(%error, "cannot list the cached images");
         Vec::new()
     });
-    let told = verified.iter().take(MAX_IMAGES);
-    told.map(|digest| digest.as_str().to_owned()).collect()
+    let reported = verified.iter().take(MAX_IMAGES);
+    reported.map(|digest| digest.as_str().to_owned()).collect()
 }
 
 /// A finding on the wire.

@@ -48,13 +48,13 @@ async fn live_network(node: &Node) -> Vec<Finding> {
     };
     let ovs = if network.bridge_kind == BridgeKind::Ovs {
         let limit = std::time::Duration::from_secs(10);
-        let asked = crate::host::exec::run(
+        let output = crate::host::exec::run(
             "ovs-vsctl",
             &["--timeout=5", "br-exists", network.bridge.as_str()],
             limit,
         )
         .await;
-        let good = asked.as_ref().is_ok_and(|output| output.status == 0);
+        let good = output.as_ref().is_ok_and(|output| output.status == 0);
         let detail = format!("Open vSwitch knows {}: {good}", network.bridge);
         Finding::judge(
             "ovs_bridge",

@@ -21,27 +21,27 @@ pub(super) async fn free(node: &Node) -> (u32, Vec<String>) {
     (free, held_by.iter().map(ToString::to_string).collect())
 }
 
-/// Counts what is free between two looks at what runs.
+/// Counts what is free between two listings of what runs.
 async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
     free: impl FnOnce() -> u32,
     running: impl Fn() -> F,
 ) -> (u32, BTreeSet<AllocationId>) {
-    let before = known(running()).await;
+    let before = list_or_empty(running()).await;
     let free = free();
-    // who was not there before makes no difference, and a libvirt that does not answer is asked once: a second wait for it
-    // could make the host look silent
+    // who was not there before makes no difference, and a libvirt that does not answer is calls once: a second wait for it
+    // could delay the report
     let after = if before.is_empty() {
         Vec::new()
     } else {
-        known(running()).await
+        list_or_empty(running()).await
     };
     (free, all_the_while(&before, &after))
 }
 
 /// Nothing is known of any VM while libvirt does not answer.
-async fn known(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
+async fn list_or_empty(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
     running.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell which VMs have hugepages");
+        tracing::warn!(%error, "cannot list the VMs with hugepages");
         Vec::new()
     })
 }
@@ -84,13 +84,13 @@ mod tests {
 
     #[tokio::test]
     async fn b_11_a_hypervisor_that_does_not_answer_is_asked_once() {
-        let asked = Cell::new(0);
+        let calls = Cell::new(0);
         let silent = || async {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             Err(HostError::host(ErrorReason::HypervisorFailed, "no answer"))
         };
         assert_eq!(count(|| 7, silent).await, (7, BTreeSet::new()));
-        assert_eq!(asked.get(), 1);
+        assert_eq!(calls.get(), 1);
         let id = AllocationId(Uuid::now_v7());
         let runs = || async { Ok(vec![(id.vm_name().to_string(), 1)]) };
         assert_eq!(count(|| 7, runs).await, (7, BTreeSet::from([id])));

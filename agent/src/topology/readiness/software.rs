@@ -15,12 +15,7 @@ pub(super) async fn libvirt(node: &Node) -> Finding {
         ),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge(
-        "libvirt",
-        good,
-        detail,
-        "Start libvirtd and look at its log.",
-    )
+    Finding::judge("libvirt", good, detail, "Start libvirtd and read its log.")
 }
 
 /// Files that VMs need, and who must be able to read them.
@@ -63,7 +58,7 @@ pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
 }
 
 pub(super) fn tools(node: &Node) -> Finding {
-    let mut wanted = vec![
+    let mut required = vec![
         "qemu-img",
         "genisoimage",
         "blkdiscard",
@@ -75,11 +70,11 @@ pub(super) fn tools(node: &Node) -> Finding {
         "partx",
     ];
     if node.settings.network.bridge_kind == BridgeKind::Ovs {
-        wanted.push("ovs-vsctl");
+        required.push("ovs-vsctl");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).collect();
-    let missing: Vec<&str> = wanted
+    let missing: Vec<&str> = required
         .into_iter()
         .filter(|tool| !folders.iter().any(|folder| folder.join(tool).exists()))
         .collect();

@@ -73,8 +73,8 @@ mod tests {
         };
         let off = [domain(PowerState::ShutOff)];
         for domains in [&off[..], &[]] {
-            let told = ended(&[row(true, "before")], domains, "now");
-            assert_eq!(told.as_slice(), std::slice::from_ref(&name));
+            let reported = ended(&[row(true, "before")], domains, "now");
+            assert_eq!(reported.as_slice(), std::slice::from_ref(&name));
         }
         let none = Vec::<String>::new();
         assert_eq!(ended(&[row(true, "now")], &off, "now"), none);

@@ -1,4 +1,4 @@
-//! The disks of lab slots: sparse files behind loop devices, known by a UUID.
+//! The disks of lab slots: sparse files behind loop devices, recorded by a UUID.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,8 +27,8 @@ impl Disk {
         paths::ensure_dir(folder)?;
         let file = folder.join(format!("slot{index}.img"));
         let identity = folder.join(format!("slot{index}.id"));
-        let known = std::fs::read_to_string(&identity).ok();
-        let id = match known.and_then(|id| id.trim().parse().ok()) {
+        let recorded = std::fs::read_to_string(&identity).ok();
+        let id = match recorded.and_then(|id| id.trim().parse().ok()) {
             Some(id) => id,
             None => {
                 let id = Uuid::new_v4();

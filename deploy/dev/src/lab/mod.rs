@@ -14,10 +14,11 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::error::{Error, Result};
+use crate::health::Probe;
+use crate::part::Part;
 use crate::paths;
 use crate::ports::Instance;
 use crate::process::{self, Process};
-use crate::stack::{Part, Probe};
 
 pub use disks::{Disk, detach_below};
 pub use network::down as remove_network;

@@ -147,13 +147,13 @@ fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
 
 /// Builds, pushes and registers what the catalog does not know.
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
-    let known = known(admin).await?;
-    let known = |slug: &str| known.iter().any(|image| image["slug"] == slug);
-    if [IMAGE, DEAD_IMAGE].into_iter().all(known) {
+    let registered = list_images(admin).await?;
+    let is_registered = |slug: &str| registered.iter().any(|image| image["slug"] == slug);
+    if [IMAGE, DEAD_IMAGE].into_iter().all(is_registered) {
         return Ok(());
     }
     for image in guest_images(progress)? {
-        if !known(image.slug) {
+        if !is_registered(image.slug) {
             let source = push(stack, &image)?;
             register(admin, &image, &source, progress).await?;
         }
@@ -171,8 +171,8 @@ pub async fn add_debian(stack: &Stack, progress: Progress<'_>) -> Result<()> {
     let tokens = Tokens::of(&stack.options().root);
     let admin = Api::new(&stack.api_url(), &tokens.admin)?;
     let source = push(stack, &image)?;
-    let known = known(&admin).await?;
-    let Some(found) = known.iter().find(|known| known["slug"] == image.slug) else {
+    let registered = list_images(&admin).await?;
+    let Some(found) = registered.iter().find(|one| one["slug"] == image.slug) else {
         return register(&admin, &image, &source, progress).await;
     };
     if found["source_uri"] == source {
@@ -186,9 +186,9 @@ pub async fn add_debian(stack: &Stack, progress: Progress<'_>) -> Result<()> {
 }
 
 /// Every image of the catalog.
-async fn known(admin: &Api) -> Result<Vec<Value>> {
-    let known = admin.get("/api/v1/admin/images?page_size=500").await?;
-    Ok(list(&known["images"]).to_vec())
+async fn list_images(admin: &Api) -> Result<Vec<Value>> {
+    let images = admin.get("/api/v1/admin/images?page_size=500").await?;
+    Ok(list(&images["images"]).to_vec())
 }
 
 async fn register(
@@ -197,7 +197,7 @@ async fn register(
     source: &str,
     progress: Progress<'_>,
 ) -> Result<()> {
-    let wanted = json!({
+    let desired = json!({
         "slug": image.slug,
         "display_name": image.display_name,
         "driver_strategy": "none",
@@ -206,7 +206,7 @@ async fn register(
         "boot_timeout_seconds": image.boot_timeout_seconds,
     });
     let key = format!("seed-image-{}", image.slug);
-    admin.post("/api/v1/admin/images", &key, &wanted).await?;
+    admin.post("/api/v1/admin/images", &key, &desired).await?;
     progress(&format!("image {} pushed and registered", image.slug));
     Ok(())
 }

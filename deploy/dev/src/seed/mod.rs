@@ -133,7 +133,7 @@ pub fn skus() -> [SeedSku; 2] {
 /// What the API answered.
 pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Result<()> {
     let regions = admin.get("/api/v1/regions?page_size=500").await?;
-    for (code, wanted) in [
+    for (code, desired) in [
         (REGION, json!({"display_name": "Lab", "enabled": true})),
         (
             "lab-2",
@@ -149,13 +149,13 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
                 .put(
                     &format!("/api/v1/admin/regions/{code}"),
                     &format!("seed-region-{code}"),
-                    &wanted,
+                    &desired,
                 )
                 .await?;
             progress(&format!("region {code} added"));
         }
     }
-    let known_skus = admin.get("/api/v1/skus?page_size=500").await?;
+    let existing_skus = admin.get("/api/v1/skus?page_size=500").await?;
     for seeded in skus() {
         let SeedSku {
             code,
@@ -163,10 +163,10 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
             nanos_per_gpu_hour: nanos,
             quota_gpus,
         } = seeded;
-        let known = list(&known_skus["skus"])
+        let existing = list(&existing_skus["skus"])
             .iter()
             .find(|sku| sku["code"] == code);
-        if known.is_none() {
+        if existing.is_none() {
             admin
                 .put(
                     &format!("/api/v1/admin/skus/{code}"),

@@ -1,4 +1,4 @@
-//! The lab node: registered, enrolled, looked at, and its slots approved, as an operator would do it.
+//! The lab node: registered, enrolled, inspected, and its slots approved, as an operator would do it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::stack::{Progress, Stack};
 /// Name of the lab node.
 const HOSTNAME: &str = "lab-host-1";
 /// How long enrolment, discovery and readiness may take each.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// A token that was not used within this time is replaced; inventory refuses it somewhat later.
 const TOKEN_LIFE: Duration = Duration::from_secs(1800);
 
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
     let nodes = admin.get("/api/v1/admin/nodes?page_size=500").await?;
-    let known = list(&nodes["nodes"])
+    let existing = list(&nodes["nodes"])
         .iter()
         .find(|node| node["config"]["hostname"] == HOSTNAME);
-    let node = match known {
+    let node = match existing {
         Some(node) => string(&node["id"]).to_owned(),
         None => {
-            let wanted = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
+            let desired = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
             let node = admin
-                .post("/api/v1/admin/nodes", "seed-node", &wanted)
+                .post("/api/v1/admin/nodes", "seed-node", &desired)
                 .await?;
             progress(&format!("node {HOSTNAME} registered"));
             string(&node["id"]).to_owned()
@@ -74,7 +74,7 @@ fn usable(token: &Path, key: &Path) -> bool {
 async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
     let lab = stack.lab()?;
     let log = lab.part().log().to_path_buf();
-    let mut seen = String::new();
+    let mut observed = String::new();
     let done = until(async || {
         let node = admin.get(&format!("/api/v1/admin/nodes/{node}")).await?;
         let state = string(&node["status"]["state"]);
@@ -82,21 +82,21 @@ async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
         if let Some(probe) = lab.agent_probe() {
             serves = stack.health().check(&probe).await;
         }
-        seen = format!("node is {state}, agent: {serves:?}");
+        observed = format!("node is {state}, agent: {serves:?}");
         Ok((state == "enrolled" && serves.is_ok()).then_some(()))
     });
     match done.await? {
         Some(()) => Ok(()),
         None => Err(Error::NotReady {
             part: "agent".to_owned(),
-            reason: seen,
+            reason: observed,
             tail: process::tail(&log),
             log,
         }),
     }
 }
 
-/// Looks at the host and approves every slot that was found.
+/// Inspects the host and approves every slot that was found.
 async fn approve(admin: &Api, node: &str) -> Result<()> {
     let path = format!("/api/v1/admin/nodes/{node}/slice-topology/discovery");
     let key = format!("seed-discovery-{}", uuid::Uuid::new_v4());
@@ -130,13 +130,13 @@ async fn approve(admin: &Api, node: &str) -> Result<()> {
         .into_iter()
         .map(|index| index.as_u64().unwrap_or_default())
         .collect();
-    let wanted = json!({"discovery_id": found["id"], "slot_indexes": indexes});
+    let desired = json!({"discovery_id": found["id"], "slot_indexes": indexes});
     let path = format!("/api/v1/admin/nodes/{node}/resource-slots:approve");
     admin
         .post(
             &path,
             &format!("seed-approve-{}", string(&found["id"])),
-            &wanted,
+            &desired,
         )
         .await?;
     Ok(())
@@ -179,10 +179,10 @@ async fn held(admin: &Api) -> Result<bool> {
 }
 
 /// Asks until there is an answer or the patience is over.
-async fn until<T>(mut ask: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    let deadline = Instant::now() + PATIENCE;
+async fn until<T>(mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        if let Some(answer) = ask().await? {
+        if let Some(answer) = poll().await? {
             return Ok(Some(answer));
         }
         if Instant::now() >= deadline {

@@ -16,7 +16,7 @@ use crate::stack::{Progress, Stack};
 /// Name of the first slice.
 const NAME: &str = "first";
 /// Longest time from request to login.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Longest time a guest takes to boot again after its host went down.
 const BOOT: Duration = Duration::from_secs(120);
@@ -45,14 +45,14 @@ pub async fn first_slice(stack: &Stack, progress: Progress<'_>) -> Result<FirstS
     let all = user
         .get("/api/v1/allocations?include_ended=true&page_size=500")
         .await?;
-    let known = list(&all["allocations"])
+    let existing = list(&all["allocations"])
         .iter()
         .find(|allocation| allocation["config"]["name"] == NAME);
-    let (allocation, took) = match known {
+    let (allocation, took) = match existing {
         Some(allocation) if !under_way(allocation) => (allocation.clone(), None),
-        known => {
+        existing => {
             let started = Instant::now();
-            let id = match known {
+            let id = match existing {
                 Some(allocation) => string(&allocation["id"]).to_owned(),
                 None => create(&user, &key).await?,
             };
@@ -99,7 +99,7 @@ fn logs_in(command: &str) -> bool {
 async fn create(user: &Api, key: &Path) -> Result<String> {
     let public = key.with_extension("pub");
     let public = std::fs::read_to_string(&public).map_err(Error::file("read", &public))?;
-    let wanted = json!({
+    let desired = json!({
         "name": NAME,
         "region_code": REGION,
         "sku": LAB_SKU,
@@ -108,23 +108,23 @@ async fn create(user: &Api, key: &Path) -> Result<String> {
         "ssh_public_keys": [public.trim()],
     });
     let allocation = user
-        .post("/api/v1/allocations", "seed-first-slice", &wanted)
+        .post("/api/v1/allocations", "seed-first-slice", &desired)
         .await?;
     Ok(string(&allocation["id"]).to_owned())
 }
 
 /// Tells every step as it begins, until the allocation is active or has failed.
 async fn follow(user: &Api, id: &str, progress: Progress<'_>) -> Result<Value> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut told = 0;
+    let deadline = Instant::now() + TIMEOUT;
+    let mut printed = 0;
     loop {
         let allocation = user.get(&format!("/api/v1/allocations/{id}")).await?;
         let timeline = user
             .get(&format!("/api/v1/allocations/{id}/timeline?page_size=500"))
             .await?;
-        for entry in list(&timeline["entries"]).iter().skip(told) {
+        for entry in list(&timeline["entries"]).iter().skip(printed) {
             progress(&format!("  {}", string(&entry["message"])));
-            told += 1;
+            printed += 1;
         }
         match string(&allocation["status"]["state"]) {
             "active" => return Ok(allocation),
@@ -137,7 +137,7 @@ async fn follow(user: &Api, id: &str, progress: Progress<'_>) -> Result<Value> {
             }
             state if Instant::now() >= deadline => {
                 return Err(Error::other(format!(
-                    "the first slice is still {state} after {PATIENCE:?}"
+                    "the first slice is still {state} after {TIMEOUT:?}"
                 )));
             }
             _ => tokio::time::sleep(Duration::from_millis(150)).await,

@@ -30,8 +30,8 @@ pub async fn prepare(server: &Server, secrets: &Path) -> Result<()> {
     }
     let refused = |error: gpuaas_migrations::Error| Error::other(crate::error::chain(&error));
     let mut superuser = server.superuser("postgres").await?;
-    let known = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
-    let exists: bool = known
+    let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
+    let exists: bool = query
         .bind(super::DATABASE)
         .fetch_one(&mut superuser)
         .await?;

@@ -8,10 +8,12 @@ use nix::sys::signal::Signal;
 use toml::Value;
 
 use crate::error::{Error, Result};
+use crate::health::Probe;
 use crate::lab::{self, Lab};
+use crate::part::{Change, Part, file_identity};
 use crate::paths;
 use crate::stack::services::{path, section, table, text};
-use crate::stack::{Change, Part, Probe, Progress, Stack, ensure, file_identity};
+use crate::stack::{Progress, Stack, ensure};
 
 impl Stack {
     /// Starts the lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
@@ -131,8 +133,8 @@ impl Stack {
 
     /// Restarts the agent alone when only its program or settings changed: guests keep running.
     fn refresh_agent(&self, lab: &Lab, progress: Progress<'_>) -> Result<()> {
-        let known = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
-        if known == self.agent_fingerprint(lab)? {
+        let recorded = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
+        if recorded == self.agent_fingerprint(lab)? {
             return Ok(());
         }
         if let Some(agent) = lab.agent_process() {

@@ -5,9 +5,7 @@
 //! started, what runs from an older program or other settings is restarted.
 
 mod database;
-mod health;
 mod host;
-mod part;
 mod services;
 mod status;
 
@@ -18,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use crate::ca::Authority;
 use crate::error::{Error, Result};
+use crate::health::{Health, Probe};
 use crate::lab::{self, Lab};
+use crate::part::{Change, Part};
 use crate::paths;
 use crate::ports::{Instance, Service};
 use crate::postgres::{Access, Server};
@@ -26,8 +26,6 @@ use crate::process::PidFile;
 use crate::redis::Redis;
 use crate::registry::Registry;
 
-pub use health::{Health, Probe};
-pub use part::{Change, Part, file_identity};
 pub use services::{GATEWAY, Kind, SERVICES, Setting};
 pub use status::{Row, table as status_table};
 
@@ -118,7 +116,7 @@ impl Stack {
         &self.authority
     }
 
-    /// Looks at parts.
+    /// Probes parts.
     pub fn health(&self) -> &Health {
         &self.health
     }

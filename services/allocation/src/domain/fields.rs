@@ -1,7 +1,8 @@
 //! The small parsed types of a create request: name, slugs and labels.
 
 use std::collections::BTreeMap;
-use std::fmt;
+
+use gpuaas_common::value::{DnsLabel, ParseError};
 
 /// A field of the request and the rule it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,44 +43,17 @@ pub const MAX_LABEL_VALUE: usize = 255;
 /// Longest slug (region, SKU, image), in bytes.
 const MAX_SLUG: usize = 63;
 
-/// A DNS label: 1 to 63 of `a-z0-9-`, neither first nor last a hyphen. It becomes the guest's host name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DnsLabel(String);
-
-impl DnsLabel {
-    /// Parses the value of `field`.
-    ///
-    /// # Errors
-    /// The rule that is broken.
-    pub fn parse(field: &str, value: &str) -> Result<Self, FieldError> {
-        if value.is_empty() {
-            return Err(FieldError::required(field));
-        }
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        if value.len() > 63
-            || !value.bytes().all(legal)
-            || value.starts_with('-')
-            || value.ends_with('-')
-        {
-            return Err(FieldError::invalid(
-                field,
-                "must be a DNS label: 1 to 63 characters of a-z, 0-9 and '-', with no '-' first or last",
-            ));
-        }
-        Ok(Self(value.to_owned()))
+/// Parses the name of an allocation, which becomes the guest's host name.
+///
+/// # Errors
+/// The rule that is broken.
+pub fn name(field: &str, value: &str) -> Result<DnsLabel, FieldError> {
+    if value.is_empty() {
+        return Err(FieldError::required(field));
     }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for DnsLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    value
+        .parse()
+        .map_err(|error: ParseError| FieldError::invalid(field, format!("must be {}", error.rule)))
 }
 
 /// The name of a region, SKU or image: lower-case letters, digits, `.`, `_` and `-`, first a letter or digit.
@@ -194,9 +168,9 @@ mod tests {
             ("a b", false),
             ("a\n", false),
         ] {
-            assert_eq!(DnsLabel::parse("name", value).is_ok(), legal, "{value:?}");
+            assert_eq!(name("name", value).is_ok(), legal, "{value:?}");
         }
-        assert!(DnsLabel::parse("name", "").unwrap_err().missing);
+        assert!(name("name", "").unwrap_err().missing);
     }
 
     #[test]
@@ -223,7 +197,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_parses_is_kept_as_given(value in "\\PC{0,80}") {
-            if let Ok(label) = DnsLabel::parse("name", &value) {
+            if let Ok(label) = name("name", &value) {
                 prop_assert_eq!(label.as_str(), value.as_str());
             }
             if let Ok(slug) = Slug::parse("sku", &value) {

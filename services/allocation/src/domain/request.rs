@@ -3,6 +3,7 @@
 //! Parsing and checking are apart on purpose: a replay of an idempotency key needs only the parsed request, and
 //! must be answered although the SKU or image has changed since (P4).
 
+use gpuaas_common::value::DnsLabel;
 use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -11,7 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{PlacementConstraints, Sku};
 use sha2::{Digest as _, Sha256};
 
 use super::FieldError;
-use super::fields::{DnsLabel, Labels, Slug};
+use super::fields::{self, Labels, Slug};
 use super::ssh_keys::SshKeys;
 
 /// A create request whose every field is legal by itself.
@@ -66,7 +67,7 @@ impl CreateRequest {
     /// # Errors
     /// The field and its rule.
     pub fn parse(request: &CreateAllocationRequest) -> Result<Self, FieldError> {
-        let name = DnsLabel::parse("name", &request.name)?;
+        let name = fields::name("name", &request.name)?;
         let region = Slug::parse("region_code", &request.region_code)?;
         let sku = Slug::parse("sku", &request.sku)?;
         if request.gpu_count == 0 {

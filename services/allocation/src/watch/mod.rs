@@ -1,8 +1,8 @@
-//! Watching allocations: one reader of the log per process rings bells, and every stream that hears its own reads on
+//! Watching allocations: one reader of the log per process notifies subscriptions, and every stream that is notified reads on
 //! from where it is.
 //!
-//! A stream is a position and nothing else. It subscribes to its bell, then takes the position, then reads what is; so
-//! whatever happens in between is found after the position. Bells are hints: the reader finds what it missed by
+//! A stream is a position and nothing else. It subscribes, then takes the position, then reads what is; so
+//! whatever happens in between is found after the position. Notifications are hints: the reader finds what it missed by
 //! polling, and works without Redis (P8). The streams of a project read together: thousands of consoles cost the
 //! database what one costs.
 mod one;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use gpuaas_common::watch::{Bell, Bells, Stop, Streams};
+use gpuaas_common::watch::{Notifier, Stop, Streams, Subscription};
 use gpuaas_common::{Error, watch};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -33,7 +33,7 @@ use crate::workflow::Deps;
 /// Streams that read at once; fewer than the pool has connections.
 const TURNS: usize = 4;
 
-/// What a bell is of.
+/// What a subscription is to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     /// Any allocation of a project.
@@ -47,9 +47,9 @@ enum Key {
 pub struct Watching {
     deps: Arc<Deps>,
     streams: Streams,
-    bells: Bells<Key>,
-    /// Every event up to here has rung its bells.
-    told: Arc<AtomicI64>,
+    notifier: Notifier<Key>,
+    /// Every event up to here has been notified.
+    notified_to: Arc<AtomicI64>,
     /// Who may read for a stream now.
     turns: Arc<Semaphore>,
     /// What the streams of a project have in common.
@@ -77,8 +77,8 @@ impl DerefMut for Turn {
 
 /// What a stream waited for.
 enum Woken {
-    Rung,
-    Silence,
+    Notified,
+    Timeout,
 }
 
 impl Watching {
@@ -88,8 +88,8 @@ impl Watching {
         Self {
             deps,
             streams,
-            bells: Bells::default(),
-            told: Arc::default(),
+            notifier: Notifier::default(),
+            notified_to: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
             lanes: pages::Lanes::default(),
         }
@@ -120,15 +120,15 @@ impl Watching {
     }
 }
 
-/// Waits for the bell, at most `silence`.
-async fn wait(bell: &mut Bell<Key>, silence: Duration) -> Woken {
-    match tokio::time::timeout(silence, bell.rung()).await {
-        Ok(()) => Woken::Rung,
-        Err(_) => Woken::Silence,
+/// Waits for a notification, at most `timeout`.
+async fn wait(subscription: &mut Subscription<Key>, timeout: Duration) -> Woken {
+    match tokio::time::timeout(timeout, subscription.notified()).await {
+        Ok(()) => Woken::Notified,
+        Err(_) => Woken::Timeout,
     }
 }
 
-/// What a stream does about an error: one that passes is waited out, any other is told to the reader.
+/// What a stream does about an error: one that passes is waited out, any other is sent to the reader.
 async fn endure(error: Stop, poll: Duration) -> Result<(), Stop> {
     match error {
         Stop::Because(error) if error.is_transient() => {

@@ -1,6 +1,6 @@
 //! One allocation with its timeline: no entry is passed over, and the stream ends when nothing more can happen.
 use gpuaas_common::identity::{Caller, ProjectScope};
-use gpuaas_common::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_common::watch::{Sink, Stop, Stream, Subscription, token};
 use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::{Scope, allocations, timeline};
@@ -29,7 +29,7 @@ struct Place {
 struct Follower {
     watching: Watching,
     sink: Sink<pb::WatchAllocationResponse>,
-    bell: Bell<Key>,
+    subscription: Subscription<Key>,
     scope: Scope,
     id: Uuid,
     place: Place,
@@ -38,7 +38,7 @@ struct Follower {
 }
 
 /// The allocation at one moment.
-struct Look {
+struct Snapshot {
     row: Allocation,
     now: Now,
     /// Nothing more can happen: what the timeline holds now is all.
@@ -60,7 +60,7 @@ impl Watching {
         let resumed: Option<Place> =
             token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
         // before anything is read: what comes after it rings
-        let bell = self.bells.listen(Key::Allocation(id));
+        let subscription = self.notifier.subscribe(Key::Allocation(id));
         let mut conn = self.deps.pool.acquire().await?;
         let (row, project): (Allocation, ProjectScope) = owned(&mut conn, caller, id).await?;
         if let Some(place) = resumed {
@@ -77,7 +77,7 @@ impl Watching {
             let follower = Follower {
                 watching,
                 sink,
-                bell,
+                subscription,
                 scope: Scope::Project(project.id()),
                 id,
                 place: resumed.unwrap_or_default(),
@@ -96,8 +96,8 @@ impl Follower {
     async fn run(mut self) -> Result<(), Stop> {
         let mut synced = false;
         loop {
-            let look = match self.catch_up().await {
-                Ok(look) => look,
+            let snapshot = match self.catch_up().await {
+                Ok(snapshot) => snapshot,
                 Err(error) => {
                     endure(error, self.watching.poll()).await?;
                     continue;
@@ -107,24 +107,24 @@ impl Follower {
                 self.send(Event::Synced(WatchSynced {})).await?;
                 synced = true;
             }
-            if look.is_over {
+            if snapshot.is_over {
                 return self.send(Event::End(WatchEnd {})).await;
             }
-            self.listen(look.row.state).await?;
+            self.listen(snapshot.row.state).await?;
         }
     }
 
     /// Returns when there may be something new; says meanwhile that the stream is alive.
     async fn listen(&mut self, state: AllocationState) -> Result<(), Stop> {
         if has_ended(state) {
-            // the end of the work behind an ended allocation rings no bell
-            wait(&mut self.bell, self.watching.poll()).await;
+            // the end of the work behind an ended allocation notifies nobody
+            wait(&mut self.subscription, self.watching.poll()).await;
             return Ok(());
         }
-        while let Woken::Silence = wait(&mut self.bell, self.watching.heartbeat()).await {
+        while let Woken::Timeout = wait(&mut self.subscription, self.watching.heartbeat()).await {
             self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
             if state == AllocationState::Requested {
-                // others who leave the line ring no bell of this one
+                // others who leave the queue do not notify this one
                 return Ok(());
             }
         }
@@ -132,31 +132,31 @@ impl Follower {
     }
 
     /// Sends what is new: the allocation first when it was never sent, otherwise after the entries that led to it.
-    async fn catch_up(&mut self) -> Result<Look, Stop> {
-        let look = self.look().await?;
+    async fn catch_up(&mut self) -> Result<Snapshot, Stop> {
+        let snapshot = self.snapshot().await?;
         if self.place.r == 0 {
-            self.state(&look, true).await?;
+            self.state(&snapshot, true).await?;
         }
         self.entries().await?;
-        if look.row.revision > self.place.r || look.now != self.now {
-            self.state(&look, false).await?;
+        if snapshot.row.revision > self.place.r || snapshot.now != self.now {
+            self.state(&snapshot, false).await?;
         }
-        Ok(look)
+        Ok(snapshot)
     }
 
     /// In this order: what the timeline holds after it was over is all that it will hold.
-    async fn look(&self) -> Result<Look, Error> {
+    async fn snapshot(&self) -> Result<Snapshot, Error> {
         let mut conn = self.watching.turn().await?;
         let row = allocations::get(&mut conn, self.scope, self.id).await?;
         let is_over = has_ended(row.state) && !read::at_work(&mut conn, self.id).await?;
         let now = read::now_of(&mut conn, &row).await?;
-        Ok(Look { row, now, is_over })
+        Ok(Snapshot { row, now, is_over })
     }
 
-    async fn state(&mut self, look: &Look, is_new: bool) -> Result<(), Stop> {
-        self.place.r = look.row.revision;
-        self.now.clone_from(&look.now);
-        let change = change(look.row.clone(), look.now.clone(), is_new);
+    async fn state(&mut self, snapshot: &Snapshot, is_new: bool) -> Result<(), Stop> {
+        self.place.r = snapshot.row.revision;
+        self.now.clone_from(&snapshot.now);
+        let change = change(snapshot.row.clone(), snapshot.now.clone(), is_new);
         self.send(Event::Change(change)).await
     }
 

@@ -51,7 +51,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// A page for a stream that began at `since`, is at `position` and heard its bell at `heard`: the last one, or a new
+    /// A page for a stream that began at `since`, is at `position` and took its notification at `heard`: the last one, or a new
     /// one by `read`. None is older than the stream's own first state: it never goes back.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Lane {
 }
 
 impl Page {
-    /// Either it goes on from the position, or it tells that there was nothing more when the bell was heard.
+    /// Either it goes on from the position, or it tells that there was nothing more when the notification was taken.
     fn serves(&self, position: i64, heard: Instant) -> bool {
         let goes_on = self.entries.last().is_some_and(|e| e.position > position);
         self.after <= position && (goes_on || self.is_all_since(heard))
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// One stream of the project: what it sends until it has all that rang before it heard its bell.
+    /// One stream of the project: what it sends until it has all that was notified before it took its notification.
     async fn stream(lane: &Lane, from: i64, log: &[i64], readings: &AtomicUsize) -> Vec<i64> {
         stream_since(Instant::now(), lane, from, log, readings).await
     }
@@ -172,10 +172,10 @@ mod tests {
         for sent in futures::future::join_all(streams).await {
             assert_eq!(sent, log);
         }
-        // one page with the events, and one for those that heard their bells after that was begun
+        // one page with the events, and one for those that were notified after that was begun
         assert!(readings.load(Ordering::SeqCst) <= 2);
 
-        // an event more, whose bell everyone hears after all that was read
+        // an event more, of which everyone is notified after all that was read
         readings.store(0, Ordering::SeqCst);
         let log = [7, 9, 12];
         for sent in

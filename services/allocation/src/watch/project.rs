@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gpuaas_common::Error;
 use gpuaas_common::identity::Caller;
-use gpuaas_common::watch::{Bell, Sink, Stop, Stream, token};
+use gpuaas_common::watch::{Sink, Stop, Stream, Subscription, token};
 use gpuaas_placement::{Scope, allocations, events};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event;
@@ -24,10 +24,10 @@ struct Follower {
     watching: Watching,
     lane: Arc<Lane>,
     sink: Sink<pb::WatchAllocationsResponse>,
-    bell: Bell<Key>,
+    subscription: Subscription<Key>,
     /// When its first state was complete.
     since: Instant,
-    /// When the bell was heard last: what rang before has to be sent.
+    /// When the last notification was taken: what was notified before has to be sent.
     heard: Instant,
     project: Uuid,
     include_ended: bool,
@@ -51,7 +51,7 @@ impl Watching {
         let resumed: Option<i64> =
             token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
         // before the position is taken: what comes after it rings
-        let bell = self.bells.listen(Key::Project(project));
+        let subscription = self.notifier.subscribe(Key::Project(project));
         let kept = events::kept(&mut *self.deps.pool.acquire().await?).await?;
         if resumed.is_some_and(|position| !kept.reaches(position)) {
             return Err(expired());
@@ -62,7 +62,7 @@ impl Watching {
                 lane: watching.lanes.of(project),
                 watching,
                 sink,
-                bell,
+                subscription,
                 since: Instant::now(),
                 heard: Instant::now(),
                 project,
@@ -99,13 +99,13 @@ impl Follower {
                 self.send(Event::Synced(WatchSynced {})).await?;
                 synced = true;
             }
-            match wait(&mut self.bell, self.watching.heartbeat()).await {
-                Woken::Rung => self.heard = Instant::now(),
-                Woken::Silence => {
+            match wait(&mut self.subscription, self.watching.heartbeat()).await {
+                Woken::Notified => self.heard = Instant::now(),
+                Woken::Timeout => {
                     // in this order: an event that is told after the position was read rings
-                    let told = self.watching.told.load(Ordering::SeqCst);
-                    if !self.bell.is_ringing() {
-                        self.position = self.position.max(told);
+                    let notified_to = self.watching.notified_to.load(Ordering::SeqCst);
+                    if !self.subscription.is_notified() {
+                        self.position = self.position.max(notified_to);
                         self.send(Event::Heartbeat(WatchHeartbeat {})).await?;
                     }
                 }

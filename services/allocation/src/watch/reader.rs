@@ -1,4 +1,4 @@
-//! The one reader of the log: learns what changed and rings the bells of it.
+//! The one reader of the log: learns what changed and notifies the subscriptions to it.
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -26,9 +26,9 @@ pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     let waiter = watching.deps.wake.subscribe(events::TOPIC);
     let mut place = Place::default();
     while !shutdown.is_cancelled() {
-        if watching.bells.is_empty() {
+        if watching.notifier.is_empty() {
             place = Place::default();
-        } else if let Err(error) = look(watching, &mut place).await {
+        } else if let Err(error) = read_log(watching, &mut place).await {
             tracing::warn!("wait to read events for watches: {}", error.chain());
         }
         shutdown
@@ -37,15 +37,15 @@ pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     }
 }
 
-async fn look(watching: &Watching, place: &mut Place) -> Result<(), Error> {
-    let bells = &watching.bells;
+async fn read_log(watching: &Watching, place: &mut Place) -> Result<(), Error> {
+    let notifier = &watching.notifier;
     let mut conn = watching.deps.pool.acquire().await?;
     let mut position = match place.position {
         Some(position) => position,
         None => {
-            // streams that came first have read from their own position and are rung once to be sure
+            // streams that came first have read from their own position and are notified once to be sure
             let head = events::kept(&mut conn).await?.head;
-            bells.ring_all();
+            notifier.notify_all();
             head
         }
     };
@@ -53,18 +53,18 @@ async fn look(watching: &Watching, place: &mut Place) -> Result<(), Error> {
         let (found, _) = events::read(&mut conn, position, BATCH).await?;
         for event in &found {
             if let Some(project) = event.project_id {
-                bells.ring(&Key::Project(project));
-                bells.ring(&Key::Allocation(event.aggregate_id));
+                notifier.notify(&Key::Project(project));
+                notifier.notify(&Key::Allocation(event.aggregate_id));
             }
         }
         let Some(last) = found.last() else { break };
         position = last.position;
     }
-    // after the bells: who sees this position and a silent bell has missed nothing
+    // after the notifications: who sees this position and was not notified has missed nothing
     place.position = Some(position);
-    watching.told.store(position, Ordering::SeqCst);
+    watching.notified_to.store(position, Ordering::SeqCst);
 
-    let watched: Vec<Uuid> = bells
+    let watched: Vec<Uuid> = notifier
         .keys()
         .into_iter()
         .filter_map(|key| match key {
@@ -76,7 +76,7 @@ async fn look(watching: &Watching, place: &mut Place) -> Result<(), Error> {
     if !watched.is_empty() {
         for (id, change) in timeline::last_changes(&mut conn, &watched).await? {
             if place.timelines.get(&id) != Some(&change) {
-                bells.ring(&Key::Allocation(id));
+                notifier.notify(&Key::Allocation(id));
             }
             seen.insert(id, change);
         }

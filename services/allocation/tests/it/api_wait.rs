@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::platform::{Platform, good};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn wait() -> pb::Wait {
     let now = Timestamp::now().as_second();
@@ -131,7 +131,7 @@ async fn b_57_a_launch_waits_visibly_and_becomes_active_when_capacity_is_release
             }
         }
     };
-    tokio::time::timeout(PATIENCE, told)
+    tokio::time::timeout(TIMEOUT, told)
         .await
         .expect("told in time");
 
@@ -234,7 +234,7 @@ impl Platform {
                 && gpus == Some(requests)
                 && oldest.is_some_and(|seconds| (seconds > 0.0) == (requests > 0.0))
         };
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         while !fits(told()) {
             assert!(std::time::Instant::now() < deadline, "{:?}", told());
             tokio::time::sleep(Duration::from_millis(20)).await;

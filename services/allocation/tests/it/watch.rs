@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use crate::platform::{Platform, good};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub async fn next<T>(stream: &mut Streaming<T>) -> T {
-    tokio::time::timeout(PATIENCE, stream.message())
+    tokio::time::timeout(TIMEOUT, stream.message())
         .await
         .expect("a message in time")
         .expect("no error")
@@ -375,7 +375,7 @@ async fn c_39_every_entry_of_a_timeline_comes_once_however_often_the_reader_leav
         again.take(next(&mut stream).await);
     }
     assert_eq!(again.entries.len(), stored.len());
-    let end = tokio::time::timeout(PATIENCE, stream.message()).await;
+    let end = tokio::time::timeout(TIMEOUT, stream.message()).await;
     assert!(end.expect("in time").expect("no error").is_none());
 }
 
@@ -428,7 +428,7 @@ async fn p8_streams_that_wait_for_the_database_leave_connections_to_requests() {
     for _ in 0..40 {
         streams.push(platform.watch_one(&created.id, "").await.expect("opened"));
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND relation = 'placement.timeline'::regclass",

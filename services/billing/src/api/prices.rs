@@ -105,9 +105,9 @@ impl Api {
 
     async fn replayed(&self, scope: Scope<'_>, hash: &[u8]) -> Result<Option<PriceVersion>, Error> {
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, hash).await?;
         drop(connection);
-        match seen {
+        match lookup {
             Lookup::Fresh => Ok(None),
             Lookup::Replay { resource_id } => self.price(&resource_id).await.map(Some),
         }

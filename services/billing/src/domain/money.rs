@@ -165,8 +165,8 @@ mod tests {
             (money("EUR", -1, -1), Err(PriceError::Negative)),
             (money("EUR", 0, -1), Err(PriceError::Negative)),
         ];
-        for (wire, want) in table {
-            assert_eq!(Price::parse(&wire).map(|p| p.nanos), want, "{wire:?}");
+        for (wire, expected) in table {
+            assert_eq!(Price::parse(&wire).map(|p| p.nanos), expected, "{wire:?}");
         }
     }
 
@@ -183,10 +183,10 @@ mod tests {
             (8, 3_600_000_000, 2_500_000_000, 20_000_000_000),
             (1, 1, 3_600_000_000, 1),
         ];
-        for (gpus, microseconds, price, want) in table {
+        for (gpus, microseconds, price, expected) in table {
             assert_eq!(
                 line_amount(gpus, microseconds, price),
-                Some(want),
+                Some(expected),
                 "{gpus} x {microseconds} x {price}"
             );
         }
@@ -202,9 +202,9 @@ mod tests {
         fn lines_agree_with_decimal_arithmetic(gpus in 1u32..=8, microseconds in 0i64..1_000_000_000_000, price in 0i64..1_000_000_000) {
             // the ranges keep the product exact, and the quotient far finer than its distance to a half, in 96 bits
             let exact = Decimal::from(gpus) * Decimal::from(microseconds) * Decimal::from(price);
-            let want = (exact / Decimal::from(MICROSECONDS_PER_HOUR as i64))
+            let expected = (exact / Decimal::from(MICROSECONDS_PER_HOUR as i64))
                 .round_dp_with_strategy(0, RoundingStrategy::MidpointNearestEven);
-            prop_assert_eq!(Decimal::from(line_amount(gpus, microseconds, price).unwrap() as i64), want);
+            prop_assert_eq!(Decimal::from(line_amount(gpus, microseconds, price).unwrap() as i64), expected);
         }
 
         #[test]

@@ -177,12 +177,12 @@ mod tests {
                 1,
             ),
         ];
-        for (billed, billable, want) in table {
+        for (billed, billable, expected) in table {
             let billed = Periods::from([(id, billed.to_vec())]);
             let billable = Periods::from([(id, billable.to_vec())]);
             assert_eq!(
                 differences(&billed, &billable).len(),
-                want,
+                expected,
                 "{billed:?} against {billable:?}"
             );
         }

@@ -28,7 +28,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Compares once, as of the position usage has reached. Intervals older than the kept log are not looked at.
+    /// Compares once, as of the position usage has reached. Intervals older than the kept log are not compared.
     ///
     /// # Errors
     /// The ledger or the database does not answer, or an event cannot be read.

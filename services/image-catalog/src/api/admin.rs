@@ -10,7 +10,7 @@ use gpuaas_proto::gpuaas::images::v1::{
 };
 use tonic::{Request, Response};
 
-use super::source::tell;
+use super::source::registry_error;
 use super::{Api, parse_slug, to_proto, unknown};
 use crate::domain::image::Status;
 use crate::registry::Resolved;
@@ -88,10 +88,10 @@ impl Api {
             .ok_or_else(|| Error::invalid("status", "must be one of disabled, active"))?;
 
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, &hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, &hash).await?;
         drop(connection);
         let image = self.image(&slug).await?;
-        if matches!(seen, Lookup::Replay { .. }) {
+        if matches!(lookup, Lookup::Replay { .. }) {
             return Ok(to_proto(&image));
         }
         let resolved = self.resolve_placeholder(&image, status).await?;
@@ -131,7 +131,7 @@ impl Api {
         let resolved = self
             .published(&source)
             .await
-            .map_err(|error| tell(&source, error))?;
+            .map_err(|error| registry_error(&source, error))?;
         Ok(Some(resolved))
     }
 }

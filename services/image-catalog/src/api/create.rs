@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use tonic::Code;
 
-use super::source::tell;
+use super::source::registry_error;
 use super::{Api, parse_slug, to_proto};
 use crate::domain::image::{
     DEFAULT_BOOT_TIMEOUT_SECONDS, DriverStrategy, MAX_BOOT_TIMEOUT_SECONDS, MAX_DISPLAY_NAME,
@@ -35,10 +35,10 @@ impl Api {
         let mut image = self.parse(request)?;
 
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, &hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, &hash).await?;
         let existing = images::get(&mut *connection, image.slug.as_str()).await?;
         drop(connection);
-        match (seen, existing) {
+        match (lookup, existing) {
             (Lookup::Replay { .. }, Some(existing)) => return Ok(to_proto(&existing)),
             (Lookup::Fresh, Some(_)) => return Err(exists(&image.slug)),
             (_, None) => {}
@@ -86,9 +86,9 @@ impl Api {
         slug: &Slug,
     ) -> Result<Image, Error> {
         let mut connection = self.pool.acquire().await?;
-        let seen = idempotency::lookup(&mut connection, scope, hash).await?;
+        let lookup = idempotency::lookup(&mut connection, scope, hash).await?;
         drop(connection);
-        match seen {
+        match lookup {
             Lookup::Replay { .. } => Ok(to_proto(&self.image(slug).await?)),
             Lookup::Fresh => Err(exists(slug)),
         }
@@ -99,7 +99,7 @@ impl Api {
         match (self.published(&image.source).await, image.status) {
             (Ok(resolved), _) => Ok(Some(resolved)),
             (Err(RegistryError::Missing), Status::Disabled) => Ok(None),
-            (Err(error), _) => Err(tell(&image.source, error)),
+            (Err(error), _) => Err(registry_error(&image.source, error)),
         }
     }
 

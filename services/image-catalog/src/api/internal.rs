@@ -8,8 +8,8 @@ use gpuaas_proto::gpuaas::internal::images::v1::{
 use tonic::{Request, Response, Status};
 
 use super::{Api, parse_slug, to_proto, unknown};
-use crate::domain::digest::Digest;
 use crate::store::{cache, images};
+use gpuaas_common::value::Digest;
 
 #[tonic::async_trait]
 impl ImageCatalogService for Api {
@@ -31,9 +31,10 @@ impl ImageCatalogService for Api {
         let request = request.into_inner();
         let node_id = id::parse("node_id", &request.node_id)?;
         let slug = parse_slug("image_slug", &request.image_slug)?;
-        let digest = Digest::parse(&request.digest).ok_or_else(|| {
-            Error::invalid("digest", "must be \"sha256:\" and 64 lower-case hex digits")
-        })?;
+        let digest = request
+            .digest
+            .parse()
+            .map_err(|_| Error::invalid("digest", format!("must be {}", Digest::RULE)))?;
         let verified = cache::report(&self.pool, node_id, &slug, &digest)
             .await
             .map_err(Error::from)?

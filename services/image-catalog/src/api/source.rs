@@ -42,7 +42,7 @@ impl Api {
 }
 
 /// What an administrator is told.
-pub(super) fn tell(source: &Source, error: RegistryError) -> Error {
+pub(super) fn registry_error(source: &Source, error: RegistryError) -> Error {
     match error {
         RegistryError::Missing => Error::invalid(
             FIELD,

@@ -21,7 +21,7 @@ struct Flags {
     /// Certificates (PEM) that the registry must be signed by; the system's without it.
     #[arg(long)]
     ca_file: Option<PathBuf>,
-    /// Seconds after which a silent registry has failed.
+    /// Seconds after which a registry that sends nothing has failed.
     #[arg(long, default_value_t = 60)]
     timeout_seconds: u64,
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest};
 
-use super::digest::Digest;
+use gpuaas_common::value::Digest;
 
 /// Media type of the one layer: the raw disk image, not compressed, so that its digest is the image's (E-34).
 pub const RAW_MEDIA_TYPE: &str = "application/vnd.gpuaas.slice-image.raw.v1";
@@ -51,7 +51,7 @@ pub fn raw_image(manifest: &OciImageManifest) -> Result<RawImage, ArtifactError>
     if layer.media_type != RAW_MEDIA_TYPE {
         return Err(ArtifactError::MediaType(layer.media_type.clone()));
     }
-    let digest = Digest::parse(&layer.digest).ok_or(ArtifactError::Digest)?;
+    let digest = layer.digest.parse().map_err(|_| ArtifactError::Digest)?;
     match u64::try_from(layer.size) {
         Ok(size) if size > 0 => Ok(RawImage { digest, size }),
         _ => Err(ArtifactError::Empty),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn good() -> OciImageManifest {
-        let digest = Digest::from_hash(&[7; 32]);
+        let digest = Digest::of_bytes(&[7; 32]);
         manifest(
             &RawImage {
                 digest: digest.clone(),
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             raw_image(&good()),
             Ok(RawImage {
-                digest: Digest::from_hash(&[7; 32]),
+                digest: Digest::of_bytes(&[7; 32]),
                 size: 512
             })
         );
@@ -136,8 +136,8 @@ mod tests {
             (empty, ArtifactError::Empty),
             (negative, ArtifactError::Empty),
         ];
-        for (manifest, want) in table {
-            assert_eq!(raw_image(&manifest), Err(want));
+        for (manifest, expected) in table {
+            assert_eq!(raw_image(&manifest), Err(expected));
         }
     }
 }

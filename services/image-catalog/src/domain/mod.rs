@@ -1,6 +1,5 @@
 //! Pure rules of the catalog: names, references, what a published artifact must look like.
 pub mod artifact;
-pub mod digest;
 pub mod image;
 pub mod slug;
 pub mod source;

@@ -3,7 +3,7 @@ use std::fmt;
 
 use oci_client::Reference;
 
-use super::digest::Digest;
+use gpuaas_common::value::Digest;
 
 const SCHEME: &str = "oci://";
 
@@ -62,7 +62,7 @@ impl Source {
         let (repository, version) = match rest.split_once('@') {
             Some((repository, digest)) => (
                 repository,
-                Version::Digest(Digest::parse(digest).ok_or(SourceError::Version)?),
+                Version::Digest(digest.parse().map_err(|_| SourceError::Version)?),
             ),
             None => {
                 let (repository, tag) = rest.rsplit_once(':').ok_or(SourceError::Version)?;
@@ -204,8 +204,8 @@ mod tests {
             ("oci://registry/base@sha256:abc", SourceError::Version),
             ("oci://registry/base@sha512:abc", SourceError::Version),
         ];
-        for (bad, want) in table {
-            assert_eq!(Source::parse(bad), Err(want), "{bad}");
+        for (bad, expected) in table {
+            assert_eq!(Source::parse(bad), Err(expected), "{bad}");
         }
     }
 

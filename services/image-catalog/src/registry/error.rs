@@ -2,7 +2,7 @@
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
 use crate::domain::artifact::ArtifactError;
-use crate::domain::digest::Digest;
+use gpuaas_common::value::Digest;
 
 /// Why a registry did not give or take an image.
 #[derive(Debug, thiserror::Error)]

@@ -25,11 +25,11 @@ pub struct Registry {
 
 impl Registry {
     /// A client that trusts exactly the certificates in `ca_file`, or the system's without one. A registry that
-    /// sends nothing for `silence` has failed.
+    /// sends nothing for `read_timeout` has failed.
     ///
     /// # Errors
     /// [`RegistryError::Settings`] when the file cannot be read or holds no certificate.
-    pub fn new(ca_file: Option<&Path>, silence: Duration) -> Result<Self, RegistryError> {
+    pub fn new(ca_file: Option<&Path>, read_timeout: Duration) -> Result<Self, RegistryError> {
         let tls_certs_only = match ca_file {
             Some(file) => certificates(file)?,
             None => Vec::new(),
@@ -39,7 +39,7 @@ impl Registry {
             tls_certs_only,
             // an index of platforms is no slice image
             platform_resolver: None,
-            read_timeout: Some(silence),
+            read_timeout: Some(read_timeout),
             connect_timeout: Some(CONNECT_TIMEOUT),
             user_agent: concat!("gpuaas-image-catalog/", env!("CARGO_PKG_VERSION")),
             ..ClientConfig::default()

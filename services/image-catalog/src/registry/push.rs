@@ -11,8 +11,8 @@ use tokio_util::io::ReaderStream;
 
 use super::{Registry, RegistryError};
 use crate::domain::artifact::{EMPTY_CONFIG, RawImage, manifest};
-use crate::domain::digest::Digest;
 use crate::domain::source::Source;
+use gpuaas_common::value::Digest;
 
 /// Bytes read from the file at once.
 const READ: usize = 1 << 20;
@@ -36,7 +36,7 @@ impl Registry {
     /// [`RegistryError::File`], or why the registry did not take it.
     pub async fn push(&self, file: &Path, target: &Source) -> Result<Pushed, RegistryError> {
         let image = hash(file).await.map_err(RegistryError::File)?;
-        let config = Digest::from_hash(&Sha256::digest(EMPTY_CONFIG));
+        let config = Digest::of_bytes(&Sha256::digest(EMPTY_CONFIG));
         let title = file
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -108,7 +108,7 @@ async fn hash(file: &Path) -> std::io::Result<RawImage> {
         ));
     }
     Ok(RawImage {
-        digest: Digest::from_hash(&hash.finalize()),
+        digest: Digest::of_bytes(&hash.finalize()),
         size,
     })
 }

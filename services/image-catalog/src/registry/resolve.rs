@@ -5,7 +5,6 @@ use oci_client::manifest::{OciDescriptor, OciManifest};
 
 use super::{Registry, RegistryError};
 use crate::domain::artifact::{ArtifactError, RawImage, raw_image};
-use crate::domain::digest::Digest;
 use crate::domain::source::Source;
 
 /// A published image.
@@ -35,7 +34,7 @@ impl Registry {
             }
         };
         let image = raw_image(&manifest)?;
-        let digest = Digest::parse(&digest).ok_or(ArtifactError::Digest)?;
+        let digest = digest.parse().map_err(|_| ArtifactError::Digest)?;
         Ok(Resolved {
             source: source.pinned(digest),
             image,

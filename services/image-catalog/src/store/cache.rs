@@ -3,8 +3,8 @@ use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgExecutor};
 use uuid::Uuid;
 
-use crate::domain::digest::Digest;
 use crate::domain::slug::Slug;
+use gpuaas_common::value::Digest;
 
 /// An image in a node's cache.
 #[derive(Debug, Clone, FromRow)]

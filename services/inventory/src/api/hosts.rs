@@ -22,7 +22,7 @@ use crate::domain::token;
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
 use crate::store::nodes::{self, Beat};
-use crate::workflow::ledger_sync::{push_now, want_node};
+use crate::workflow::ledger_sync::{push_now, set_desired_node};
 
 const MAX_TEXT: usize = 128;
 pub(super) const MAX_CSR: usize = 16 * 1024;
@@ -85,9 +85,9 @@ impl Hosts {
         let key = self.host_key(&request.csr_pem)?;
         let digest = token::digest(&request.token);
         let mut conn = self.0.pool.acquire().await?;
-        let known = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
+        let redeemable = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
         drop(conn);
-        let (node_id, enrolled_before) = known.ok_or_else(bad_token)?;
+        let (node_id, enrolled_before) = redeemable.ok_or_else(bad_token)?;
         // asked before the token is used up: a host whose journal may be lost must not start without its fences
         let fences = if enrolled_before {
             self.fences(node_id).await?
@@ -136,7 +136,7 @@ impl Hosts {
                 let issued = self.sign(node_id, instance.id, key)?;
                 let stored = certificate(&issued, key);
                 enrolment::insert_instance(&mut tx, token_id, node_id, instance, &stored).await?;
-                want_node(&mut tx, node_id, self.0.config.freshness(), reimaged).await?;
+                set_desired_node(&mut tx, node_id, self.0.config.freshness(), reimaged).await?;
                 let detail = serde_json::json!({
                     "instance_id": instance.id, "agent_version": instance.agent_version, "reimaged": reimaged,
                 });
@@ -165,19 +165,19 @@ impl Hosts {
 
     /// The highest tokens ever issued for the node's slots, as far as their generations tell.
     async fn fences(&self, node_id: Uuid) -> Result<Vec<SlotFence>> {
-        let known = match self.0.ledger_slots(node_id).await {
-            Ok(known) => known,
+        let ledger = match self.0.ledger_slots(node_id).await {
+            Ok(ledger) => ledger,
             // a node that never reached the ledger has no slots
             Err(error) if error.reason() == ErrorReason::NodeNotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let fence = |slot: gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot| SlotFence {
             slot_id: slot.id,
-            cell_epoch: known.cell_epoch,
+            cell_epoch: ledger.cell_epoch,
             slot_generation: u64::try_from(slot.generation).unwrap_or_default(),
             workflow_epoch: 0,
         };
-        Ok(known.slots.into_iter().map(fence).collect())
+        Ok(ledger.slots.into_iter().map(fence).collect())
     }
 
     async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<()> {
@@ -212,7 +212,7 @@ impl Hosts {
         if !nodes::heartbeat(&mut tx, beat).await? {
             return Err(not_current());
         }
-        let news = want_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
+        let news = set_desired_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
         tx.commit().await?;
         if news {
             tracing::info!(%node_id, %instance_id, "note change of host");

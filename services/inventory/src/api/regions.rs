@@ -12,7 +12,7 @@ use super::{Mutation, Regions, at_most, bad, gone, text};
 use crate::domain::names::RegionCode;
 use crate::store::ledger_sync::Kind;
 use crate::store::regions::{self, RegionRow};
-use crate::workflow::ledger_sync::{push_now, want_region};
+use crate::workflow::ledger_sync::{push_now, set_desired_region};
 
 const MAX_TEXT: usize = 200;
 
@@ -73,7 +73,7 @@ impl Regions {
             )
             .await?;
         regions::put(&mut tx, &region).await?;
-        let news = want_region(&mut tx, &region).await?;
+        let news = set_desired_region(&mut tx, &region).await?;
         tx.commit().await?;
         if news {
             push_now(&self.0, Kind::Region, &region.code).await;

@@ -87,7 +87,7 @@ impl Nodes {
             discovery_blockers: &found.blockers,
             candidates: &candidates,
             slots: &slots,
-            wanted: &request.get_ref().slot_indexes,
+            requested: &request.get_ref().slot_indexes,
         })
         .map_err(refused)?;
         let approved = self.ledger_approves(&mutation, &discovery, &chosen).await?;
@@ -205,13 +205,13 @@ impl Nodes {
         request: &Request<api::DisableResourceSlotRequest>,
     ) -> Result<api::ResourceSlot> {
         let mutation = Mutation::of(request, "DisableResourceSlot")?;
-        let asked = request.get_ref();
-        at_most("reason", &asked.reason, MAX_REASON)?;
+        let request = request.get_ref();
+        at_most("reason", &request.reason, MAX_REASON)?;
         self.set_disabled(
             &mutation,
-            &asked.node_id,
-            &asked.slot_id,
-            Some(&asked.reason),
+            &request.node_id,
+            &request.slot_id,
+            Some(&request.reason),
         )
         .await
     }
@@ -221,8 +221,8 @@ impl Nodes {
         request: &Request<api::EnableResourceSlotRequest>,
     ) -> Result<api::ResourceSlot> {
         let mutation = Mutation::of(request, "EnableResourceSlot")?;
-        let asked = request.get_ref();
-        self.set_disabled(&mutation, &asked.node_id, &asked.slot_id, None)
+        let request = request.get_ref();
+        self.set_disabled(&mutation, &request.node_id, &request.slot_id, None)
             .await
     }
 

@@ -25,7 +25,7 @@ pub struct ExistingSlot {
     pub bindings: SlotBindings,
 }
 
-/// All that the decision looks at.
+/// All that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Review<'a> {
     /// The node is sold in slices.
@@ -43,7 +43,7 @@ pub struct Review<'a> {
     /// Slots of the node that are not retired.
     pub slots: &'a [ExistingSlot],
     /// The operator's choice.
-    pub wanted: &'a [u32],
+    pub requested: &'a [u32],
 }
 
 /// Why nothing is approved.
@@ -91,12 +91,12 @@ pub enum Refusal {
 /// # Errors
 /// The first [`Refusal`].
 pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
-    let mut wanted = review.wanted.to_vec();
-    wanted.sort_unstable();
-    if wanted.is_empty() {
+    let mut requested = review.requested.to_vec();
+    requested.sort_unstable();
+    if requested.is_empty() {
         return Err(Refusal::NothingChosen);
     }
-    if let Some(pair) = wanted.windows(2).find(|pair| pair[0] == pair[1]) {
+    if let Some(pair) = requested.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Refusal::ChosenTwice(pair[0]));
     }
     if !review.slice_mode {
@@ -111,8 +111,8 @@ pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
     if !review.discovery_blockers.is_empty() {
         return Err(Refusal::HostNotReady(review.discovery_blockers.to_vec()));
     }
-    let mut chosen: Vec<&Candidate> = Vec::with_capacity(wanted.len());
-    for index in wanted {
+    let mut chosen: Vec<&Candidate> = Vec::with_capacity(requested.len());
+    for index in requested {
         let candidate = review
             .candidates
             .iter()
@@ -167,7 +167,7 @@ fn check(candidate: &Candidate, lab: bool) -> Result<(), Refusal> {
         None => class("The slot class is one of h200_sxm, lab."),
         Some(SlotClass::Lab) if !lab => class("A slot of class lab exists on lab hosts only."),
         Some(SlotClass::H200Sxm) if lab => class("A lab host has slots of class lab only."),
-        Some(known) => bindings::violations(known, &candidate.bindings),
+        Some(class) => bindings::violations(class, &candidate.bindings),
     };
     if violations.is_empty() {
         Ok(())
@@ -192,7 +192,7 @@ mod tests {
             .collect()
     }
 
-    fn review<'a>(candidates: &'a [Candidate], wanted: &'a [u32]) -> Review<'a> {
+    fn review<'a>(candidates: &'a [Candidate], requested: &'a [u32]) -> Review<'a> {
         Review {
             slice_mode: true,
             lab: false,
@@ -201,7 +201,7 @@ mod tests {
             discovery_blockers: &[],
             candidates,
             slots: &[],
-            wanted,
+            requested,
         }
     }
 

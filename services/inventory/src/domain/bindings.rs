@@ -4,6 +4,7 @@
 //! GPU and names its disk by the identity of its backing file.
 use std::net::Ipv4Addr;
 
+use gpuaas_common::value::{Mac, PciAddress};
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use uuid::Uuid;
 
@@ -43,53 +44,53 @@ const WIPE_POLICIES: [&str; 3] = ["blkdiscard", "nvme_format", "site_erase"];
 #[must_use]
 pub fn violations(class: SlotClass, bindings: &SlotBindings) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut want = |ok: bool, field, rule| {
+    let mut require = |ok: bool, field, rule| {
         if !ok {
             found.push(Violation { field, rule });
         }
     };
     match class {
         SlotClass::H200Sxm => {
-            want(
+            require(
                 is_pci_address(&bindings.gpu_pci_address),
                 "gpu_pci_address",
                 "A whole-GPU slot names its GPU by PCI address (dddd:bb:dd.f).",
             );
-            want(
+            require(
                 is_nvme_identity(&bindings.nvme_device),
                 "nvme_device",
                 "The disk is named by /dev/disk/by-id/nvme-eui.…, never by a kernel path.",
             );
-            want(
+            require(
                 bindings.storage_identity_kind == "nvme_wwn_by_id",
                 "storage_identity_kind",
                 "The kind of disk identity is nvme_wwn_by_id.",
             );
         }
         SlotClass::Lab => {
-            want(
+            require(
                 bindings.gpu_pci_address.is_empty() && bindings.gpu_module_id.is_none(),
                 "gpu_pci_address",
                 "A lab slot has no GPU.",
             );
-            want(
+            require(
                 is_lab_disk(&bindings.nvme_device),
                 "nvme_device",
                 "A lab disk is named lab-disk: and the UUID of its backing file.",
             );
-            want(
+            require(
                 bindings.storage_identity_kind == "lab_backing_file",
                 "storage_identity_kind",
                 "The kind of disk identity is lab_backing_file.",
             );
         }
     }
-    want(
+    require(
         is_unicast_mac(&bindings.management_mac),
         "management_mac",
         "The slot has a unicast MAC for its management vNIC.",
     );
-    want(
+    require(
         bindings
             .private_ip
             .parse::<Ipv4Addr>()
@@ -99,29 +100,29 @@ pub fn violations(class: SlotClass, bindings: &SlotBindings) -> Vec<Violation> {
     );
     match class {
         SlotClass::H200Sxm => {
-            want(
+            require(
                 bindings.fabric_claim_mode == "per_slot_vf",
                 "fabric_claim_mode",
                 "A whole-GPU slot claims its fabric as per_slot_vf.",
             );
-            want(
+            require(
                 is_pci_address(&bindings.fabric_vf_pci_address),
                 "fabric_vf_pci_address",
                 "A whole-GPU slot names its own fabric function by PCI address.",
             );
         }
-        SlotClass::Lab => want(
+        SlotClass::Lab => require(
             bindings.fabric_vf_pci_address.is_empty() && bindings.fabric_device.is_empty(),
             "fabric_vf_pci_address",
             "A lab slot has no fabric function.",
         ),
     }
-    want(
+    require(
         WIPE_POLICIES.contains(&bindings.destructive_wipe_policy.as_str()),
         "destructive_wipe_policy",
         "The wipe policy is one of blkdiscard, nvme_format, site_erase.",
     );
-    want(
+    require(
         bindings.nvme_bytes > 0,
         "nvme_bytes",
         "The size of the disk is known.",
@@ -155,24 +156,8 @@ pub fn shared_field(a: &SlotBindings, b: &SlotBindings) -> Option<&'static str> 
         .find_map(|(field, shared)| shared.then_some(field))
 }
 
-/// `dddd:bb:dd.f` in hexadecimal, function 0 to 7.
 fn is_pci_address(text: &str) -> bool {
-    let hex =
-        |part: &str, len: usize| part.len() == len && part.chars().all(|c| c.is_ascii_hexdigit());
-    let mut parts = text.split(':');
-    let (Some(domain), Some(bus), Some(rest), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    let Some((device, function)) = rest.split_once('.') else {
-        return false;
-    };
-    hex(domain, 4)
-        && hex(bus, 2)
-        && hex(device, 2)
-        && u8::from_str_radix(device, 16).is_ok_and(|device| device < 32)
-        && matches!(function.as_bytes(), [b'0'..=b'7'])
+    text.parse::<PciAddress>().is_ok()
 }
 
 fn is_nvme_identity(text: &str) -> bool {
@@ -186,12 +171,7 @@ fn is_lab_disk(text: &str) -> bool {
 }
 
 fn is_unicast_mac(text: &str) -> bool {
-    let bytes: Vec<u8> = text
-        .split(':')
-        .filter(|part| part.len() == 2)
-        .filter_map(|part| u8::from_str_radix(part, 16).ok())
-        .collect();
-    text.len() == 17 && bytes.len() == 6 && bytes[0] & 1 == 0 && bytes.iter().any(|byte| *byte != 0)
+    text.parse::<Mac>().is_ok()
 }
 
 /// Complete bindings of both classes, for tests of this crate.

@@ -2,6 +2,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use gpuaas_common::value::DnsLabel;
+
 /// Why a value is not what its type wants, as a sentence for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -11,12 +13,7 @@ const LABEL_RULE: &str = "A name consists of lower-case letters, digits and hyph
 const HOSTNAME_RULE: &str = "A host name consists of DNS labels (lower-case letters, digits, hyphens) separated by dots and has at most 253 characters.";
 
 fn is_label(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(|c| plain(c) || c == '-')
-        && text.starts_with(plain)
-        && text.ends_with(plain)
+    text.parse::<DnsLabel>().is_ok()
 }
 
 /// Name of a host: one DNS label or several with dots, lower case.

@@ -9,7 +9,7 @@ pub const NOT_ENROLLED: &str = "not_enrolled";
 pub const HOST_LOST: &str = "host_lost";
 /// Blocker: the current instance has not reported how it is.
 pub const NO_EVIDENCE: &str = "no_evidence";
-/// Blocker: the last look at the host is too old to count.
+/// Blocker: the last inspection of the host is too old to count.
 pub const EVIDENCE_STALE: &str = "evidence_stale";
 /// Blocker: a slot's devices are not as approved (D-80).
 pub const DEVICE_DRIFT: &str = "device_drift";
@@ -137,13 +137,13 @@ mod tests {
             evidence: Some(GOOD),
         });
         assert_eq!(not_enrolled.blockers, [NOT_ENROLLED]);
-        let silent = assess(Facts {
+        let lost = assess(Facts {
             enrolled: true,
             heartbeat_fresh: false,
             evidence: Some(GOOD),
         });
-        assert_eq!(silent.blockers, [HOST_LOST]);
-        assert_eq!(silent.health, HostHealth::Unknown);
+        assert_eq!(lost.blockers, [HOST_LOST]);
+        assert_eq!(lost.health, HostHealth::Unknown);
     }
 
     #[test]

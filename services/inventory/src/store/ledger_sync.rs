@@ -2,6 +2,8 @@
 //!
 //! The row holds the whole wanted message, written in the transaction of the change. A version that grows with every
 //! change tells what is still to be pushed; only the newest state matters, so an older message is never queued.
+use std::time::Duration;
+
 use sqlx::{FromRow, PgConnection, PgPool};
 
 /// What a row is about.
@@ -24,13 +26,13 @@ impl Kind {
     }
 }
 
-/// Wants the ledger to know this. Returns whether that is news.
+/// Sets what the ledger shall know under this key. Returns whether that is news.
 ///
 /// With `new_instance` the ledger is told of a reimage until it has confirmed the version this makes.
 ///
 /// # Errors
 /// Database errors.
-pub async fn want(
+pub async fn set_desired(
     conn: &mut PgConnection,
     kind: Kind,
     key: &str,
@@ -65,7 +67,7 @@ pub struct ClaimedPush {
     /// Code or id.
     pub key: String,
     /// Encoded message.
-    pub wanted: Vec<u8>,
+    pub desired: Vec<u8>,
     /// Version of the message.
     pub version: i64,
     /// The ledger has not confirmed the reimage yet.
@@ -94,7 +96,7 @@ pub async fn claim(
                           ELSE kind = $1 AND key = $2 END
                ORDER BY kind DESC, not_before LIMIT 1 FOR UPDATE SKIP LOCKED) due
          WHERE s.kind = due.kind AND s.key = due.key
-         RETURNING s.kind, s.key, s.wanted, s.version, s.new_instance_version > s.pushed_version AS new_instance,
+         RETURNING s.kind, s.key, s.wanted AS desired, s.version, s.new_instance_version > s.pushed_version AS new_instance,
              s.lease_epoch, s.attempts",
     )
     .bind(only.map(|(kind, _)| kind.as_str()))
@@ -133,11 +135,11 @@ pub async fn confirm(pool: &PgPool, push: &ClaimedPush) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Gives a push back, to be tried after so many seconds.
+/// Gives a push back, to be tried after a pause.
 ///
 /// # Errors
 /// Database errors.
-pub async fn postpone(pool: &PgPool, push: &ClaimedPush, delay_seconds: f64) -> sqlx::Result<()> {
+pub async fn postpone(pool: &PgPool, push: &ClaimedPush, pause: Duration) -> sqlx::Result<()> {
     sqlx::query(
         "UPDATE ledger_sync SET lease_until = NULL, not_before = clock_timestamp() + make_interval(secs => $4)
          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
@@ -145,7 +147,7 @@ pub async fn postpone(pool: &PgPool, push: &ClaimedPush, delay_seconds: f64) -> 
     .bind(&push.kind)
     .bind(&push.key)
     .bind(push.lease_epoch)
-    .bind(delay_seconds)
+    .bind(pause.as_secs_f64())
     .execute(pool)
     .await?;
     Ok(())

@@ -196,9 +196,9 @@ pub struct Beat<'a> {
     pub agent_version: &'a str,
     /// Where the agent answers.
     pub agent_address: &'a str,
-    /// How the host is, if it looked.
+    /// How the host is, if it was inspected.
     pub readiness: Option<&'a ReadinessReport>,
-    /// When it looked, by its own clock.
+    /// When it was inspected, by its own clock.
     pub observed_time: Option<jiff::Timestamp>,
 }
 
@@ -246,7 +246,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     .bind(&report.hypervisor)
     .execute(&mut *conn)
     .await?;
-    // A look "in the future" is one of now: the host's clock cannot make evidence live longer.
+    // An inspection "in the future" is one of now: the host's clock cannot make evidence live longer.
     sqlx::query(
         "INSERT INTO node_evidence (node_id, instance_id, observed_time, report)
          VALUES ($1, $2, least(coalesce($3, clock_timestamp()), clock_timestamp()), $4)
@@ -262,7 +262,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     Ok(true)
 }
 
-/// Nodes whose host or evidence has aged since it was last judged; their rows are locked, hosts that fell silent
+/// Nodes whose host or evidence has aged since it was last judged; their rows are locked, hosts that missed their heartbeats
 /// are marked lost. Rows that others hold are left for the next sweep.
 ///
 /// # Errors
@@ -272,7 +272,7 @@ pub async fn sweep_aged(
     freshness: Freshness,
 ) -> sqlx::Result<Vec<(Uuid, bool)>> {
     let aged: Vec<(Uuid, bool)> = sqlx::query_as(
-        "SELECT n.id, n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1) AS silent
+        "SELECT n.id, n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1) AS lost
          FROM nodes n
          WHERE n.state = 'enrolled'
            AND (n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1)
@@ -287,9 +287,9 @@ pub async fn sweep_aged(
     .bind(freshness.evidence_seconds)
     .fetch_all(&mut *conn)
     .await?;
-    let silent: Vec<Uuid> = aged
+    let lost: Vec<Uuid> = aged
         .iter()
-        .filter(|(_, silent)| *silent)
+        .filter(|(_, lost)| *lost)
         .map(|(id, _)| *id)
         .collect();
     sqlx::query(
@@ -297,7 +297,7 @@ pub async fn sweep_aged(
              update_time = greatest(clock_timestamp(), update_time)
          WHERE id = ANY ($1)",
     )
-    .bind(silent)
+    .bind(lost)
     .execute(conn)
     .await?;
     Ok(aged)

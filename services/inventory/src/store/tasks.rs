@@ -1,12 +1,13 @@
-//! Node tasks: the durable record and the queue of looks at a host (`slice.topology_discover`, A-56).
+//! Node tasks: the durable record and the queue of host inspections (`slice.topology_discover`, A-56).
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff_sqlx::Timestamp;
 use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
-/// Type of the task that looks at a host's topology.
+/// Type of the task that inspects a host's topology.
 pub const DISCOVER: &str = "slice.topology_discover";
 
 /// Generations of a node's slots, by index.
@@ -29,7 +30,7 @@ pub struct TaskRow {
     pub error: String,
     /// Encoded report of the host.
     pub output: Option<Vec<u8>>,
-    /// What the ledger's slots were before the look.
+    /// What the ledger's slots were before the inspection.
     pub slot_generations: Json<Generations>,
     /// When it was asked for.
     pub create_time: Timestamp,
@@ -44,7 +45,7 @@ const SELECT: &str =
         coalesce(end_time > clock_timestamp() - make_interval(secs => $1), false) AS fresh
     FROM node_tasks";
 
-/// Queues a look at a node, or joins the one that waits already. Returns the task.
+/// Queues an inspection of a node, or joins the one that waits already. Returns the task.
 ///
 /// # Errors
 /// Database errors.
@@ -127,9 +128,9 @@ pub async fn current_topology(
 pub struct ClaimedTask {
     /// Task.
     pub id: Uuid,
-    /// Node to look at.
+    /// Node to inspect.
     pub node_id: Uuid,
-    /// Instance to ask; a node has one before it can be looked at.
+    /// Instance to ask; a node has one before it can be inspected.
     pub instance_id: Uuid,
     /// Where its agent answers.
     pub agent_address: String,
@@ -171,8 +172,8 @@ pub enum Ending<'a> {
     Completed(&'a [u8], &'a Generations),
     /// It will not be tried again.
     Failed(&'a str),
-    /// It is tried again after so many seconds.
-    Retry(u32),
+    /// It is tried again after this pause.
+    Retry(Duration),
 }
 
 /// Writes how an attempt ended. `false`, and nothing changed, when the claim is not the current one.
@@ -185,10 +186,12 @@ pub async fn finish(
     ending: Ending<'_>,
 ) -> sqlx::Result<bool> {
     let none = Generations::new();
-    let (state, output, generations, error, delay) = match ending {
-        Ending::Completed(report, generations) => ("completed", Some(report), generations, "", 0),
-        Ending::Failed(error) => ("failed", None, &none, error, 0),
-        Ending::Retry(delay) => ("running", None, &none, "", delay),
+    let (state, output, generations, error, pause) = match ending {
+        Ending::Completed(report, generations) => {
+            ("completed", Some(report), generations, "", Duration::ZERO)
+        }
+        Ending::Failed(error) => ("failed", None, &none, error, Duration::ZERO),
+        Ending::Retry(pause) => ("running", None, &none, "", pause),
     };
     // A task to be tried again stays "running" with its lease at the moment it is due: the slot of the one
     // queued task of the node may be taken by then.
@@ -203,7 +206,7 @@ pub async fn finish(
     .bind(state)
     .bind(output)
     .bind(error)
-    .bind(f64::from(delay))
+    .bind(pause.as_secs_f64())
     .bind(Json(generations))
     .execute(conn)
     .await?;

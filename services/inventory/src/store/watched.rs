@@ -1,4 +1,4 @@
-//! Positions of what watchers see: which hosts and slots differ from how they were last seen.
+//! Positions of what watchers observe: which hosts and slots differ from how they were last observed.
 use std::collections::HashMap;
 
 use sqlx::{FromRow, PgPool};
@@ -14,9 +14,9 @@ pub enum Kind {
     Slot,
 }
 
-/// How something is seen now.
+/// How something is observed now.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct Observed {
     /// What it is.
     pub kind: Kind,
     /// Its id.
@@ -35,7 +35,7 @@ pub struct Standing {
     digest: Vec<u8>,
     /// Of the last difference.
     pub position: i64,
-    /// Of the first sight.
+    /// Of the first observation.
     pub first_position: i64,
 }
 
@@ -43,23 +43,23 @@ pub struct Standing {
 ///
 /// # Errors
 /// Database errors.
-pub async fn settle(pool: &PgPool, seen: &[Seen]) -> sqlx::Result<(Vec<Standing>, i64)> {
+pub async fn settle(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<Standing>, i64)> {
     let mut tx = pool.begin().await?;
     let mut head: i64 = sqlx::query_scalar("SELECT position FROM watch_head FOR UPDATE")
         .fetch_one(&mut *tx)
         .await?;
-    let known: Vec<Standing> =
+    let cached: Vec<Standing> =
         sqlx::query_as("SELECT kind, id, digest, position, first_position FROM watched")
             .fetch_all(&mut *tx)
             .await?;
-    let mut standing: HashMap<(Kind, Uuid), Standing> = known
+    let mut standing: HashMap<(Kind, Uuid), Standing> = cached
         .into_iter()
         .map(|row| ((row.kind, row.id), row))
         .collect();
     let before = head;
-    for seen in seen {
-        let known = standing.get(&(seen.kind, seen.id));
-        if known.is_some_and(|known| known.digest == seen.digest) {
+    for one in observed {
+        let cached = standing.get(&(one.kind, one.id));
+        if cached.is_some_and(|cached| cached.digest == one.digest) {
             continue;
         }
         head += 1;
@@ -68,9 +68,9 @@ pub async fn settle(pool: &PgPool, seen: &[Seen]) -> sqlx::Result<(Vec<Standing>
              ON CONFLICT (kind, id) DO UPDATE SET digest = excluded.digest, position = excluded.position
              RETURNING kind, id, digest, position, first_position",
         )
-        .bind(seen.kind)
-        .bind(seen.id)
-        .bind(&seen.digest[..])
+        .bind(one.kind)
+        .bind(one.id)
+        .bind(&one.digest[..])
         .bind(head)
         .fetch_one(&mut *tx)
         .await?;

@@ -11,17 +11,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::observe::{Item, Picture, View};
+use super::observe::{Item, Snapshot, View};
 use crate::state::State;
 
 const QUERY: [&str; 1] = ["nodes"];
 
 struct Follower {
     sink: Sink<api::WatchNodesResponse>,
-    pictures: watch::Receiver<Arc<Picture>>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
     heartbeat: Duration,
-    /// When the reader was last sent something. Looks that found nothing come more often than signs of life.
-    spoke: Instant,
+    /// When the reader was last sent something. Snapshots come more often than heartbeats.
+    last_sent: Instant,
     /// Everything up to here has been sent.
     position: i64,
 }
@@ -30,15 +30,15 @@ impl State {
     /// Opens a stream.
     ///
     /// # Errors
-    /// A token that is refused, or the hosts could not be looked at.
+    /// A token that is refused, or the hosts could not be read.
     pub(crate) async fn watch_nodes(
         &self,
         request: &api::WatchNodesRequest,
     ) -> Result<Stream<api::WatchNodesResponse>> {
         let resumed: Option<i64> = token::decode(&request.resume_token, &QUERY)?;
-        let pictures = self.watching.fresh().await.ok_or_else(not_seen)?;
+        let snapshots = self.watching.fresh().await.ok_or_else(unavailable)?;
         // positions are kept for ever; one that was never given out is of another database, before a restore
-        let last = pictures.borrow().position;
+        let last = snapshots.borrow().position;
         if resumed.is_some_and(|position| position < 0 || position > last) {
             return Err(token::expired());
         }
@@ -46,9 +46,9 @@ impl State {
         Ok(self.watching.streams.open("WatchNodes", move |sink| {
             let follower = Follower {
                 sink,
-                pictures,
+                snapshots,
                 heartbeat,
-                spoke: Instant::now(),
+                last_sent: Instant::now(),
                 position: resumed.unwrap_or(0),
             };
             follower.run(resumed.is_none())
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-fn not_seen() -> Error {
+fn unavailable() -> Error {
     Error::new(
         Code::Unavailable,
         ErrorReason::DependencyUnavailable,
@@ -69,41 +69,41 @@ impl Follower {
         self.catch_up(from_the_start).await?;
         self.send(Event::Synced(WatchSynced {})).await?;
         loop {
-            let silent = tokio::time::sleep_until(self.spoke + self.heartbeat);
+            let heartbeat = tokio::time::sleep_until(self.last_sent + self.heartbeat);
             tokio::select! {
-                changed = self.pictures.changed() => match changed {
+                changed = self.snapshots.changed() => match changed {
                     Ok(()) => self.catch_up(false).await?,
                     // the sender lives as long as the service
                     Err(_) => return Ok(()),
                 },
-                () = silent => self.send(Event::Heartbeat(WatchHeartbeat {})).await?,
+                () = heartbeat => self.send(Event::Heartbeat(WatchHeartbeat {})).await?,
             }
         }
     }
 
-    /// Sends what stands after the position; the picture that is shown now, however many were missed.
+    /// Sends what stands after the position; the snapshot that is shown now, however many were missed.
     async fn catch_up(&mut self, from_the_start: bool) -> Result<(), Stop> {
-        let picture = self.pictures.borrow_and_update().clone();
-        for (position, item) in picture.items.range(self.position + 1..) {
+        let snapshot = self.snapshots.borrow_and_update().clone();
+        for (position, item) in snapshot.items.range(self.position + 1..) {
             let is_new = item.first_position > self.position;
             let event = change(item, is_new);
             let token = if from_the_start {
-                // a reader that leaves now has not seen all
+                // a reader that leaves now has not observed all
                 String::new()
             } else {
-                token::encode(&(*position).min(picture.position), &QUERY)
+                token::encode(&(*position).min(snapshot.position), &QUERY)
             };
             self.sink.send(message(event, token)).await?;
-            self.spoke = Instant::now();
+            self.last_sent = Instant::now();
         }
-        self.position = self.position.max(picture.position);
+        self.position = self.position.max(snapshot.position);
         Ok(())
     }
 
     async fn send(&mut self, event: Event) -> Result<(), Stop> {
         let token = token::encode(&self.position, &QUERY);
         self.sink.send(message(event, token)).await?;
-        self.spoke = Instant::now();
+        self.last_sent = Instant::now();
         Ok(())
     }
 }
@@ -116,20 +116,20 @@ fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
 }
 
 fn change(item: &Item, is_new: bool) -> Event {
-    let known = if is_new {
+    let kind_of_change = if is_new {
         ChangeKind::Added
     } else {
         ChangeKind::Modified
     };
     match &item.view {
         View::Node(node) => Event::Node(api::NodeChange {
-            kind: known.into(),
+            kind: kind_of_change.into(),
             node: Some(node.clone()),
         }),
         View::Slot(slot) => {
             let kind = match slot.status() {
                 SlotStatus::Retired => ChangeKind::Ended,
-                _ => known,
+                _ => kind_of_change,
             };
             Event::Slot(api::SlotChange {
                 kind: kind.into(),

@@ -1,8 +1,8 @@
-//! Watching hosts and slots: one observer per process looks at all of them while anybody watches, and every stream
+//! Watching hosts and slots: one observer per process reads all of them while anybody watches, and every stream
 //! sends what stands after its position.
 //!
 //! Hosts are rows of this context and slots rows of the ledger, which answers by RPC, so there is no one log to follow.
-//! The observer makes one: what differs from how it was last seen gets the next position, in the database, so that a
+//! The observer makes one: what differs from how it was last observed gets the next position, in the database, so that a
 //! position means the same to every replica and after a restart.
 mod follow;
 mod observe;
@@ -14,40 +14,40 @@ use std::time::Duration;
 use gpuaas_common::watch::Streams;
 use tokio::sync::{Notify, watch};
 
-use observe::Picture;
+use observe::Snapshot;
 pub(crate) use observe::run;
 
-/// Longest wait for the first look.
-const FIRST_LOOK: Duration = Duration::from_secs(10);
+/// Longest wait for the first snapshot.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the streams of a process share.
 pub(crate) struct Watching {
     streams: Streams,
-    picture: watch::Sender<Arc<Picture>>,
-    /// Looks that were asked for; a picture says which it answers.
-    asked: AtomicU64,
-    look: Notify,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Snapshots requested so far; a snapshot says which request it answers.
+    requested: AtomicU64,
+    due: Notify,
 }
 
 impl Watching {
     pub(crate) fn new(streams: Streams) -> Self {
         Self {
             streams,
-            picture: watch::Sender::default(),
-            asked: AtomicU64::new(0),
-            look: Notify::new(),
+            snapshot: watch::Sender::default(),
+            requested: AtomicU64::new(0),
+            due: Notify::new(),
         }
     }
 
     /// Pictures from one on that is not older than this call.
-    async fn fresh(&self) -> Option<watch::Receiver<Arc<Picture>>> {
-        let mut pictures = self.picture.subscribe();
-        let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        self.look.notify_one();
-        let fresh = pictures.wait_for(|picture| picture.answers >= wanted);
-        let found = tokio::time::timeout(FIRST_LOOK, fresh).await;
+    async fn fresh(&self) -> Option<watch::Receiver<Arc<Snapshot>>> {
+        let mut snapshots = self.snapshot.subscribe();
+        let request = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
+        self.due.notify_one();
+        let fresh = snapshots.wait_for(|snapshot| snapshot.answers >= request);
+        let found = tokio::time::timeout(SNAPSHOT_TIMEOUT, fresh).await;
         let is_found = matches!(found, Ok(Ok(_)));
         drop(found);
-        is_found.then_some(pictures)
+        is_found.then_some(snapshots)
     }
 }

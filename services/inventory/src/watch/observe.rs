@@ -1,4 +1,4 @@
-//! The observer: reads all hosts and slots, gives differences their positions, and shows the picture to the streams.
+//! The observer: reads all hosts and slots, gives differences their positions, and shows the snapshot to the streams.
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use uuid::Uuid;
 use crate::api::wire;
 use crate::state::State;
 use crate::store::nodes::{self, NodeRow};
-use crate::store::watched::{self, Kind, Seen};
+use crate::store::watched::{self, Kind, Observed};
 
 /// Hosts read in one go.
 const PAGE: i64 = 200;
-/// Hosts that the ledger is asked about at the same time.
+/// Hosts that the ledger is requested about at the same time.
 const LEDGER_CALLS: usize = 8;
 
 /// What a watcher is shown of one thing.
@@ -37,40 +37,40 @@ pub(super) struct Item {
 
 /// All there is at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Picture {
+pub(super) struct Snapshot {
     /// By position.
     pub(super) items: BTreeMap<i64, Item>,
     /// Everything up to here is among the items.
     pub(super) position: i64,
-    /// Which call for a look it answers.
+    /// The request it answers.
     pub(super) answers: u64,
 }
 
-/// Looks while anybody watches, until `shutdown`.
+/// Takes snapshots while anybody watches, until `shutdown`.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     let watching = &state.watching;
     let mut slots = HashMap::new();
     while !shutdown.is_cancelled() {
-        if watching.picture.receiver_count() > 0 {
-            let answers = watching.asked.load(Ordering::SeqCst);
-            match look(&state, &mut slots, answers).await {
-                Ok(picture) => {
-                    watching.picture.send_replace(Arc::new(picture));
+        if watching.snapshot.receiver_count() > 0 {
+            let answers = watching.requested.load(Ordering::SeqCst);
+            match snapshot(&state, &mut slots, answers).await {
+                Ok(snapshot) => {
+                    watching.snapshot.send_replace(Arc::new(snapshot));
                 }
-                Err(error) => tracing::warn!("look at hosts later: {}", error.chain()),
+                Err(error) => tracing::warn!("retry reading hosts for watches: {}", error.chain()),
             }
         } else {
             slots.clear();
         }
-        let pause = tokio::time::timeout(state.config.watch_interval(), watching.look.notified());
+        let pause = tokio::time::timeout(state.config.watch_interval(), watching.due.notified());
         shutdown.run_until_cancelled(pause).await;
     }
 }
 
-/// Slots of each host, as the ledger last told them: one whose ledger does not answer is shown as it was.
+/// Slots of each host, as the ledger last reported them: one whose ledger does not answer is shown as it was.
 type Slots = HashMap<Uuid, Vec<api::ResourceSlot>>;
 
-async fn look(state: &State, slots: &mut Slots, answers: u64) -> Result<Picture> {
+async fn snapshot(state: &State, slots: &mut Slots, answers: u64) -> Result<Snapshot> {
     let mut rows: Vec<NodeRow> = Vec::new();
     loop {
         let after = rows.last().map(|row| row.hostname.clone());
@@ -82,16 +82,16 @@ async fn look(state: &State, slots: &mut Slots, answers: u64) -> Result<Picture>
             break;
         }
     }
-    let seen: Vec<(api::Node, Option<Vec<api::ResourceSlot>>)> = futures::stream::iter(rows)
+    let observed: Vec<(api::Node, Option<Vec<api::ResourceSlot>>)> = futures::stream::iter(rows)
         .map(|row| one(state, row))
         .buffered(LEDGER_CALLS)
         .try_collect()
         .await?;
     let mut views: HashMap<(Kind, Uuid), View> = HashMap::new();
-    for (node, told) in seen {
+    for (node, slots_now) in observed {
         let node_id = id::parse("node_id", &node.id)?;
-        if let Some(told) = told {
-            slots.insert(node_id, told);
+        if let Some(slots_now) = slots_now {
+            slots.insert(node_id, slots_now);
         }
         for slot in slots.get(&node_id).into_iter().flatten() {
             let slot_id = id::parse("slot_id", &slot.id)?;
@@ -103,7 +103,7 @@ async fn look(state: &State, slots: &mut Slots, answers: u64) -> Result<Picture>
 }
 
 async fn one(state: &State, row: NodeRow) -> Result<(api::Node, Option<Vec<api::ResourceSlot>>)> {
-    let told = match state.ledger_slots(row.id).await {
+    let slots_now = match state.ledger_slots(row.id).await {
         Ok(answer) => Some(answer.slots),
         // no host has enrolled yet
         Err(error) if error.reason() == ErrorReason::NodeNotFound => Some(Vec::new()),
@@ -112,8 +112,8 @@ async fn one(state: &State, row: NodeRow) -> Result<(api::Node, Option<Vec<api::
             None
         }
     };
-    let node = wire::node(row, told.as_deref())?;
-    let slots = told.map(|slots| slots.into_iter().map(wire::slot).collect());
+    let node = wire::node(row, slots_now.as_deref())?;
+    let slots = slots_now.map(|slots| slots.into_iter().map(wire::slot).collect());
     Ok((node, slots))
 }
 
@@ -121,17 +121,17 @@ async fn arrange(
     state: &State,
     mut views: HashMap<(Kind, Uuid), View>,
     answers: u64,
-) -> Result<Picture> {
-    let seen: Vec<Seen> = views
+) -> Result<Snapshot> {
+    let observed: Vec<Observed> = views
         .iter()
-        .map(|((kind, id), view)| Seen {
+        .map(|((kind, id), view)| Observed {
             kind: *kind,
             id: *id,
             digest: digest(view),
         })
         .collect();
-    let (standings, head) = watched::settle(&state.pool, &seen).await?;
-    let mut picture = Picture {
+    let (standings, head) = watched::settle(&state.pool, &observed).await?;
+    let mut snapshot = Snapshot {
         items: BTreeMap::new(),
         position: head,
         answers,
@@ -143,13 +143,13 @@ async fn arrange(
                     first_position: standing.first_position,
                     view,
                 };
-                picture.items.insert(standing.position, item);
+                snapshot.items.insert(standing.position, item);
             }
-            // another replica saw it before this one: nobody may go past it unseen
-            None => picture.position = picture.position.min(standing.position - 1),
+            // another replica saw it before this one: nobody may go past it unobserved
+            None => snapshot.position = snapshot.position.min(standing.position - 1),
         }
     }
-    Ok(picture)
+    Ok(snapshot)
 }
 
 /// A digest of what makes a difference to a watcher: not when a host gave a sign of life, nor when and how much of

@@ -1,10 +1,11 @@
-//! Looks at hosts: takes queued tasks `slice.topology_discover`, asks the agent, stores what it reports (A-56..A-58).
+//! Inspects hosts: takes queued tasks `slice.topology_discover`, asks the agent, stores what it reports (A-56..A-58).
 //!
-//! A worker that dies leaves a lease that ends; another one begins the look again. Looking changes nothing on a host.
+//! A worker that dies leaves a lease that ends; another one begins the inspection again. It changes nothing on a host.
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_common::error::Error;
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
@@ -13,27 +14,28 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
 use tracing::Instrument as _;
 
-use super::ledger_sync::want_node;
+use super::ledger_sync::set_desired_node;
 use super::rest;
 use crate::state::State;
 use crate::store::nodes;
 use crate::store::tasks::{self, ClaimedTask, Ending, Generations};
 
-/// Hosts that one process looks at at the same time.
+/// Hosts that one process inspects at the same time.
 pub(crate) const WORKERS: usize = 4;
 const MAX_ATTEMPTS: i32 = 3;
-/// Pause after the first failed attempt in seconds, doubled with every further one.
-const FIRST_PAUSE_SECONDS: u32 = 1;
-/// What a lease is longer than the look, in seconds.
+/// Pauses between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// What a lease is longer than the inspection, in seconds.
 const LEASE_MARGIN_SECONDS: u32 = 15;
-/// How long the ledger is waited for before a look; less than that margin.
+/// How long the ledger is waited for before an inspection; less than that margin.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a look may go on after the process was told to stop.
+/// How long an inspection may go on after the process was told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// No host has more slots; a longer list is a fault of the agent.
 const MAX_CANDIDATES: usize = 64;
 
-/// Works until `shutdown`. A look that does not end soon after it is left to its lease: another replica begins again.
+/// Works until `shutdown`. An inspection that does not end soon after it is left to its lease: another replica begins again.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     let lease = state.config.discovery_timeout_seconds + LEASE_MARGIN_SECONDS;
     while !shutdown.is_cancelled() {
@@ -48,7 +50,7 @@ pub(crate) async fn run(state: State, shutdown: CancellationToken) {
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!("cannot look for tasks: {error}"),
+            Err(error) => tracing::warn!("cannot claim a task: {error}"),
         }
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -69,9 +71,10 @@ async fn work(state: &State, task: &ClaimedTask) {
                 .to_owned(),
         ))
     } else {
-        look(state, task).await
+        inspect(state, task).await
     };
-    let pause = FIRST_PAUSE_SECONDS << (task.attempts - 1).clamp(0, 8);
+    let failures = u32::try_from(task.attempts).unwrap_or_default();
+    let pause = backoff(failures, FIRST_PAUSE, LONGEST_PAUSE);
     let encoded = report
         .as_ref()
         .map(|(report, before)| (report.encode_to_vec(), before));
@@ -88,12 +91,12 @@ async fn work(state: &State, task: &ClaimedTask) {
             ),
             Err(failure) => tracing::warn!(
                 attempts = task.attempts,
-                "cannot look at host: {}",
+                "cannot inspect host: {}",
                 failure.text()
             ),
         },
-        Ok(false) => tracing::warn!("drop a look at a host: another worker has taken it over"),
-        Err(error) => tracing::warn!("cannot store a look at a host: {error}"),
+        Ok(false) => tracing::warn!("drop inspection: another worker has taken it over"),
+        Err(error) => tracing::warn!("cannot store inspection: {error}"),
     }
 }
 
@@ -111,10 +114,13 @@ impl Failure {
 }
 
 /// What the host says, and what the ledger's slots of it were before it was asked.
-async fn look(state: &State, task: &ClaimedTask) -> Result<(TopologyReport, Generations), Failure> {
+async fn inspect(
+    state: &State,
+    task: &ClaimedTask,
+) -> Result<(TopologyReport, Generations), Failure> {
     let before = generations(state, task).await;
     let limit = Duration::from_secs(state.config.discovery_timeout_seconds.into());
-    let asked = async {
+    let request = async {
         let channel =
             state
                 .peers
@@ -124,7 +130,7 @@ async fn look(state: &State, task: &ClaimedTask) -> Result<(TopologyReport, Gene
             .await?;
         Ok::<_, Error>(report.into_inner())
     };
-    let report = match tokio::time::timeout(limit, asked).await {
+    let report = match tokio::time::timeout(limit, request).await {
         Ok(Ok(report)) => report,
         Ok(Err(error)) if error.is_transient() => {
             return Err(Failure::Transient(format!(
@@ -150,19 +156,19 @@ async fn look(state: &State, task: &ClaimedTask) -> Result<(TopologyReport, Gene
     }
 }
 
-/// Generations of the node's slots now. A look is worth having without them, too: only slots that the ledger has already are
+/// Generations of the node's slots now. An inspection is worth having without them, too: only slots that the ledger has already are
 /// then not approved from it.
 async fn generations(state: &State, task: &ClaimedTask) -> Generations {
-    let known = tokio::time::timeout(LEDGER_TIMEOUT, state.ledger_slots(task.node_id)).await;
-    match known.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
-        Ok(known) => {
+    let ledger = tokio::time::timeout(LEDGER_TIMEOUT, state.ledger_slots(task.node_id)).await;
+    match ledger.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
+        Ok(ledger) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
-            known.slots.into_iter().map(of).collect()
+            ledger.slots.into_iter().map(of).collect()
         }
         // a node that never reached the ledger has no slots
         Err(error) if error.reason() == ErrorReason::NodeNotFound => Generations::new(),
         Err(error) => {
-            tracing::warn!("cannot tell which slots of the host had a tenant: {error}");
+            tracing::warn!("cannot read the generations of the host's slots: {error}");
             Generations::new()
         }
     }
@@ -193,7 +199,8 @@ async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::R
     nodes::lock(&mut tx, task.node_id).await?;
     let stored = tasks::finish(&mut tx, task, ending).await?;
     // the host's legal GPU groups come with its topology
-    let news = stored && want_node(&mut tx, task.node_id, state.config.freshness(), false).await?;
+    let news =
+        stored && set_desired_node(&mut tx, task.node_id, state.config.freshness(), false).await?;
     tx.commit().await?;
     if news {
         state.push_due.notify_one();

@@ -1,7 +1,8 @@
-//! Tells the ledger of regions and nodes: what it shall know is computed and stored with every change, pushed after
+//! Synchronises regions and nodes to the ledger: what it shall know is computed and stored with every change, pushed after
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
+use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Error, Result};
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
@@ -21,15 +22,16 @@ use crate::store::{nodes, tasks};
 /// A push that takes longer is given up; its lease outlives it.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: u32 = 20;
-/// Longest pause between two attempts, in seconds.
-const MAX_BACKOFF_SECONDS: f64 = 30.0;
+/// Pauses between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Wants the ledger to know a node as it is now. The node's row is locked by the caller. Returns whether that is
-/// news; the caller rings the bell after the commit.
+/// Sets what the ledger shall know of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
+/// news; the caller notifies the workers after the commit.
 ///
 /// # Errors
 /// Database errors.
-pub(crate) async fn want_node(
+pub(crate) async fn set_desired_node(
     conn: &mut PgConnection,
     node_id: Uuid,
     freshness: Freshness,
@@ -83,7 +85,7 @@ pub(crate) async fn want_node(
         new_instance: false,
     };
     nodes::set_schedulable(&mut *conn, node_id, readiness.schedulable()).await?;
-    ledger_sync::want(
+    ledger_sync::set_desired(
         conn,
         Kind::Node,
         &message.node_id,
@@ -100,16 +102,19 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Wants the ledger to know a region.
+/// Sets what the ledger shall know of a region.
 ///
 /// # Errors
 /// Database errors.
-pub(crate) async fn want_region(conn: &mut PgConnection, region: &RegionRow) -> sqlx::Result<bool> {
+pub(crate) async fn set_desired_region(
+    conn: &mut PgConnection,
+    region: &RegionRow,
+) -> sqlx::Result<bool> {
     let message = PutRegionRequest {
         code: region.code.clone(),
         enabled: region.enabled,
     };
-    ledger_sync::want(
+    ledger_sync::set_desired(
         conn,
         Kind::Region,
         &message.code,
@@ -127,7 +132,7 @@ pub(crate) async fn push_now(state: &State, kind: Kind, key: &str) {
         Err(error) => tracing::warn!(
             kind = kind.as_str(),
             key,
-            "cannot take a push to the ledger: {error}"
+            "cannot claim a push to the ledger: {error}"
         ),
     }
     state.push_due.notify_one();
@@ -142,7 +147,7 @@ pub(crate) async fn run(state: State, shutdown: CancellationToken) {
                 continue;
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!("cannot look for pushes to the ledger: {error}"),
+            Err(error) => tracing::warn!("cannot claim a push to the ledger: {error}"),
         }
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -171,7 +176,7 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
                 "cannot push to the ledger: {}",
                 error.chain()
             );
-            ledger_sync::postpone(&state.pool, push, backoff_seconds(push.attempts)).await
+            ledger_sync::postpone(&state.pool, push, pause(push.attempts)).await
         }
     };
     if let Err(error) = noted {
@@ -187,22 +192,20 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
 async fn send(state: &State, push: &ClaimedPush) -> Result<()> {
     let mut ledger = state.ledger()?;
     if push.kind == Kind::Region.as_str() {
-        let message = PutRegionRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+        let message = PutRegionRequest::decode(push.desired.as_slice()).map_err(Error::internal)?;
         ledger.put_region(message).await?;
     } else {
         let mut message =
-            PutNodeRequest::decode(push.wanted.as_slice()).map_err(Error::internal)?;
+            PutNodeRequest::decode(push.desired.as_slice()).map_err(Error::internal)?;
         message.new_instance = push.new_instance;
         ledger.put_node(message).await?;
     }
     Ok(())
 }
 
-/// 1 s after the first failure, doubled with every further one.
-fn backoff_seconds(attempts: i32) -> f64 {
-    f64::from(attempts.clamp(1, 10) - 1)
-        .exp2()
-        .min(MAX_BACKOFF_SECONDS)
+fn pause(attempts: i32) -> Duration {
+    let failures = u32::try_from(attempts).unwrap_or_default();
+    backoff(failures, FIRST_PAUSE, LONGEST_PAUSE)
 }
 
 #[cfg(test)]
@@ -211,7 +214,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let pauses: Vec<f64> = [1, 2, 3, 6, 1000].map(backoff_seconds).to_vec();
-        assert_eq!(pauses, [1.0, 2.0, 4.0, 30.0, 30.0]);
+        let pauses = [1, 2, 3, 6, 1000].map(|attempts| pause(attempts).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 30, 30]);
     }
 }

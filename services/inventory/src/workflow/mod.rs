@@ -1,14 +1,14 @@
-//! The background work: telling the ledger, looking at hosts, noticing silence. Every replica does all of it; rows are
+//! The background work: synchronising the ledger, inspecting hosts, monitoring heartbeats. Every replica does all of it; rows are
 //! taken by expiring leases or locks, so no replica leads.
 pub mod discovery;
+pub mod heartbeat_monitor;
 pub mod ledger_sync;
-pub mod silence;
 
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Waits for a ring, at most the poll interval.
-async fn rest(bell: &Notify, poll_interval: Duration) {
-    let _either_way = tokio::time::timeout(poll_interval, bell.notified()).await;
+/// Waits for a notification, at most the poll interval.
+async fn rest(due: &Notify, poll_interval: Duration) {
+    let _either_way = tokio::time::timeout(poll_interval, due.notified()).await;
 }

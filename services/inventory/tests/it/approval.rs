@@ -1,4 +1,4 @@
-//! From candidates to slots: all or none, complete, unshared, by a ready host's latest look.
+//! From candidates to slots: all or none, complete, unshared, by a ready host's latest inspection.
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -128,7 +128,7 @@ async fn a_122_a_whole_gpu_slot_without_its_function_is_refused() {
         bindings.storage_identity_kind = "nvme_wwn_by_id".into();
         bindings.fabric_claim_mode = "per_slot_vf".into();
     }
-    let discovery = ready.look("d2").await;
+    let discovery = ready.inspect("d2").await;
     let error = ready
         .approve("a1", &discovery, &[0])
         .await

@@ -1,4 +1,4 @@
-//! Topology discovery: queued, looked at by a worker, read back.
+//! Topology discovery: queued, run by a worker, read back.
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1::{self as api, DiscoveryState};
 use tonic::Code;
@@ -119,7 +119,7 @@ async fn a_58_what_a_host_proposes_is_no_slot() {
 }
 
 #[tokio::test]
-async fn a_look_that_cannot_be_had_fails_with_its_reason() {
+async fn an_inspection_that_cannot_be_had_fails_with_its_reason() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
@@ -137,12 +137,12 @@ async fn a_look_that_cannot_be_had_fails_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_look_whose_worker_died_is_begun_again() {
+async fn an_inspection_whose_worker_died_is_begun_again() {
     let mut world = World::start().await;
     let node = world.create_node("n1").await;
     let _host = Host::enrol(&world, &node.id).await;
     world.stop().await;
-    // what a worker leaves that was killed while it looked
+    // what a worker leaves that was killed while it inspected
     let task = uuid::Uuid::now_v7();
     let owner = world.owner().await;
     sqlx::query(
@@ -183,7 +183,7 @@ async fn a_look_whose_worker_died_is_begun_again() {
 }
 
 #[tokio::test]
-async fn inc_04_a_second_request_while_one_waits_joins_it_and_a_later_one_looks_again() {
+async fn inc_04_a_second_request_while_one_waits_joins_it_and_a_later_one_inspects_again() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
@@ -208,7 +208,7 @@ async fn a_worker_that_comes_late_changes_nothing() {
     let (let_go, held) = tokio::sync::oneshot::channel();
     *host.hold.lock().expect("not poisoned") = Some(held);
     discover(&world, &node.id, "d1").await;
-    until("the first look has begun", || async {
+    until("the first inspection has begun", || async {
         host.hold.lock().expect("not poisoned").is_none()
     })
     .await;

@@ -27,7 +27,7 @@ pub(crate) struct Host {
     pub(crate) identity: Identity,
     pub(crate) address: String,
     pub(crate) topology: Arc<Mutex<TopologyReport>>,
-    /// The next look is answered when its other end is dropped.
+    /// The next inspection is answered when its other end is dropped.
     pub(crate) hold: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
     peers: Peers,
     stop: CancellationToken,

@@ -94,10 +94,13 @@ async fn inc_04_evidence_that_ages_ends_readiness_although_heartbeats_go_on() {
         world.ledger.schedulable(&node.id).await
     })
     .await;
-    until("the ledger stops to trust the same old look", || async {
-        host.heartbeat(seen.clone()).await.expect("taken");
-        !world.ledger.schedulable(&node.id).await
-    })
+    until(
+        "the ledger stops to trust the same old inspection",
+        || async {
+            host.heartbeat(seen.clone()).await.expect("taken");
+            !world.ledger.schedulable(&node.id).await
+        },
+    )
     .await;
     let status = world.status(&node.id).await;
     assert_eq!(
@@ -128,7 +131,7 @@ async fn inc_04_a_clock_that_is_ahead_does_not_make_evidence_live_longer() {
 }
 
 #[tokio::test]
-async fn a_host_that_falls_silent_is_lost_and_comes_back() {
+async fn a_host_without_heartbeats_is_lost_and_comes_back() {
     let mut world = World::start_with(|config| config.heartbeat_timeout_seconds = 2).await;
     world.run_replica();
     let node = world.create_node("n1").await;

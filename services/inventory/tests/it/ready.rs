@@ -22,11 +22,11 @@ impl Ready {
         host.beat().await;
         change(&mut host.topology.lock().expect("not poisoned"));
         let ready = Self { world, host };
-        let discovery = ready.look("d1").await;
+        let discovery = ready.inspect("d1").await;
         (ready, discovery)
     }
 
-    pub(crate) async fn look(&self, key: &str) -> String {
+    pub(crate) async fn inspect(&self, key: &str) -> String {
         discover(&self.world, self.host.node_id(), key).await;
         ended(&self.world, self.host.node_id()).await.id
     }

@@ -1,4 +1,4 @@
-//! What an approval must not rest on: a look at the host that something has happened since.
+//! What an approval must not rest on: an inspection that something has happened since.
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
@@ -10,7 +10,7 @@ use crate::world::{World, until};
 #[tokio::test]
 async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_from() {
     let (mut ready, first) = Ready::start(|_| {}).await;
-    let second = ready.look("d2").await;
+    let second = ready.inspect("d2").await;
     let stale = ready
         .approve("a1", &first, &[0])
         .await
@@ -27,7 +27,7 @@ async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_
         .await
         .expect_err("of an earlier instance");
     assert_eq!(reimaged.reason(), ErrorReason::DiscoveryStale);
-    let third = ready.look("d3").await;
+    let third = ready.inspect("d3").await;
     ready.approve("a3", &third, &[0]).await.expect("approved");
 }
 
@@ -59,7 +59,7 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
     })
     .await;
     ready.host.beat().await;
-    let discovery = ready.look("d2").await;
+    let discovery = ready.inspect("d2").await;
     let again = ready
         .approve("a2", &discovery, &[0])
         .await
@@ -72,13 +72,13 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
 }
 
 #[tokio::test]
-async fn p2_a_look_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
+async fn p2_an_inspection_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve("a1", &discovery, &[0])
         .await
         .expect("approved");
-    let discovery = ready.look("d2").await;
+    let discovery = ready.inspect("d2").await;
     ready
         .world
         .ledger
@@ -87,7 +87,7 @@ async fn p2_a_look_from_before_a_tenant_of_the_whole_node_approves_nothing_after
     let stale = ready
         .approve("a2", &discovery, &[0, 1])
         .await
-        .expect_err("the host was looked at before");
+        .expect_err("the host was inspected before");
     assert_eq!(
         (stale.code(), stale.reason()),
         (Code::FailedPrecondition, ErrorReason::DiscoveryStale)
@@ -96,9 +96,9 @@ async fn p2_a_look_from_before_a_tenant_of_the_whole_node_approves_nothing_after
     let slots = ready.slots().await;
     assert_eq!(slots.len(), 1, "all or none");
     assert_eq!(slots[0].status(), SlotStatus::Disabled);
-    let discovery = ready.look("d3").await;
+    let discovery = ready.inspect("d3").await;
     let approved = ready.approve("a3", &discovery, &[0, 1]).await;
-    let approved = approved.expect("looked at since");
+    let approved = approved.expect("inspected since");
     assert!(
         approved
             .iter()
@@ -113,7 +113,7 @@ async fn a_discovery_that_is_too_old_cannot_be_approved_from() {
     let host = Host::enrol(&world, &node.id).await;
     host.beat().await;
     let ready = Ready { world, host };
-    let discovery = ready.look("d1").await;
+    let discovery = ready.inspect("d1").await;
     let error = ready
         .approve("a1", &discovery, &[0])
         .await

@@ -2,6 +2,7 @@
 use std::collections::HashSet;
 
 use gpuaas_common::time::from_proto_time;
+use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
@@ -23,14 +24,10 @@ pub(super) fn label(field: &str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::required(field));
     }
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if text.len() > 63 || text.starts_with('-') || text.ends_with('-') || !text.chars().all(plain) {
-        return Err(Error::invalid(
-            field,
-            "must be a DNS label: at most 63 of a-z, 0-9 and -, no - at the ends",
-        ));
+    match text.parse::<DnsLabel>() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::invalid(field, format!("must be {}", error.rule))),
     }
-    Ok(())
 }
 
 pub(super) fn signed(field: &str, number: u32) -> Result<i32> {

@@ -15,7 +15,7 @@ use crate::domain::end::End;
 use crate::domain::message::{self, First};
 use crate::session::Deps;
 use crate::session::link::{Command, Link};
-use crate::session::open::{self, Ask};
+use crate::session::open::{self, OpenSpec};
 use crate::session::registry::Handle;
 
 /// A connection that says nothing for this long at its beginning is closed.
@@ -76,7 +76,7 @@ async fn begin(
             size,
             term,
         } => {
-            let ask = Ask {
+            let spec = OpenSpec {
                 origin: hello.origin,
                 principal: hello.principal,
                 request_id: hello.request_id,
@@ -85,7 +85,7 @@ async fn begin(
                 size,
                 term,
             };
-            Ok(open::open(deps, ask, link.clone()).await?)
+            Ok(open::open(deps, spec, link.clone()).await?)
         }
         First::Resume {
             session_id,

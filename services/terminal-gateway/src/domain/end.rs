@@ -99,7 +99,7 @@ impl End {
                     .to_owned()
             }
             Self::ShuttingDown => {
-                "The platform restarts the part that carries this session. Open a new one."
+                "The platform restarts the service that runs this session. Open a new one."
                     .to_owned()
             }
         }

@@ -46,7 +46,7 @@ pub(crate) struct Flow {
     ring: Ring,
     client: Option<Client>,
     granted: u64,
-    told: u64,
+    reported: u64,
     input: u64,
     input_acked: u64,
 }
@@ -57,7 +57,7 @@ impl Flow {
             ring: Ring::new(RING as usize),
             client: None,
             granted: 0,
-            told: 0,
+            reported: 0,
             input: 0,
             input_acked: 0,
         }
@@ -78,22 +78,22 @@ impl Flow {
     /// A client attaches that wants output from `received` on; `None` wants what there is.
     pub(crate) fn attach(&mut self, received: Option<u64>) -> Result<Begin, Violation> {
         let end = self.ring.end();
-        let wanted = received.unwrap_or(self.ring.start());
-        if wanted > end {
+        let requested = received.unwrap_or(self.ring.start());
+        if requested > end {
             return Err(Violation("received is beyond the output"));
         }
         let oldest = self
             .ring
             .start()
             .max(end.saturating_sub(RING - OUTPUT_WINDOW));
-        let output = wanted.max(oldest);
+        let output = requested.max(oldest);
         self.client = Some(Client {
             acked: output,
             cursor: output,
         });
         Ok(Begin {
             output,
-            lost_from: (output > wanted).then_some(wanted),
+            lost_from: (output > requested).then_some(requested),
             input: self.input,
             input_acked: self.input_acked,
         })
@@ -118,13 +118,13 @@ impl Flow {
         Ok(())
     }
 
-    /// What the host is to be told it may go on from; `None` when it knows enough.
+    /// What the host is to be reported it may go on from; `None` when it knows enough.
     pub(crate) fn grant(&mut self) -> Option<u64> {
-        let due = self.granted - self.told >= GRANT_STEP
-            || (self.granted > self.told && self.granted == self.ring.end());
+        let due = self.granted - self.reported >= GRANT_STEP
+            || (self.granted > self.reported && self.granted == self.ring.end());
         due.then(|| {
-            self.told = self.granted;
-            self.told
+            self.reported = self.granted;
+            self.reported
         })
     }
 
@@ -153,12 +153,14 @@ impl Flow {
 
     /// Input of the client: the part that is new.
     pub(crate) fn input<'a>(&mut self, offset: u64, data: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let known = self
+        let repeated = self
             .input
             .checked_sub(offset)
             .ok_or(Violation("input is missing before this offset"))?;
-        let known = usize::try_from(known).unwrap_or(usize::MAX).min(data.len());
-        let new = &data[known..];
+        let repeated = usize::try_from(repeated)
+            .unwrap_or(usize::MAX)
+            .min(data.len());
+        let new = &data[repeated..];
         if self.input + new.len() as u64 - self.input_acked > INPUT_WINDOW {
             return Err(Violation("input is beyond the window"));
         }
@@ -288,18 +290,18 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: a client sees every byte in order except in gaps it is told about, and
+        /// Whatever happens in whatever order: a client sees every byte in order except in gaps it is reported about, and
         /// the host never needs more than its window.
         #[test]
         fn nothing_is_lost_silently(steps in steps()) {
             let mut flow = Flow::new();
-            let (mut produced, mut received, mut told) = (0, 0, 0);
+            let (mut produced, mut received, mut reported) = (0, 0, 0);
             let mut attached = false;
             for step in steps {
                 match step {
                     Step::Output(length) => {
                         // a host sends only what it may
-                        let length = length.min(told + OUTPUT_WINDOW - produced);
+                        let length = length.min(reported + OUTPUT_WINDOW - produced);
                         flow.output(&bytes(produced, length)).expect("within the window");
                         produced += length;
                     }
@@ -319,8 +321,8 @@ mod tests {
                     }
                 }
                 if let Some(granted) = flow.grant() {
-                    prop_assert!(granted >= told && granted <= produced);
-                    told = granted;
+                    prop_assert!(granted >= reported && granted <= produced);
+                    reported = granted;
                 }
                 prop_assert!(flow.backlog() <= RING);
             }
@@ -333,8 +335,8 @@ mod tests {
                     flow.ack(received).expect("was received");
                 }
                 prop_assert_eq!(received, produced);
-                if let Some(granted) = flow.grant() { told = granted; }
-                prop_assert!(told + OUTPUT_WINDOW > produced, "the host may go on");
+                if let Some(granted) = flow.grant() { reported = granted; }
+                prop_assert!(reported + OUTPUT_WINDOW > produced, "the host may go on");
             }
         }
     }

@@ -37,8 +37,8 @@ impl Ring {
         // doubling would go beyond the capacity
         let free = self.bytes.capacity() - self.bytes.len();
         if free < kept.len() {
-            let wanted = (self.bytes.capacity() * 2).clamp(4096, self.capacity.max(4096));
-            let target = wanted.max(self.bytes.len() + kept.len());
+            let needed = (self.bytes.capacity() * 2).clamp(4096, self.capacity.max(4096));
+            let target = needed.max(self.bytes.len() + kept.len());
             self.bytes.reserve_exact(target - self.bytes.len());
         }
         self.bytes.extend(kept);

@@ -1,4 +1,4 @@
-//! The call to the host that carries one shell.
+//! The call to the host that runs one shell.
 use std::time::Duration;
 
 use gpuaas_common::Error;

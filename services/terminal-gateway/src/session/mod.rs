@@ -1,11 +1,11 @@
-//! Sessions that this process carries: opening ([`open`]), one task each ([`carry`]), their list ([`registry`]).
-pub(crate) mod carry;
+//! Sessions that this process runs: opening ([`open`]), one task each ([`session_loop`]), their list ([`registry`]).
 pub(crate) mod host;
 pub(crate) mod kill;
 pub(crate) mod link;
 pub(crate) mod open;
 pub(crate) mod recorder;
 pub(crate) mod registry;
+pub(crate) mod session_loop;
 pub(crate) mod target;
 
 use gpuaas_common::client::Peers;

@@ -12,12 +12,12 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
-use super::carry::Session;
 use super::host::Host;
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
 use super::recorder::Recorder;
 use super::registry::Handle;
+use super::session_loop::Session;
 use super::target::{self, Target};
 use crate::domain::end::End;
 use crate::domain::message::{SecretHash, Size};
@@ -30,9 +30,9 @@ const COMMANDS: usize = 32;
 const CLOSE_TRIES: u32 = 10;
 
 /// Who connects and what is asked for.
-pub(crate) struct Ask {
+pub(crate) struct OpenSpec {
     pub(crate) origin: String,
-    /// Empty when the connection carried no token.
+    /// Empty when the connection sent no token.
     pub(crate) principal: String,
     pub(crate) request_id: String,
     pub(crate) ticket: SecretHash,
@@ -55,14 +55,14 @@ pub(crate) struct Admitted {
 ///
 /// # Errors
 /// [`End::TicketRefused`], or the database does not answer.
-pub(crate) async fn open(deps: &Deps, ask: Ask, link: Link) -> Result<Handle, End> {
-    let burnt = async { tickets::burn(&mut *deps.pool.acquire().await?, ask.ticket).await };
+pub(crate) async fn open(deps: &Deps, spec: OpenSpec, link: Link) -> Result<Handle, End> {
+    let burnt = async { tickets::burn(&mut *deps.pool.acquire().await?, spec.ticket).await };
     let ticket = burnt.await.map_err(|error| {
         tracing::error!("burn terminal ticket: {error}");
         End::HostUnreachable
     })?;
-    let ticket = ticket.filter(|ticket| fits(ticket, &ask)).ok_or_else(|| {
-        tracing::warn!(request_id = ask.request_id, allocation_id = %ask.allocation_id, "refuse terminal ticket");
+    let ticket = ticket.filter(|ticket| fits(ticket, &spec)).ok_or_else(|| {
+        tracing::warn!(request_id = spec.request_id, allocation_id = %spec.allocation_id, "refuse terminal ticket");
         End::TicketRefused
     })?;
     let (commands, received) = mpsc::channel(COMMANDS);
@@ -78,27 +78,27 @@ pub(crate) async fn open(deps: &Deps, ask: Ask, link: Link) -> Result<Handle, En
     // before the target is resolved: a release from now on finds the session
     deps.registry.insert(ticket.session_id, handle.clone());
     deps.tasks
-        .spawn(live(deps.clone(), ticket, ask, link, received, killed));
+        .spawn(live(deps.clone(), ticket, spec, link, received, killed));
     Ok(handle)
 }
 
-fn fits(ticket: &Ticket, ask: &Ask) -> bool {
+fn fits(ticket: &Ticket, spec: &OpenSpec) -> bool {
     !ticket.expired
-        && ticket.allocation_id == ask.allocation_id
-        && ticket.origin == ask.origin
-        && (ask.principal.is_empty() || ticket.principal == ask.principal)
+        && ticket.allocation_id == spec.allocation_id
+        && ticket.origin == spec.origin
+        && (spec.principal.is_empty() || ticket.principal == spec.principal)
 }
 
 async fn live(
     deps: Deps,
     ticket: Ticket,
-    ask: Ask,
+    spec: OpenSpec,
     link: Link,
     mut commands: mpsc::Receiver<Command>,
     mut killed: Killed,
 ) {
     let session_id = ticket.session_id;
-    match admit(&deps, &ticket, &ask).await {
+    match admit(&deps, &ticket, &spec).await {
         Err(end) => {
             deps.registry.remove(session_id);
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, reason = end.reason(), "refuse terminal");
@@ -107,9 +107,9 @@ async fn live(
         Ok((admitted, target)) => {
             deps.metrics.open.add(1, &[]);
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, principal = ticket.principal, "open terminal");
-            let end = match start(admitted, &target, &ask, link.clone(), &mut killed).await {
+            let end = match start(admitted, &target, &spec, link.clone(), &mut killed).await {
                 Ok(mut session) => {
-                    let end = session.carry(&mut commands, &mut killed).await;
+                    let end = session.run(&mut commands, &mut killed).await;
                     deps.registry.remove(session_id);
                     session.finish(&end).await;
                     end
@@ -127,13 +127,13 @@ async fn live(
                 .ended
                 .add(1, &[KeyValue::new("reason", end.reason())]);
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, reason = end.reason(), "close terminal");
-            close(&deps, &ticket, &ask.request_id, end.reason()).await;
+            close(&deps, &ticket, &spec.request_id, end.reason()).await;
         }
     }
 }
 
 /// Resolves the target and writes the open session with its audit row.
-async fn admit(deps: &Deps, ticket: &Ticket, ask: &Ask) -> Result<(Admitted, Target), End> {
+async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitted, Target), End> {
     let target = target::resolve(&deps.peers, ticket.allocation_id, &[ticket.project_id])
         .await
         .map_err(|error| match error.reason() {
@@ -170,7 +170,7 @@ async fn admit(deps: &Deps, ticket: &Ticket, ask: &Ask) -> Result<(Admitted, Tar
             action: "terminal.open",
             resource: "session",
             resource_id: &ticket.session_id.to_string(),
-            request_id: &ask.request_id,
+            request_id: &spec.request_id,
             detail: json!({
                 "allocation_id": ticket.allocation_id,
                 "node_id": target.node_id,
@@ -206,7 +206,7 @@ async fn admit(deps: &Deps, ticket: &Ticket, ask: &Ask) -> Result<(Admitted, Tar
 async fn start(
     admitted: Admitted,
     target: &Target,
-    ask: &Ask,
+    spec: &OpenSpec,
     link: Link,
     killed: &mut Killed,
 ) -> Result<Session, End> {
@@ -219,11 +219,11 @@ async fn start(
             &deps.pool,
             session_id,
             (policy, recording),
-            ask.size,
-            &ask.term,
+            spec.size,
+            &spec.term,
         )
         .await?;
-        let host = Host::open(&deps.peers, target, session_id, ask.size, &ask.term).await?;
+        let host = Host::open(&deps.peers, target, session_id, spec.size, &spec.term).await?;
         Ok((recorder, host))
     };
     let (recorder, host) = tokio::select! {

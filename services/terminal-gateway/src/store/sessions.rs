@@ -124,8 +124,8 @@ pub(crate) async fn close(conn: &mut PgConnection, id: Uuid, reason: &str) -> sq
     Ok(done.rows_affected() == 1)
 }
 
-/// Says that these sessions are still carried.
-pub(crate) async fn seen(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
+/// Says that these sessions still run.
+pub(crate) async fn record_running(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query("UPDATE sessions SET seen_time = clock_timestamp() WHERE id = ANY ($1) AND close_time IS NULL")
         .bind(ids)
         .execute(pool)
@@ -133,7 +133,7 @@ pub(crate) async fn seen(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
         .map(drop)
 }
 
-/// Open sessions that nobody has carried for `seconds`, locked: id, principal, allocation.
+/// Open sessions that no process has run for `seconds`, locked: id, principal, allocation.
 pub(crate) async fn lost(
     conn: &mut PgConnection,
     seconds: f64,

@@ -26,7 +26,7 @@ pub(crate) async fn run(deps: Deps, shutdown: CancellationToken) {
 }
 
 async fn sweep(deps: &Deps) -> Result<()> {
-    sessions::seen(&deps.pool, &deps.registry.ids()).await?;
+    sessions::record_running(&deps.pool, &deps.registry.ids()).await?;
     let mut tx = deps.pool.begin().await?;
     for (session_id, principal, allocation_id) in sessions::lost(&mut tx, LOST_SECONDS).await? {
         tracing::warn!(%session_id, %allocation_id, "close a session whose process is gone");

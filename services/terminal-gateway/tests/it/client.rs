@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the platform said.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +116,7 @@ impl Client {
 
     /// The next message; output is checked for its offset, and acknowledged.
     pub async fn next(&mut self) -> Said {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let message = tokio::time::timeout_at(deadline, self.socket.next()).await;
             let message = message.unwrap_or_else(|_| panic!("nothing said after {:?}", self.texts));

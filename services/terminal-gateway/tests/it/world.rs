@@ -20,7 +20,7 @@ use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, seed};
-use gpuaas_gateway::terminal::TerminalSettings;
+use gpuaas_gateway::terminal::policy::TerminalSettings;
 use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -478,10 +478,10 @@ impl World {
 }
 
 /// Waits for a condition.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return found;
         }
         assert!(Instant::now() < deadline, "waited too long for {what}");

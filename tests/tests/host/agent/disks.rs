@@ -43,9 +43,9 @@ async fn inc_12_mounted_child_partition_refused_before_anything_is_touched() {
     run("sgdisk", &["-n", "1:2048:+64M", &device]).expect("partition");
     run("partprobe", &[&device]).expect("partprobe");
     refused(&host, &slot, ErrorReason::DiskUnsafe, "signature gpt").await;
-    let looked = host.topology().discover(pb::DiscoverRequest {}).await;
-    let candidate = looked
-        .expect("a look")
+    let discovery = host.topology().discover(pb::DiscoverRequest {}).await;
+    let candidate = discovery
+        .expect("a discovery")
         .into_inner()
         .candidates
         .swap_remove(0);

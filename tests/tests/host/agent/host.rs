@@ -24,21 +24,21 @@ use super::setup::{enrol, settings};
 pub use super::calls::{Tenant, bindings};
 
 /// Longest wait for anything; a boot under emulation beside other tests takes a while.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 pub const USER: &str = "u_adda9308def04a2f";
 
-/// Looks again and again until `look` returns something.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+/// Polls until `poll` returns something.
+pub async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     loop {
         ticks.tick().await;
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return found;
         }
         assert!(
-            started.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain for {what}"
+            started.elapsed() < TIMEOUT,
+            "waited {TIMEOUT:?} in vain for {what}"
         );
     }
 }

@@ -7,7 +7,7 @@ mod cycle;
 mod disks;
 mod faults;
 mod host;
-mod looks;
+mod inspect;
 mod setup;
 
 pub use host::LabHost;

@@ -43,7 +43,7 @@ const LIBVIRT: &str = "test:///default";
 /// Slots of a host.
 const SLOTS: usize = 2;
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Host {
     folder: tempfile::TempDir,
@@ -255,7 +255,7 @@ impl Host {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(TIMEOUT, wait)
             .await
             .unwrap_or_else(|_| panic!("host never: {what}"));
     }
@@ -266,7 +266,7 @@ impl Host {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(TIMEOUT, wait)
             .await
             .unwrap_or_else(|_| panic!("never: {what}"));
     }

@@ -34,7 +34,7 @@ use crate::runners::Runner;
 use crate::world::World;
 
 /// Longest wait for a kill.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who dies where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl<'a> Lives<'a> {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, stands)
+        tokio::time::timeout(TIMEOUT, stands)
             .await
             .unwrap_or_else(|_| panic!("never at {death:?}"));
         self.runner.take().expect("a runner").kill();

@@ -1,6 +1,6 @@
 //! The router: the API, the console, the document, keys, health; and what is done around every request.
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -8,63 +8,15 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
-use gpuaas_common::client::Peers;
-use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::trace;
 use http::{HeaderValue, header};
-use sqlx::PgPool;
-use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
-use super::call::{self, Served};
-use super::headers;
-use super::metrics::Metrics;
-use super::stream::Streams;
-use crate::auth::dev_issuer::DevIssuer;
-use crate::auth::sessions::Sessions;
-use crate::auth::verify::Verifier;
-use crate::console;
-use crate::contract::route::RouteTable;
-use crate::dev;
+use crate::app::{App, Id};
 use crate::error::ApiError;
-use crate::store;
-use crate::terminal::{self, Terminals};
-
-/// Everything a request needs.
-pub struct App {
-    /// What is served.
-    pub routes: RouteTable,
-    /// Checks tokens.
-    pub verifier: Verifier,
-    /// Callers of the last seconds.
-    pub sessions: Sessions,
-    /// Makes internal tokens.
-    pub minter: TokenMinter,
-    /// Schema `edge`.
-    pub pool: PgPool,
-    /// The services.
-    pub peers: Peers,
-    /// Instruments.
-    pub metrics: Metrics,
-    /// How many API requests run at once.
-    pub in_flight: Semaphore,
-    /// Longest time a service may take.
-    pub request_timeout: Duration,
-    /// Open streams.
-    pub streams: Streams,
-    /// WebSockets of terminals.
-    pub terminals: Terminals,
-    /// `/api/openapi.json`.
-    pub openapi: String,
-    /// `/.well-known/jwks.json`, when the embedded issuer is on.
-    pub key_set: Option<String>,
-    /// The embedded issuer, when it is on.
-    pub dev: Option<DevIssuer>,
-}
-
-/// The request's id, for everything inside the router.
-#[derive(Clone, Debug)]
-pub(crate) struct Id(pub(crate) String);
+use crate::http::call::{self, Served};
+use crate::http::headers;
+use crate::{console, dev, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {

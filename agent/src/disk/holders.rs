@@ -1,4 +1,4 @@
-//! Which processes hold a disk open: `blkdiscard` on a disk in use succeeds silently, so this is asked first.
+//! Which processes hold a disk open: `blkdiscard` on a disk in use succeeds silently, so this is checked first.
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
@@ -6,7 +6,7 @@ use crate::host::root::HostRoot;
 
 /// A process that holds a disk or one of its partitions open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Opener {
+pub struct DescriptorHolder {
     /// Process id.
     pub pid: u32,
     /// Program name.
@@ -23,7 +23,7 @@ pub struct DeviceName {
 }
 
 /// Processes that hold one of these devices open, this one excepted.
-pub fn openers(root: &HostRoot, devices: &[DeviceName]) -> Vec<Opener> {
+pub fn descriptor_holders(root: &HostRoot, devices: &[DeviceName]) -> Vec<DescriptorHolder> {
     let own = std::process::id();
     let mut found = BTreeSet::new();
     for pid in root
@@ -42,7 +42,7 @@ pub fn openers(root: &HostRoot, devices: &[DeviceName]) -> Vec<Opener> {
             let program = root
                 .read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default();
-            found.insert(Opener { pid, program });
+            found.insert(DescriptorHolder { pid, program });
         }
     }
     found.into_iter().collect()

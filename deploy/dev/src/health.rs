@@ -12,10 +12,10 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::ca;
 use crate::error::{Error, Result};
 
-/// Longest time one look may take.
-const LOOK: Duration = Duration::from_secs(3);
+/// Longest time one probe may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What to look at.
+/// What to probe.
 #[derive(Debug, Clone)]
 pub enum Probe {
     /// gRPC health at an address whose certificate must carry a name.
@@ -50,7 +50,7 @@ impl Probe {
     }
 }
 
-/// Looks at parts as the operator.
+/// Probes parts as the operator.
 #[derive(Debug, Clone)]
 pub struct Health {
     authority: Certificate,
@@ -68,7 +68,7 @@ impl Health {
         let operator = authority.service("operator", &[])?;
         let http = reqwest::Client::builder()
             .no_proxy()
-            .timeout(LOOK)
+            .timeout(TIMEOUT)
             .build()
             .map_err(|error| Error::other(error.to_string()))?;
         Ok(Self {
@@ -78,7 +78,7 @@ impl Health {
         })
     }
 
-    /// Looks once.
+    /// Probes once.
     ///
     /// # Errors
     /// What was observed instead of readiness.
@@ -110,7 +110,12 @@ impl Health {
             .identity(self.identity.clone())
             .domain_name(name);
         let channel = Endpoint::from_shared(format!("https://{address}"))
-            .and_then(|endpoint| endpoint.connect_timeout(LOOK).timeout(LOOK).tls_config(tls))
+            .and_then(|endpoint| {
+                endpoint
+                    .connect_timeout(TIMEOUT)
+                    .timeout(TIMEOUT)
+                    .tls_config(tls)
+            })
             .map_err(|error| short(&error))?
             .connect()
             .await

@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Runs until something ends it.
-    pub(crate) async fn carry(
+    pub(crate) async fn run(
         &mut self,
         commands: &mut mpsc::Receiver<Command>,
         killed: &mut Killed,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::error::{Error, Result};
+use crate::health::{Health, Probe};
 use crate::process::{self, PidFile, Process};
-use crate::stack::health::{Health, Probe};
 
 /// How long a part may take to become ready on a busy machine.
 const READY: Duration = Duration::from_secs(90);
@@ -95,15 +95,15 @@ impl Part {
         self.pid_file.running()
     }
 
-    /// Starts the part unless it runs as wanted. Returns before it is ready: see [`Self::wait_ready`].
+    /// Starts the part unless it runs as desired. Returns before it is ready: see [`Self::wait_ready`].
     ///
     /// # Errors
     /// The program is missing or ends at once.
     pub fn ensure(&self) -> Result<Change> {
-        let wanted = self.fingerprint()?;
-        let known = std::fs::read_to_string(&self.stamp).unwrap_or_default();
+        let desired = self.fingerprint()?;
+        let recorded = std::fs::read_to_string(&self.stamp).unwrap_or_default();
         let change = match self.running() {
-            Some(_) if known == wanted => return Ok(Change::Unchanged),
+            Some(_) if recorded == desired => return Ok(Change::Unchanged),
             Some(_) => {
                 self.stop();
                 Change::Restarted

@@ -1,7 +1,7 @@
-//! Notices hosts that fell silent and evidence that has aged: both end a node's schedulability (INC-04).
+//! Finds hosts that missed their heartbeats and evidence that has aged: both end a node's schedulability (INC-04).
 use gpuaas_common::CancellationToken;
 
-use super::ledger_sync::want_node;
+use super::ledger_sync::set_desired_node;
 use crate::state::State;
 use crate::store::nodes;
 
@@ -9,7 +9,7 @@ use crate::store::nodes;
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
         if let Err(error) = sweep(&state).await {
-            tracing::warn!("cannot look for silent hosts: {error}");
+            tracing::warn!("cannot find hosts that missed their heartbeats: {error}");
         }
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -23,11 +23,11 @@ async fn sweep(state: &State) -> sqlx::Result<()> {
     let mut tx = state.pool.begin().await?;
     let aged = nodes::sweep_aged(&mut tx, freshness).await?;
     for (node_id, _) in &aged {
-        want_node(&mut tx, *node_id, freshness, false).await?;
+        set_desired_node(&mut tx, *node_id, freshness, false).await?;
     }
     tx.commit().await?;
-    for (node_id, silent) in &aged {
-        if *silent {
+    for (node_id, lost) in &aged {
+        if *lost {
             tracing::warn!(%node_id, "lose host: no heartbeat within the timeout");
         } else {
             tracing::warn!(%node_id, "distrust host: its readiness report is too old");

@@ -1,4 +1,4 @@
-//! Looks past the agent at what is really on a lab host: bytes of its disks, residue of VMs.
+//! Inspects, past the agent, what is really on a lab host: bytes of its disks, residue of VMs.
 use std::path::PathBuf;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;

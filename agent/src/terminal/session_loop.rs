@@ -45,11 +45,11 @@ impl Windows {
     }
 }
 
-/// Carries a shell until it ends or the caller goes.
+/// Relays a shell until it ends or the caller goes.
 ///
 /// # Errors
 /// A caller that breaks the contract.
-pub async fn carry(
+pub async fn run(
     mut shell: Shell,
     mut requests: Streaming<pb::OpenRequest>,
     answers: &mpsc::Sender<Result<pb::OpenResponse, Status>>,

@@ -1,44 +1,44 @@
-//! Looks at the disks that slots may be made of: resolved, gathered and decided as before a clone, so that what an
+//! Inspection of the disks that slots may be made of: resolved, gathered and decided as before a clone, so that what an
 //! approval calls raw and unused was seen and not assumed (D-29, INC-43).
 use std::collections::BTreeMap;
 
-use super::discover::DiskLook;
+use super::discover::DiskInspection;
 use super::nvme::NvmeDisk;
 use crate::disk::{DiskFacts, DiskIdentity, DiskProbe, Intent, decide};
 use crate::error::HostResult;
 use crate::ids::VM_PREFIX;
 
-/// Looks at every disk that has a stable link and is not mounted anyway, by that link.
-pub async fn at_nvme(probe: &DiskProbe, disks: &[NvmeDisk]) -> BTreeMap<String, DiskLook> {
-    let mut looks = BTreeMap::new();
+/// Inspects every disk that has a stable link and is not mounted anyway, by that link.
+pub async fn disks(probe: &DiskProbe, disks: &[NvmeDisk]) -> BTreeMap<String, DiskInspection> {
+    let mut inspections = BTreeMap::new();
     for disk in disks.iter().filter(|disk| !disk.is_mounted()) {
         let Some(link) = &disk.by_id else { continue };
-        let look = match link.parse() {
-            Ok(identity) => at(probe, &identity).await,
-            Err(error) => DiskLook {
+        let inspection = match link.parse() {
+            Ok(identity) => self::disk(probe, &identity).await,
+            Err(error) => DiskInspection {
                 blockers: vec![format!("{link} must be {}", error.rule)],
-                ..DiskLook::default()
+                ..DiskInspection::default()
             },
         };
-        looks.insert(link.clone(), look);
+        inspections.insert(link.clone(), inspection);
     }
-    looks
+    inspections
 }
 
-/// Looks at one disk.
-pub async fn at(probe: &DiskProbe, identity: &DiskIdentity) -> DiskLook {
-    judge(identity, probe.facts(identity).await)
+/// Inspects one disk.
+pub async fn disk(probe: &DiskProbe, identity: &DiskIdentity) -> DiskInspection {
+    assess(identity, probe.facts(identity).await)
 }
 
 /// What stands against a disk as a slot's. One under a VM of ours is no less a slot's disk: only what is not ours
 /// stands against it. Without one it must be raw: that is what an approval calls clean.
-fn judge(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskLook {
+fn assess(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskInspection {
     let mut facts = match facts {
         Ok(facts) => facts,
         Err(error) => {
-            return DiskLook {
+            return DiskInspection {
                 blockers: vec![error.to_string()],
-                ..DiskLook::default()
+                ..DiskInspection::default()
             };
         }
     };
@@ -47,7 +47,7 @@ fn judge(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskLook {
     let ours = |name: &str| name.starts_with(VM_PREFIX);
     if !facts.domains.is_empty() && facts.domains.iter().all(|one| ours(&one.name)) {
         facts.domains.clear();
-        facts.openers.clear();
+        facts.descriptor_holders.clear();
         facts.claimed = false;
         intent = Intent::Wipe;
     }
@@ -55,7 +55,7 @@ fn judge(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskLook {
         Ok(_) => Vec::new(),
         Err(blockers) => blockers.iter().map(ToString::to_string).collect(),
     };
-    DiskLook {
+    DiskInspection {
         name,
         bytes,
         blockers,
@@ -78,7 +78,7 @@ mod tests {
 
     fn blockers(facts: DiskFacts) -> Vec<String> {
         let identity = "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331";
-        judge(&identity.parse().unwrap(), Ok(facts)).blockers
+        assess(&identity.parse().unwrap(), Ok(facts)).blockers
     }
 
     #[test]

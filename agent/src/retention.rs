@@ -1,4 +1,4 @@
-//! What a long-running agent forgets, so that its journal does not grow for ever.
+//! Retention of the journal: old operations are deleted, so that it does not grow for ever.
 use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
@@ -6,22 +6,22 @@ use gpuaas_common::CancellationToken;
 use crate::journal::Journal;
 use crate::node::now_ms;
 
-/// How long an operation that ended is remembered: thirty days.
-const KEEP_OPERATIONS_MS: i64 = 30 * 24 * 3600 * 1000;
-/// Between two rounds.
-pub const ROUND: Duration = Duration::from_secs(6 * 3600);
+/// How long an ended operation is kept: thirty days.
+const RETENTION_MS: i64 = 30 * 24 * 3600 * 1000;
+/// Between two runs.
+pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
-/// Forgets now and after every `round`, until `shutdown`.
-pub async fn run(journal: &Journal, round: Duration, shutdown: CancellationToken) {
+/// Deletes now and after every `interval`, until `shutdown`.
+pub async fn run(journal: &Journal, interval: Duration, shutdown: CancellationToken) {
     loop {
-        match journal.prune(now_ms() - KEEP_OPERATIONS_MS) {
+        match journal.prune(now_ms() - RETENTION_MS) {
             Ok(0) => {}
-            Ok(count) => tracing::info!(count, "forget old operations"),
-            Err(error) => tracing::warn!(%error, "cannot forget old operations"),
+            Ok(count) => tracing::info!(count, "delete old operations"),
+            Err(error) => tracing::warn!(%error, "cannot delete old operations"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(round) => {}
+            () = tokio::time::sleep(interval) => {}
         }
     }
 }
@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_operations_are_forgotten_also_while_the_agent_runs() {
+    async fn old_operations_are_deleted_also_while_the_agent_runs() {
         let journal = Journal::in_memory().unwrap();
         let recent = ended(&journal, now_ms());
         let (first, shutdown) = (ended(&journal, 1), CancellationToken::new());
         let work = run(&journal, Duration::from_millis(5), shutdown.clone());
-        let forgotten = async |id| {
+        let deleted = async |id| {
             let deadline = std::time::Instant::now() + Duration::from_secs(20);
             while journal.operation(id).unwrap().is_some() {
                 assert!(std::time::Instant::now() < deadline, "still there");
@@ -74,8 +74,8 @@ mod tests {
             }
         };
         let watch = async {
-            forgotten(first).await;
-            forgotten(ended(&journal, 1)).await;
+            deleted(first).await;
+            deleted(ended(&journal, 1)).await;
             assert!(journal.operation(recent).unwrap().is_some());
             shutdown.cancel();
         };

@@ -1,0 +1,51 @@
+//! What every request needs, and the id it goes by.
+use std::time::Duration;
+
+use gpuaas_common::client::Peers;
+use gpuaas_common::identity::TokenMinter;
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+
+use crate::auth::dev_issuer::DevIssuer;
+use crate::auth::sessions::Sessions;
+use crate::auth::verify::Verifier;
+use crate::contract::route::RouteTable;
+use crate::http::metrics::Metrics;
+use crate::http::stream::Streams;
+use crate::terminal::policy::Terminals;
+
+/// Everything a request needs.
+pub struct App {
+    /// What is served.
+    pub routes: RouteTable,
+    /// Checks tokens.
+    pub verifier: Verifier,
+    /// Callers of the last seconds.
+    pub sessions: Sessions,
+    /// Makes internal tokens.
+    pub minter: TokenMinter,
+    /// Schema `edge`.
+    pub pool: PgPool,
+    /// The services.
+    pub peers: Peers,
+    /// Instruments.
+    pub metrics: Metrics,
+    /// How many API requests run at once.
+    pub in_flight: Semaphore,
+    /// Longest time a service may take.
+    pub request_timeout: Duration,
+    /// Open streams.
+    pub streams: Streams,
+    /// WebSockets of terminals.
+    pub terminals: Terminals,
+    /// `/api/openapi.json`.
+    pub openapi: String,
+    /// `/.well-known/jwks.json`, when the embedded issuer is on.
+    pub key_set: Option<String>,
+    /// The embedded issuer, when it is on.
+    pub dev: Option<DevIssuer>,
+}
+
+/// The request's id, for everything inside the router.
+#[derive(Clone, Debug)]
+pub(crate) struct Id(pub(crate) String);
