@@ -88,8 +88,8 @@ pub struct Request {
     pub traceparent: String,
     /// Where it may be placed.
     pub constraints: Constraints,
-    /// Its ticket, when it waits in line already.
-    pub ticket: Option<Uuid>,
+    /// Its batch, when it waits in line already.
+    pub batch_id: Option<Uuid>,
     /// It is for a capacity reservation, which stands in no line.
     pub before_line: bool,
 }
