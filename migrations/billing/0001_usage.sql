@@ -3,6 +3,7 @@
 -- trusted: the owner of the database may create it; gives "=" on uuid to the exclusion constraint
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
+-- What a GPU-hour of a SKU costs from a moment on.
 CREATE TABLE price_versions (
     id           uuid PRIMARY KEY,
     sku          text NOT NULL CHECK (sku <> ''),
@@ -56,7 +57,7 @@ CREATE UNIQUE INDEX usage_intervals_one_open ON usage_intervals (allocation_id) 
 CREATE INDEX usage_intervals_allocation ON usage_intervals (allocation_id, started_at DESC);
 CREATE INDEX usage_intervals_project ON usage_intervals (project_id, started_at DESC, id DESC);
 
--- An interval is written once and closed once; nothing is ever taken back.
+-- An interval is written once and closed once; nothing is ever changed after that.
 CREATE FUNCTION usage_intervals_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL

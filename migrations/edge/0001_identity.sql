@@ -1,6 +1,7 @@
 -- Who may call: organisations, their projects, principals, and which principal belongs to which project.
 -- Denials are recorded in the table audit of this schema.
 
+-- Owners of projects.
 CREATE TABLE organisations (
     id           uuid        PRIMARY KEY,
     slug         text        NOT NULL UNIQUE CHECK (slug ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
@@ -8,6 +9,7 @@ CREATE TABLE organisations (
     create_time  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- What allocations belong to.
 CREATE TABLE projects (
     id              uuid        PRIMARY KEY,
     organisation_id uuid        NOT NULL REFERENCES organisations (id),
@@ -17,6 +19,7 @@ CREATE TABLE projects (
     UNIQUE (organisation_id, slug)
 );
 
+-- Users and services that may call.
 CREATE TABLE principals (
     id             uuid        PRIMARY KEY,
     -- Stable name in audit trails and internal tokens, for example "user:alice".
@@ -32,6 +35,7 @@ CREATE TABLE principals (
     UNIQUE (issuer, subject)
 );
 
+-- Which principal may work in which project.
 CREATE TABLE memberships (
     principal_id uuid        NOT NULL REFERENCES principals (id),
     project_id   uuid        NOT NULL REFERENCES projects (id),

@@ -1,5 +1,6 @@
--- The image catalog: what a slice can boot (E-01, E-02) and what nodes hold (E-03, E-04).
+-- The image catalog: what a slice can boot (E-01, E-02) and what nodes have (E-03, E-04).
 
+-- Images that slices can boot.
 CREATE TABLE os_images (
     slug                 text PRIMARY KEY CHECK (slug ~ '^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$'),
     display_name         text NOT NULL CHECK (char_length(display_name) BETWEEN 1 AND 120),
@@ -38,6 +39,7 @@ END $$;
 CREATE TRIGGER os_images_keep_digest BEFORE UPDATE ON os_images
     FOR EACH ROW EXECUTE FUNCTION os_images_keep_digest();
 
+-- Which images nodes have in their caches, as they last reported.
 CREATE TABLE node_image_cache (
     node_id         uuid NOT NULL,
     image_slug      text NOT NULL REFERENCES os_images (slug),

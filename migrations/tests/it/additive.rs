@@ -1,4 +1,4 @@
-//! Applying a release's migrations to the data of the release before keeps all of it (B-34).
+//! Applying a release's scripts to the data of the release before keeps all of it (B-34).
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,23 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use crate::empty::Empty;
 
-/// A region that sells a slice on one slot, and somebody who has it, with all that is written on the way.
-const FIRST: &str = "
+/// Scripts up to this version are the baseline: no database was ever between two of them.
+const BASELINE: u32 = 4;
+
+/// A row in every table of the baseline: a region that offers a slice on two slots, somebody who has one, somebody who is
+/// queued, a capacity reservation, and all that is written on the way.
+const ROWS: &str = "
 INSERT INTO regions VALUES ('r-1', true);
 INSERT INTO skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
                   memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos, price_effective_at)
 VALUES ('h200-sxm-slice', 'Slice', 'gpu_slice', 'h200_sxm', '{1,2}', 'h200_1g_24c_64g', 24, 65536, true, ID(9), 'USD', 1, now());
 INSERT INTO quotas VALUES (ID(1), 'h200-sxm-slice', 8);
+INSERT INTO project_quotas VALUES (ID(1), 5);
 INSERT INTO nodes (id, hostname, region_code, mode, agent_address, instance_id, schedulable, hugepages_1g_free, max_vms,
-                   legal_groups, lab, host_health)
-VALUES (ID(2), 'n-1', 'r-1', 'slice', '10.0.0.1:7110', ID(3), true, 900, 4, '[[1,2]]', false, 'healthy');
+                   legal_groups, lab, host_health, admin_reason, admin_at, intended_mode)
+VALUES (ID(2), 'n-1', 'r-1', 'slice', '10.0.0.1:7110', ID(3), true, 900, 4, '[[1,2]]', false, 'healthy',
+        'fan', now(), 'slice');
+INSERT INTO node_slot_changes (node_id) VALUES (ID(2));
 INSERT INTO slots (id, node_id, slot_index, class, status, generation, clean_generation, host_health, gpu_pci_address,
                    gpu_module_id, numa_node, nvme_device, storage_identity_kind, nvme_bytes, management_mac, private_ip,
                    fabric_device, fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy)
@@ -38,40 +45,33 @@ INSERT INTO outbox (position, type, aggregate_id, revision, at, data) VALUES (1,
 UPDATE outbox_head SET position = 1;
 INSERT INTO idempotency VALUES ('user:a', 'M', 'k', decode(repeat('00', 32), 'hex'), 'id');
 INSERT INTO audit (id, principal, action, resource, resource_id, request_id) VALUES (ID(50), 'user:a', 'x', 'slot', 'id', 'r');
-";
-
-/// What the scripts after this one find besides, by version.
-const LATER: [(u32, &str); 6] = [
-    (2, "
 INSERT INTO workflows (id, kind, allocation_id, state, deadline_at, ended_at)
 VALUES (ID(60), 'provision', ID(20), 'done', now(), now()), (ID(61), 'release', ID(21), 'done', now(), now());
 INSERT INTO workflow_steps (workflow_id, step, state, lease_epoch, ended_at) VALUES (ID(60), 'activate', 'done', 1, now());
 INSERT INTO node_tasks (id, type, workflow_id, allocation_id, node_id, state, ended_at)
 VALUES (ID(62), 'slice.vm_provision', ID(60), ID(20), ID(2), 'done', now());
-INSERT INTO timeline_heads VALUES (ID(20), 1);
-INSERT INTO timeline (allocation_id, sequence, step, state, ended_at) VALUES (ID(20), 1, 'reserve', 'done', now());
-"),
-    (6, "UPDATE nodes SET admin_reason = 'fan', admin_at = now(), intended_mode = 'slice';"),
-    (9, "
+INSERT INTO timeline_heads VALUES (ID(20), 1, 1);
+INSERT INTO timeline (allocation_id, sequence, change, step, state, ended_at)
+VALUES (ID(20), 1, 1, 'reserve', 'done', now());
 INSERT INTO project_priorities VALUES (ID(1), 'high');
 INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, state, image, ssh_public_keys,
-                         guest_user, lab, principal, request_id, traceparent, deadline_at)
+                         guest_user, lab, principal, request_id, traceparent, deadline_at, constraints)
 VALUES (ID(22), ID(1), 'a-2', 'r-1', 'h200-sxm-slice', 2, 'gpu_slice', 'requested', '{}', '{ssh-ed25519 A}',
-        'u_0123456789abcdef', false, 'user:a', 'req', 'tp', now() + interval '1 hour');
-INSERT INTO queued_allocations VALUES (ID(22), ID(23), 'h200_sxm', '{\"require_prewarmed\": true}', 'SLOTS_IN_USE');
+        'u_0123456789abcdef', false, 'user:a', 'req', 'tp', now() + interval '1 hour',
+        '{\"require_prewarmed\": true}');
+INSERT INTO queued_allocations VALUES (ID(22), ID(23), 'h200_sxm', 'SLOTS_IN_USE');
 INSERT INTO fair_share VALUES ('r-1', 'h200_sxm', ID(1), 7);
 INSERT INTO backfill_reservations VALUES ('r-1', 'h200_sxm', ID(2), ID(23));
-"),
-    (13, "INSERT INTO capacity_samples VALUES ('2026-01-01 00:00Z', 'r-1', 'h200-sxm-slice', 1, 2, 1, 1);"),
-    (14, "
+INSERT INTO capacity_samples VALUES ('2026-01-01 00:00Z', 'r-1', 'h200-sxm-slice', 1, 2, 1, 1);
 INSERT INTO reservation_limits VALUES (ID(1), 4);
 INSERT INTO capacity_reservations (id, project_id, name, region_code, sku, gpu_count, starts_at, ends_at, state,
                                    made_by_project, principal)
 VALUES (ID(70), ID(1), 'c', 'r-1', 'h200-sxm-slice', 1, now(), now() + interval '1 hour', 'active', true, 'user:a');
 INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
-"),
-    (18, "UPDATE project_quotas SET max_allocations = 5;"),
-];
+";
+
+/// Rows of the tables that later scripts add, by version of the script.
+const LATER: [(u32, &str); 0] = [];
 
 /// Columns of all tables of the ledger with their types.
 const COLUMNS: &str = "SELECT table_name || '.' || column_name || ' ' || udt_name FROM information_schema.columns
@@ -158,116 +158,122 @@ async fn lost(conn: &mut PgConnection) -> Vec<String> {
     lost
 }
 
-#[tokio::test]
-async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() {
-    let empty = Empty::new().await;
-    let mut owner = empty.owner().await;
-    let superuser = empty.server.superuser(&empty.name).await;
-    let mut superuser = superuser.expect("superuser connects");
-    run(
-        &mut owner,
-        "CREATE SCHEMA placement; SET search_path = placement",
-        "schema",
-    )
-    .await;
-    for (_, path) in scripts("common") {
-        let sql = fs::read_to_string(&path).expect("a script");
-        run(&mut owner, &sql, "common").await;
-    }
-    for (version, path) in scripts("placement") {
-        let name = path.display().to_string();
-        run(&mut owner, KEEP, "keep").await;
-        let before = columns(&mut owner, "kept").await;
-        let sql = fs::read_to_string(&path).expect("a script");
-        run(&mut owner, &format!("BEGIN; {sql}; COMMIT"), &name).await;
-
-        let after = columns(&mut owner, "placement").await;
-        let gone: Vec<&String> = before.iter().filter(|was| !after.contains(was)).collect();
-        assert!(gone.is_empty(), "{name} takes away {gone:?}");
-        let lost = lost(&mut owner).await;
-        assert!(lost.is_empty(), "{name} changes {lost:#?}");
-
-        if version == 1 {
-            fill(&mut superuser, FIRST, "the first rows").await;
-        }
-        for (_, rows) in LATER.iter().filter(|(of, _)| *of == version) {
-            fill(&mut superuser, rows, &name).await;
-        }
-    }
-    // every table had rows when the newest script came, so that each was really looked at
-    run(&mut owner, KEEP, "keep").await;
-    let unused: Vec<String> = empty_tables(&mut owner).await;
-    assert!(unused.is_empty(), "nothing was kept in {unused:?}");
-    // of whom it is known where they asked to be placed, it is with them
-    let asked: Vec<(String, String)> = sqlx::query_as(
-        "SELECT name, constraints::text FROM placement.allocations WHERE constraints IS NOT NULL",
-    )
-    .fetch_all(&mut owner)
-    .await
-    .expect("constraints");
-    let prewarmed = r#"{"require_prewarmed": true}"#;
-    assert_eq!(asked, [("a-2".to_owned(), prewarmed.to_owned())]);
-    superuser.close().await.expect("closed");
-    drop(owner);
-    empty.drop_it().await;
+/// A database with the baseline and a row in each of its tables.
+struct Filled {
+    empty: Empty,
+    owner: PgConnection,
+    superuser: PgConnection,
 }
 
-/// The default limit came when projects held more already (0018): none of them is shut out by it.
-#[tokio::test]
-async fn b_34_a_project_that_holds_more_than_the_default_keeps_what_it_holds() {
-    let empty = Empty::new().await;
-    let mut owner = empty.owner().await;
-    let superuser = empty.server.superuser(&empty.name).await;
-    let mut superuser = superuser.expect("superuser connects");
-    let schema = "CREATE SCHEMA placement; SET search_path = placement";
-    run(&mut owner, schema, "schema").await;
-    let (before, this): (Vec<_>, Vec<_>) = scripts("placement")
-        .into_iter()
-        .filter(|(version, _)| *version <= 22)
-        .partition(|(version, _)| *version < 22);
-    for (_, path) in scripts("common").iter().chain(&before) {
-        let sql = fs::read_to_string(path).expect("a script");
-        run(&mut owner, &sql, &path.display().to_string()).await;
+impl Filled {
+    async fn new() -> Self {
+        let empty = Empty::new().await;
+        let mut owner = empty.owner().await;
+        let superuser = empty.server.superuser(&empty.name).await;
+        let mut superuser = superuser.expect("superuser connects");
+        let schema = "CREATE SCHEMA placement; SET search_path = placement";
+        run(&mut owner, schema, "schema").await;
+        let baseline = scripts("placement").into_iter();
+        let baseline = baseline.filter(|(version, _)| *version <= BASELINE);
+        for (_, path) in scripts("common").into_iter().chain(baseline) {
+            let sql = fs::read_to_string(&path).expect("a script");
+            run(&mut owner, &sql, &path.display().to_string()).await;
+        }
+        fill(&mut superuser, ROWS, "the rows").await;
+        Self {
+            empty,
+            owner,
+            superuser,
+        }
     }
-    // some end and some wait: neither counts; the last has a limit that an operator set
-    let holds = |project: u32, held: u32, state: &str| {
-        format!(
-            "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power,
-                                      image, ssh_public_keys, guest_user, lab, principal, request_id, traceparent,
-                                      active_at, ended_at, deadline_at)
-             SELECT gen_random_uuid(), ID({project}), 'a-' || gen_random_uuid(), 'r-1', 's', 1, 'gpu_slice',
-                    CASE WHEN '{state}' <> 'requested' THEN ID(2) END, '{state}',
-                    CASE WHEN '{state}' = 'active' THEN 'running' END, '{{}}', '{{ssh-ed25519 A}}', 'u_0123456789abcdef',
-                    false, 'user:a', 'req', 'tp', now(), CASE WHEN '{state}' = 'released' THEN now() END, now()
-               FROM generate_series(1, {held});"
-        )
-    };
-    let rows = [
-        holds(91, 257, "active"),
-        holds(92, 256, "active") + &holds(92, 9, "released") + &holds(92, 9, "requested"),
-        holds(93, 300, "active") + "INSERT INTO project_quotas (project_id) VALUES (ID(93));",
-        holds(94, 300, "active") + "INSERT INTO project_quotas VALUES (ID(94), 5);",
+
+    /// Applies a script, and returns what it took away: columns, or rows that do not contain any more what they did. Every
+    /// table must have rows before it, so that each is really compared.
+    async fn apply(&mut self, sql: &str, what: &str) -> Vec<String> {
+        run(&mut self.owner, KEEP, "keep").await;
+        let unused = empty_tables(&mut self.owner).await;
+        assert!(unused.is_empty(), "{what} finds no rows in {unused:?}");
+        let before = columns(&mut self.owner, "kept").await;
+        run(&mut self.owner, &format!("BEGIN; {sql}; COMMIT"), what).await;
+        let after = columns(&mut self.owner, "placement").await;
+        let gone: Vec<String> = before
+            .into_iter()
+            .filter(|was| !after.contains(was))
+            .collect();
+        if gone.is_empty() {
+            return lost(&mut self.owner).await;
+        }
+        gone
+    }
+
+    async fn drop_it(self) {
+        self.superuser.close().await.expect("closed");
+        drop(self.owner);
+        self.empty.drop_it().await;
+    }
+}
+
+#[tokio::test]
+async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() {
+    let mut ledger = Filled::new().await;
+    let later = scripts("placement").into_iter();
+    for (version, path) in later.filter(|(version, _)| *version > BASELINE) {
+        let name = path.display().to_string();
+        let sql = fs::read_to_string(&path).expect("a script");
+        let gone = ledger.apply(&sql, &name).await;
+        assert!(gone.is_empty(), "{name} takes away {gone:#?}");
+        for (_, rows) in LATER.iter().filter(|(of, _)| *of == version) {
+            fill(&mut ledger.superuser, rows, &name).await;
+        }
+    }
+    let gone = ledger.apply("SELECT 1", "the next release").await;
+    assert!(gone.is_empty(), "{gone:#?}");
+    ledger.drop_it().await;
+}
+
+/// The test above sees each of these losses.
+#[tokio::test]
+async fn b_34_a_script_that_takes_something_away_is_found() {
+    let destructive = [
+        (
+            "DROP TABLE capacity_samples",
+            "capacity_samples.at timestamptz",
+        ),
+        (
+            "ALTER TABLE nodes DROP COLUMN admin_reason",
+            "nodes.admin_reason text",
+        ),
+        (
+            "ALTER TABLE skus RENAME COLUMN profile_name TO profile",
+            "skus.profile_name text",
+        ),
+        (
+            "ALTER TABLE fair_share ALTER COLUMN last_served TYPE numeric",
+            "fair_share.last_served int8",
+        ),
+        (
+            "DELETE FROM backfill_reservations",
+            "backfill_reservations {",
+        ),
+        (
+            "UPDATE project_quotas SET max_allocations = NULL",
+            "project_quotas {",
+        ),
     ];
-    fill(&mut superuser, &rows.concat(), "the projects").await;
-    let sql = fs::read_to_string(&this[0].1).expect("the script");
-    run(&mut owner, &sql, "0022").await;
-    let limits: Vec<(String, Option<i32>)> = sqlx::query_as(
-        "SELECT right(project_id::text, 2), max_allocations::integer FROM placement.project_quotas ORDER BY 1",
-    )
-    .fetch_all(&mut owner)
-    .await
-    .expect("limits");
-    let limits: Vec<(&str, Option<i32>)> = limits
-        .iter()
-        .map(|(project, limit)| (project.as_str(), *limit))
-        .collect();
-    assert_eq!(
-        limits,
-        [("91", Some(257)), ("93", Some(300)), ("94", Some(5))]
-    );
-    superuser.close().await.expect("closed");
-    drop(owner);
-    empty.drop_it().await;
+    for (sql, found) in destructive {
+        let mut ledger = Filled::new().await;
+        let gone = ledger.apply(sql, sql).await;
+        assert!(
+            gone.iter().any(|one| one.starts_with(found)),
+            "{sql}: {gone:?}"
+        );
+        ledger.drop_it().await;
+    }
+    let added = "CREATE TABLE notes (text text); ALTER TABLE nodes ADD COLUMN rack text NOT NULL DEFAULT ''";
+    let mut ledger = Filled::new().await;
+    let gone = ledger.apply(added, added).await;
+    assert!(gone.is_empty(), "an addition is no loss: {gone:?}");
+    ledger.drop_it().await;
 }
 
 async fn empty_tables(conn: &mut PgConnection) -> Vec<String> {

@@ -28,7 +28,7 @@ pub struct Invariant {
 }
 
 /// Every invariant of the ledger.
-pub const INVARIANTS: [Invariant; 25] = [
+pub const INVARIANTS: [Invariant; 24] = [
     Invariant {
         name: "claim_matches_slot",
         rule: "the slot of a live claim is there, of the claim's generation and in the matching status",
@@ -88,17 +88,6 @@ pub const INVARIANTS: [Invariant; 25] = [
                  WHERE (u.gpus, u.allocations) IS DISTINCT FROM (h.gpus, h.allocations)",
     },
     Invariant {
-        name: "room_matches_slots",
-        rule: "the room that is noted for a node is that of its slots",
-        query: "SELECT coalesce(r.node_id, s.node_id)::text FROM node_capacity r FULL JOIN
-                  (SELECT s.node_id, s.class, n.region_code, count(*) FILTER (WHERE s.status = 'available' AND h.slot_id IS NULL) AS free,
-                          count(*) FILTER (WHERE s.status NOT IN ('available', 'disabled', 'retired')
-                                              OR s.status = 'available' AND h.slot_id IS NOT NULL) AS used
-                     FROM slots s LEFT JOIN nodes n ON n.id = s.node_id LEFT JOIN reserved_slots h ON h.slot_id = s.id GROUP BY s.node_id, s.class, n.region_code) s
-                    ON s.node_id = r.node_id AND s.class = r.slot_class
-                 WHERE (r.free, r.used, r.region_code) IS DISTINCT FROM (s.free, s.used, s.region_code)",
-    },
-    Invariant {
         name: "held_slot_is_its_projects",
         rule: "a slot that is held for a project, and a node with one, is claimed for nobody else",
         query: "SELECT DISTINCT h.slot_id::text FROM reserved_slots h
@@ -132,7 +121,7 @@ pub const INVARIANTS: [Invariant; 25] = [
         name: "available_slot_is_clean",
         rule: "a slot on sale has evidence of its own generation, of a device that can be sold, and no cleanup failed on it",
         query: "SELECT s.id::text FROM slots s WHERE s.status = 'available' AND NOT (s.cleanup_health = 'healthy' AND EXISTS
-                  (SELECT FROM clean_evidence e WHERE e.slot_id = s.id AND e.generation = s.generation AND e.sellable))",
+                  (SELECT FROM clean_evidence e WHERE e.slot_id = s.id AND e.generation = s.generation AND e.reusable))",
     },
     Invariant {
         name: "available_slot_is_complete",
@@ -169,23 +158,23 @@ pub const INVARIANTS: [Invariant; 25] = [
     },
     Invariant {
         name: "waiting_allocation_is_in_line",
-        rule: "an allocation that waits for capacity has its ticket, a turn, and no node",
+        rule: "an allocation that waits for capacity has its batch, its share of the queue, and no node",
         query: "SELECT a.id::text FROM allocations a LEFT JOIN queued_allocations w ON w.allocation_id = a.id
                   LEFT JOIN fair_share t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
                                    AND t.project_id = a.project_id
-                 WHERE a.state = 'requested' AND (w.ticket IS NULL OR t.turn IS NULL OR a.node_id IS NOT NULL)",
+                 WHERE a.state = 'requested' AND (w.batch_id IS NULL OR t.last_served IS NULL OR a.node_id IS NOT NULL)",
     },
     Invariant {
-        name: "ticket_is_served_whole",
-        rule: "of the allocations of one ticket none waits while another was served",
-        query: "SELECT w.ticket::text FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
-                 GROUP BY w.ticket HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
+        name: "batch_is_served_whole",
+        rule: "of the allocations of one batch none waits while another was served",
+        query: "SELECT w.batch_id::text FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
+                 GROUP BY w.batch_id HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
     },
     Invariant {
         name: "line_keeps_what_one_needs",
-        rule: "a line keeps nodes for one ticket, and no more than that has allocations",
+        rule: "a line keeps nodes for one batch, and no more than that has allocations",
         query: "SELECT k.region_code || '/' || k.slot_class FROM backfill_reservations k GROUP BY k.region_code, k.slot_class
-                HAVING count(DISTINCT k.ticket) > 1 OR count(*) > (SELECT count(*) FROM queued_allocations w WHERE w.ticket = min(k.ticket::text)::uuid)",
+                HAVING count(DISTINCT k.batch_id) > 1 OR count(*) > (SELECT count(*) FROM queued_allocations w WHERE w.batch_id = min(k.batch_id::text)::uuid)",
     },
     Invariant {
         name: "slot_in_cleanup_is_worked_on",

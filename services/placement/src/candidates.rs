@@ -45,11 +45,11 @@ struct SlotRow {
     bindings: Bindings,
 }
 
-/// Which transactions last changed what placement sees of a node `n` (migration `0008`): while this is the same, so is
-/// all of that. Each part is compared by itself, for a part may be changed last by a transaction that began first.
+/// Which transactions last changed what placement sees of a node `n`: while this is the same, so is all of that. Each part
+/// is compared by itself, for a part may be changed last by a transaction that began first.
 macro_rules! version {
     () => {
-        "(ARRAY[n.changed_by] || ARRAY(SELECT r.changed_by FROM node_capacity r WHERE r.node_id = n.id ORDER BY r.slot_class))::text"
+        "(ARRAY[n.changed_by] || ARRAY(SELECT c.changed_by FROM node_slot_changes c WHERE c.node_id = n.id))::text"
     };
 }
 pub(crate) use version;

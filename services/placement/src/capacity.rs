@@ -1,7 +1,7 @@
 //! The nodes of every region in the memory of a process: where a reservation looks first, and what refusals, availability
 //! and explanations are told from.
 //!
-//! The database says what changed (migration `0008`): every change of what placement sees of a node leaves the number
+//! The database says what changed: every change of what placement sees of a node leaves the number
 //! of its transaction. A copy keeps the snapshot it was read with, and brings itself up to date by reading the nodes
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
 //! of what changed; nothing runs in the background and nothing lags. What is sold is decided under the node's lock, on the

@@ -385,7 +385,7 @@ pub struct Allocation {
     pub deadline_at: Option<Timestamp>,
     /// Boot id at the login that proved the last start; none when that was not proven.
     pub boot_id: Option<Uuid>,
-    /// Where its launch asked to be placed; none: it is not known, an earlier release made it.
+    /// Where its launch asked to be placed; none: it is not known, the platform before this one made it.
     pub constraints: Option<Json<Constraints>>,
 }
 

@@ -1,7 +1,7 @@
 //! Requests that wait for capacity: their queues, their order, and what is kept for them.
 //!
 //! An allocation in state `requested` waits. Those that could use the same slots, which are those of one region and
-//! one slot class, stand in one *line*; allocations of one batch share a *ticket* and are served together. The order
+//! one slot class, stand in one *line*; allocations of one batch are a *batch* and are served together. The order
 //! of a queue ([`fair_share`]) follows from rows alone, so it is the same for every replica and after every restart.
 //!
 //! **The rule.** Nobody, waiting or new, is placed on a node on which somebody before it in the queue would fit now, nor on

@@ -88,8 +88,8 @@ pub struct Request {
     pub traceparent: String,
     /// Where it may be placed.
     pub constraints: Constraints,
-    /// Its ticket, when it waits in the queue already.
-    pub ticket: Option<Uuid>,
+    /// Its batch, when it waits in the queue already.
+    pub batch_id: Option<Uuid>,
     /// It is for a capacity reservation, which stands in no line.
     pub bypasses_queue: bool,
 }

@@ -259,8 +259,7 @@ fn filled(nodes: u32) -> String {
          INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
          SELECT gen_random_uuid(), h.allocation_id, 'h200-sxm-slice', 'slot', h.node_id, s.id, s.class, 1, 'active', '{{}}'
            FROM held h JOIN slots s ON s.node_id = h.node_id WHERE s.status = 'active';
-         INSERT INTO node_capacity (node_id, slot_class, region_code, free, used)
-         SELECT node_id, 'h200_sxm', 'r', 8 - slots, slots FROM held;
+         INSERT INTO node_slot_changes (node_id) SELECT node_id FROM held;
          DROP TABLE held;
          RESET session_replication_role;
          ANALYZE"

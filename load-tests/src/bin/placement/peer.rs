@@ -83,8 +83,7 @@ pub async fn give_back(server: &Server, database: &str) -> anyhow::Result<()> {
                SELECT a.id, c.slot_id, c.node_id FROM allocations a JOIN claims c ON c.allocation_id = a.id
                 WHERE a.principal = 'peer';
              UPDATE slots s SET status = 'available', generation = generation - 1 FROM gone WHERE s.id = gone.slot_id;
-             UPDATE node_capacity r SET free = free + g.slots, used = used - g.slots, changed_by = pg_current_xact_id()
-               FROM (SELECT node_id, count(*) AS slots FROM gone GROUP BY node_id) g WHERE r.node_id = g.node_id;
+             UPDATE node_slot_changes SET changed_by = pg_current_xact_id() WHERE node_id IN (SELECT node_id FROM gone);
              DELETE FROM claims c USING gone WHERE c.allocation_id = gone.id;
              DELETE FROM workflows w USING gone WHERE w.allocation_id = gone.id;
              DELETE FROM timeline t USING gone WHERE t.allocation_id = gone.id;

@@ -6,8 +6,8 @@ use tonic::Code;
 /// What is known of the latest certificate of a node's current instance.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Held {
-    /// SHA-256 of its public key; unknown for one from before keys were stored.
-    pub key_digest: Option<Vec<u8>>,
+    /// SHA-256 of its public key.
+    pub key_digest: Vec<u8>,
     /// It expired longer ago than a host may stay away.
     pub beyond_grace: bool,
 }
@@ -20,7 +20,7 @@ pub struct Held {
 /// `CREDENTIAL_EXPIRED`: too late.
 pub fn by_key(held: Option<&Held>, shown: &[u8; 32]) -> Result<()> {
     let held = held.ok_or_else(not_current)?;
-    if held.key_digest.as_deref() != Some(shown.as_slice()) {
+    if held.key_digest != shown {
         return Err(Error::new(
             Code::Unauthenticated,
             ErrorReason::CredentialInvalid,
@@ -52,18 +52,17 @@ mod tests {
 
     #[test]
     fn a_09_only_the_current_instance_renews_with_its_own_key_and_in_time() {
-        let held = |key: Option<u8>, beyond_grace| {
+        let held = |key: u8, beyond_grace| {
             Some(Held {
-                key_digest: key.map(|byte| vec![byte; 32]),
+                key_digest: vec![key; 32],
                 beyond_grace,
             })
         };
         let cases = [
-            (held(Some(1), false), None),
+            (held(1, false), None),
             (None, Some(ErrorReason::PeerNotAllowed)),
-            (held(Some(2), false), Some(ErrorReason::CredentialInvalid)),
-            (held(None, false), Some(ErrorReason::CredentialInvalid)),
-            (held(Some(1), true), Some(ErrorReason::CredentialExpired)),
+            (held(2, false), Some(ErrorReason::CredentialInvalid)),
+            (held(1, true), Some(ErrorReason::CredentialExpired)),
         ];
         for (held, expected) in cases {
             let got = by_key(held.as_ref(), &[1; 32]).err();

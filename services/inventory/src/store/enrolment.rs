@@ -225,7 +225,7 @@ pub async fn insert_instance(
     Ok(())
 }
 
-/// Locks the node and tells what the certificate of its current instance is; `None` when that is not this instance.
+/// Locks the node and returns what the certificate of its current instance is; `None` when that is not this instance.
 ///
 /// # Errors
 /// Database errors.

@@ -1,7 +1,7 @@
-//! What the ledger shall know, kept until it has confirmed it.
+//! The desired state of the ledger's rows, stored until the ledger has confirmed it.
 //!
-//! The row holds the whole wanted message, written in the transaction of the change. A version that grows with every
-//! change tells what is still to be pushed; only the newest state matters, so an older message is never queued.
+//! The row holds the whole desired message, written in the transaction of the change. A version that grows with every
+//! change shows what is still to be pushed; only the newest state matters, so an older message is never queued.
 use std::time::Duration;
 
 use sqlx::{FromRow, PgConnection, PgPool};
@@ -26,9 +26,9 @@ impl Kind {
     }
 }
 
-/// Sets what the ledger shall know under this key. Returns whether that is news.
+/// Stores the desired state of a row of the ledger. Returns whether it changed.
 ///
-/// With `new_instance` the ledger is told of a reimage until it has confirmed the version this makes.
+/// With `new_instance` a reimage is sent until the ledger has confirmed the version this makes.
 ///
 /// # Errors
 /// Database errors.
@@ -40,15 +40,15 @@ pub async fn set_desired(
     new_instance: bool,
 ) -> sqlx::Result<bool> {
     let done = sqlx::query(
-        "INSERT INTO ledger_sync AS s (kind, key, wanted, new_instance_version)
+        "INSERT INTO ledger_sync AS s (kind, key, desired, new_instance_version)
          VALUES ($1, $2, $3, CASE WHEN $4 THEN 1 ELSE 0 END)
          ON CONFLICT (kind, key) DO UPDATE SET
-             wanted = EXCLUDED.wanted,
+             desired = EXCLUDED.desired,
              version = s.version + 1,
              new_instance_version = CASE WHEN $4 THEN s.version + 1 ELSE s.new_instance_version END,
              not_before = clock_timestamp(),
              attempts = 0
-         WHERE s.wanted IS DISTINCT FROM EXCLUDED.wanted OR $4",
+         WHERE s.desired IS DISTINCT FROM EXCLUDED.desired OR $4",
     )
     .bind(kind.as_str())
     .bind(key)
@@ -96,7 +96,7 @@ pub async fn claim(
                           ELSE kind = $1 AND key = $2 END
                ORDER BY kind DESC, not_before LIMIT 1 FOR UPDATE SKIP LOCKED) due
          WHERE s.kind = due.kind AND s.key = due.key
-         RETURNING s.kind, s.key, s.wanted AS desired, s.version, s.new_instance_version > s.pushed_version AS new_instance,
+         RETURNING s.kind, s.key, s.desired, s.version, s.new_instance_version > s.pushed_version AS new_instance,
              s.lease_epoch, s.attempts",
     )
     .bind(only.map(|(kind, _)| kind.as_str()))

@@ -316,7 +316,7 @@ pub async fn lock(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<bool> {
     Ok(found.is_some())
 }
 
-/// Notes what the ledger is told of a node's readiness. The row is locked by the caller.
+/// Notes what is sent to the ledger of a node's readiness. The row is locked by the caller.
 ///
 /// # Errors
 /// Database errors.

@@ -24,7 +24,7 @@ pub struct TaskRow {
     pub task_type: String,
     /// `queued`, `running`, `completed` or `failed`.
     pub state: String,
-    /// Instance that was asked.
+    /// Instance that was inspected.
     pub instance_id: Option<Uuid>,
     /// Why it failed.
     pub error: String,
@@ -32,7 +32,7 @@ pub struct TaskRow {
     pub output: Option<Vec<u8>>,
     /// What the ledger's slots were before the inspection.
     pub slot_generations: Json<Generations>,
-    /// When it was asked for.
+    /// When it was requested.
     pub create_time: Timestamp,
     /// When it ended.
     pub end_time: Option<Timestamp>,
@@ -45,7 +45,7 @@ const SELECT: &str =
         coalesce(end_time > clock_timestamp() - make_interval(secs => $1), false) AS fresh
     FROM node_tasks";
 
-/// Queues an inspection of a node, or joins the one that waits already. Returns the task.
+/// Queues an inspection of a node, or joins the one that is queued already. Returns the task.
 ///
 /// # Errors
 /// Database errors.
@@ -130,7 +130,7 @@ pub struct ClaimedTask {
     pub id: Uuid,
     /// Node to inspect.
     pub node_id: Uuid,
-    /// Instance to ask; a node has one before it can be inspected.
+    /// Instance to inspect; a node has one before it can be inspected.
     pub instance_id: Uuid,
     /// Where its agent answers.
     pub agent_address: String,

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::entries::{Member, QueuedRequest, in_order, load};
-use super::fair_share::Ticket;
+use super::fair_share::Batch;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog;
@@ -51,27 +51,27 @@ impl Ahead {
         if line.is_empty() {
             return Ok(Self::default());
         }
-        let (line, own) = match request.ticket {
-            Some(ticket) => (line, ticket),
+        let (line, own) = match request.batch_id {
+            Some(batch_id) => (line, batch_id),
             None => (with_new(conn, request, line, now).await?, Uuid::nil()),
         };
         let before = line
             .into_iter()
-            .take_while(|waiting| waiting.ticket.id != own);
+            .take_while(|waiting| waiting.batch.id != own);
         let before = able(conn, policy, before.collect()).await?;
-        let tickets: Vec<Uuid> = before.iter().map(|waiting| waiting.ticket.id).collect();
+        let batches: Vec<Uuid> = before.iter().map(|waiting| waiting.batch.id).collect();
         let kept: Vec<Uuid> = sqlx::query_scalar(
-            "SELECT node_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND ticket = ANY ($3)",
+            "SELECT node_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND batch_id = ANY ($3)",
         )
         .bind(&request.region_code)
         .bind(slot_class.as_str())
-        .bind(tickets)
+        .bind(batches)
         .fetch_all(&mut *conn)
         .await?;
         // where one of a batch fits, the batch may still not: only the first batch holds others up
-        let first = before.first().map(|waiting| waiting.ticket.id);
+        let first = before.first().map(|waiting| waiting.batch.id);
         let mut asking = before;
-        asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.ticket.id) == first);
+        asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.batch.id) == first);
         Ok(Self {
             asks: asks(conn, policy, &asking).await?.into_values().collect(),
             kept: kept.into_iter().collect(),
@@ -147,7 +147,7 @@ impl Ahead {
     }
 }
 
-/// The line as it would be with a new request, whose ticket is nil.
+/// The line as it would be with a new request, whose batch is nil.
 async fn with_new(
     conn: &mut PgConnection,
     request: &Request,
@@ -156,19 +156,19 @@ async fn with_new(
 ) -> Result<Vec<QueuedRequest>> {
     let project_id = request.project_id;
     // a project that has nobody in the queue joins the ring at its end
-    let turn = line
+    let last_served = line
         .iter()
-        .find(|waiting| waiting.ticket.project_id == project_id)
-        .map_or(i64::MAX, |waiting| waiting.ticket.turn);
-    let ticket = Ticket {
+        .find(|waiting| waiting.batch.project_id == project_id)
+        .map_or(i64::MAX, |waiting| waiting.batch.last_served);
+    let batch = Batch {
         id: Uuid::nil(),
         project_id,
         priority: priority::get(conn, project_id).await?,
         since: now,
-        turn,
+        last_served,
     };
     line.push(QueuedRequest {
-        ticket,
+        batch,
         members: Vec::new(),
         deadline: now,
         reason: String::new(),
@@ -186,7 +186,7 @@ pub(super) async fn able(
     let pairs: BTreeSet<(Uuid, &str)> = line
         .iter()
         .flat_map(|waiting| {
-            let project_id = waiting.ticket.project_id;
+            let project_id = waiting.batch.project_id;
             waiting
                 .members
                 .iter()
@@ -204,7 +204,7 @@ pub(super) async fn able(
             }
             asked.into_iter().all(|(sku, gpus)| {
                 quotas
-                    .get(&(waiting.ticket.project_id, sku.to_owned()))
+                    .get(&(waiting.batch.project_id, sku.to_owned()))
                     .is_some_and(|quota| quota.exceeded_by_all(allocations, gpus).is_none())
             })
         })
@@ -229,7 +229,7 @@ pub(crate) async fn asks(
             codes.insert(member.sku.as_str());
             members.push((waiting, member));
             constrained.push(Constrained {
-                project_id: waiting.ticket.project_id,
+                project_id: waiting.batch.project_id,
                 constraints: &member.constraints,
                 waited: true,
             });

@@ -51,30 +51,30 @@ pub(crate) async fn plan_backfill(
             }
             let nodes = nodes.as_deref().unwrap_or_default();
             if let Some(found) = nodes_for(conn, &asks, &mut slices, nodes).await? {
-                wanted = (waiting.ticket.id, found);
+                wanted = (waiting.batch.id, found);
                 break;
             }
             // no node could ever hold it as things are: the next one is the first that can be helped
         }
     }
-    let (ticket, nodes) = wanted;
+    let (batch_id, nodes) = wanted;
     let nodes: Vec<Uuid> = nodes.into_iter().collect();
     sqlx::query(
-        "DELETE FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND NOT (ticket = $3 AND node_id = ANY ($4))",
+        "DELETE FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND NOT (batch_id = $3 AND node_id = ANY ($4))",
     )
     .bind(region_code)
     .bind(slot_class.as_str())
-    .bind(ticket)
+    .bind(batch_id)
     .bind(&nodes)
     .execute(&mut *conn)
     .await?;
     sqlx::query(
-        "INSERT INTO backfill_reservations (region_code, slot_class, node_id, ticket)
+        "INSERT INTO backfill_reservations (region_code, slot_class, node_id, batch_id)
          SELECT $1, $2, node_id, $3 FROM unnest($4::uuid[]) AS n (node_id) ON CONFLICT DO NOTHING",
     )
     .bind(region_code)
     .bind(slot_class.as_str())
-    .bind(ticket)
+    .bind(batch_id)
     .bind(&nodes)
     .execute(conn)
     .await?;

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::fair_share::{Ticket, order};
+use super::fair_share::{Batch, order};
 use crate::Result;
 use crate::model::{Allocation, AllocationState, Priority, SlotClass, Stored};
 use crate::reserve::Constraints;
@@ -16,7 +16,7 @@ use crate::reserve::Constraints;
 #[derive(Debug, Clone)]
 pub struct QueuedRequest {
     /// What its place follows from.
-    pub ticket: Ticket,
+    pub batch: Batch,
     /// Its allocations that still wait, by id.
     pub members: Vec<Member>,
     /// When it gives up.
@@ -52,7 +52,7 @@ pub struct Member {
 
 #[derive(sqlx::FromRow)]
 struct Row {
-    ticket: Uuid,
+    batch_id: Uuid,
     allocation_id: Uuid,
     project_id: Uuid,
     sku: String,
@@ -63,7 +63,7 @@ struct Row {
     image_digest: String,
     reason: String,
     priority: Priority,
-    turn: i64,
+    last_served: i64,
     reserves: bool,
     now: Timestamp,
     region_code: String,
@@ -75,10 +75,10 @@ struct Row {
 macro_rules! waiting {
     ($which:literal) => {
         concat!(
-            "SELECT w.ticket, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
-                coalesce(a.constraints, w.constraints) AS constraints, a.image ->> 'digest' AS image_digest,
+            "SELECT w.batch_id, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
+                a.constraints, a.image ->> 'digest' AS image_digest,
                 w.reason, a.region_code, w.slot_class,
-                coalesce(p.priority, 'normal') AS priority, coalesce(t.turn, 0) AS turn, statement_timestamp() AS now,
+                coalesce(p.priority, 'normal') AS priority, coalesce(t.last_served, 0) AS last_served, statement_timestamp() AS now,
                 EXISTS (SELECT FROM capacity_reservations r
                          WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
            FROM allocations a
@@ -135,19 +135,19 @@ fn ordered(rows: Vec<Row>) -> (Vec<QueuedRequest>, jiff::Timestamp) {
     (in_order(gathered(rows), now), now)
 }
 
-/// One entry per ticket; a batch waits since its first allocation does.
+/// One entry per batch; a batch waits since its first allocation does.
 fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
     let mut places: HashMap<Uuid, usize> = HashMap::new();
     let mut all: Vec<QueuedRequest> = Vec::new();
     for row in rows {
-        let place = *places.entry(row.ticket).or_insert_with(|| {
+        let place = *places.entry(row.batch_id).or_insert_with(|| {
             all.push(QueuedRequest {
-                ticket: Ticket {
-                    id: row.ticket,
+                batch: Batch {
+                    id: row.batch_id,
                     project_id: row.project_id,
                     priority: row.priority,
                     since: row.created_at.to_jiff(),
-                    turn: row.turn,
+                    last_served: row.last_served,
                 },
                 members: Vec::new(),
                 deadline: row.deadline_at.to_jiff(),
@@ -157,7 +157,7 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
             all.len() - 1
         });
         let waiting = &mut all[place];
-        waiting.ticket.since = waiting.ticket.since.min(row.created_at.to_jiff());
+        waiting.batch.since = waiting.batch.since.min(row.created_at.to_jiff());
         waiting.members.push(Member {
             allocation_id: row.allocation_id,
             sku: row.sku,
@@ -171,9 +171,9 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
 
 /// Puts a queue in order.
 pub(super) fn in_order(line: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<QueuedRequest> {
-    let tickets: Vec<Ticket> = line.iter().map(|waiting| waiting.ticket.clone()).collect();
+    let batches: Vec<Batch> = line.iter().map(|waiting| waiting.batch.clone()).collect();
     let mut line: Vec<Option<QueuedRequest>> = line.into_iter().map(Some).collect();
-    order(&tickets, now)
+    order(&batches, now)
         .into_iter()
         .filter_map(|place| line[place].take())
         .collect()
@@ -230,7 +230,7 @@ pub async fn standing(
                     let standing = Standing {
                         position: u32::try_from(place + 1).unwrap_or(u32::MAX),
                         reason: waiting.reason.clone(),
-                        since: waiting.ticket.since,
+                        since: waiting.batch.since,
                         deadline: waiting.deadline,
                     };
                     found.insert(member.allocation_id, standing);
@@ -241,7 +241,7 @@ pub async fn standing(
     Ok(found)
 }
 
-/// Which nodes are kept in a queue, and for which ticket.
+/// Which nodes are kept in a queue, and for which batch.
 ///
 /// # Errors
 /// Those of the database.
@@ -251,7 +251,7 @@ pub async fn backfill_reservations(
     slot_class: SlotClass,
 ) -> Result<Vec<(Uuid, Uuid)>> {
     Ok(sqlx::query_as(
-        "SELECT node_id, ticket FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 ORDER BY node_id",
+        "SELECT node_id, batch_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 ORDER BY node_id",
     )
     .bind(region_code)
     .bind(slot_class.as_str())

@@ -16,7 +16,7 @@ pub const RAISED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 /// One request in the queue: an allocation, or a batch of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Batch {
     /// Id.
     pub id: Uuid,
     /// Whose it is.
@@ -26,10 +26,10 @@ pub struct Ticket {
     /// Since when it waits.
     pub since: Timestamp,
     /// Place of its project in the ring; the lowest is next.
-    pub turn: i64,
+    pub last_served: i64,
 }
 
-impl Ticket {
+impl Batch {
     /// The class it is in at a time.
     #[must_use]
     pub fn class_at(&self, now: Timestamp) -> Priority {
@@ -42,23 +42,23 @@ impl Ticket {
     }
 }
 
-/// The places of tickets in the order in which they are served, first to last. The order in which they are given
+/// The places of batches in the order in which they are served, first to last. The order in which they are given
 /// makes no difference.
 #[must_use]
-pub fn order(tickets: &[Ticket], now: Timestamp) -> Vec<usize> {
-    let mut by_age: Vec<usize> = (0..tickets.len()).collect();
-    by_age.sort_by_key(|place| (tickets[*place].since, tickets[*place].id));
+pub fn order(batches: &[Batch], now: Timestamp) -> Vec<usize> {
+    let mut by_age: Vec<usize> = (0..batches.len()).collect();
+    by_age.sort_by_key(|place| (batches[*place].since, batches[*place].id));
     let mut older: HashMap<(Priority, Uuid), usize> = HashMap::new();
-    let mut keyed = Vec::with_capacity(tickets.len());
+    let mut keyed = Vec::with_capacity(batches.len());
     for place in by_age {
-        let ticket = &tickets[place];
-        let class = ticket.class_at(now);
-        let round = older.entry((class, ticket.project_id)).or_default();
+        let batch = &batches[place];
+        let class = batch.class_at(now);
+        let round = older.entry((class, batch.project_id)).or_default();
         keyed.push((
             Reverse(class),
             *round,
-            ticket.turn,
-            ticket.project_id,
+            batch.last_served,
+            batch.project_id,
             place,
         ));
         *round += 1;

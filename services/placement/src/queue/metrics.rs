@@ -27,7 +27,7 @@ pub struct QueueLength {
 /// Those of the database.
 pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<QueueLength>> {
     Ok(sqlx::query_as(
-        "SELECT a.region_code, w.slot_class, count(DISTINCT w.ticket) AS requests, sum(a.gpu_count) AS gpus,
+        "SELECT a.region_code, w.slot_class, count(DISTINCT w.batch_id) AS requests, sum(a.gpu_count) AS gpus,
                 greatest(extract(epoch FROM clock_timestamp() - min(a.created_at)), 0)::float8 AS oldest_seconds
            FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' GROUP BY a.region_code, w.slot_class ORDER BY 1, 2",

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::entries::{QueuedRequest, in_order};
 
-/// A walk along a queue, each ticket once.
+/// A walk along a queue, each batch once.
 #[derive(Debug)]
 pub(crate) struct Walk {
     /// Not looked at yet, in the order of the queue.
@@ -49,20 +49,20 @@ impl Walk {
     /// It is in the queue no more; others of its project have one before them less, and the whole ring if it was `served`.
     pub(crate) fn left(&mut self, waiting: &QueuedRequest, served: bool) {
         let passed = std::mem::take(&mut self.passed);
-        let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.ticket.id).collect();
+        let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.batch.id).collect();
         let mut line = passed;
         line.extend(self.ahead.drain(..));
         if served {
-            let end = line.iter().map(|one| one.ticket.turn).max();
+            let end = line.iter().map(|one| one.batch.last_served).max();
             let end = end.unwrap_or_default().saturating_add(1);
             let of_project =
-                |one: &&mut QueuedRequest| one.ticket.project_id == waiting.ticket.project_id;
+                |one: &&mut QueuedRequest| one.batch.project_id == waiting.batch.project_id;
             for one in line.iter_mut().filter(of_project) {
-                one.ticket.turn = end;
+                one.batch.last_served = end;
             }
         }
         let line = in_order(line, self.now).into_iter();
-        let (passed, ahead) = line.partition::<Vec<_>, _>(|one| looked_at.contains(&one.ticket.id));
+        let (passed, ahead) = line.partition::<Vec<_>, _>(|one| looked_at.contains(&one.batch.id));
         (self.passed, self.ahead) = (passed, ahead.into());
     }
 }

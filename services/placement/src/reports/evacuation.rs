@@ -41,7 +41,7 @@ pub struct Planned {
     pub allocation: Held,
     /// What becomes of it.
     pub outcome: Outcome,
-    /// The plan keeps to its placement constraints; false: an earlier release made it, and they are not known.
+    /// The plan keeps to its placement constraints; false: the platform before this one made it, and they are not known.
     pub constraints_known: bool,
 }
 

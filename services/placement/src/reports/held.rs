@@ -71,7 +71,7 @@ pub(super) struct Row {
     power: Option<String>,
     pub(super) node_id: Uuid,
     slot_ids: Vec<Uuid>,
-    /// None: not known, an earlier release made it.
+    /// None: not known, the platform before this one made it.
     pub(super) constraints: Option<Json<Constraints>>,
     pub(super) labels: Json<BTreeMap<String, String>>,
     image_digest: Option<String>,
@@ -175,7 +175,7 @@ pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<B
     let ids: Vec<Uuid> = sqlx::query_scalar(
         "SELECT k.node_id FROM backfill_reservations k WHERE k.region_code = $1 AND EXISTS
                (SELECT FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
-                 WHERE w.ticket = k.ticket AND a.state = 'requested')",
+                 WHERE w.batch_id = k.batch_id AND a.state = 'requested')",
     )
     .bind(region_code)
     .fetch_all(conn)

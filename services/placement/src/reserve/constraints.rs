@@ -71,7 +71,7 @@ impl<'a> From<&'a Request> for Constrained<'a> {
         Self {
             project_id: request.project_id,
             constraints: &request.constraints,
-            waited: request.ticket.is_some(),
+            waited: request.batch_id.is_some(),
         }
     }
 }

@@ -16,7 +16,6 @@ use idempotency::Lookup;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
 use sqlx::PgConnection;
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::admit::{check, over_quota};
@@ -280,7 +279,7 @@ async fn join(
     let project_id = call.requests[0].project_id;
     check_queue_limit(conn, project_id, call.requests.len()).await?;
     join_fair_share(conn, region_code, slot_class, project_id).await?;
-    let ticket = ids.next();
+    let batch_id = ids.next();
     let principal = call.key.principal;
     for ((index, allocation_id), (request, sku)) in made
         .iter()
@@ -293,12 +292,11 @@ async fn join(
             .await
             .map_err(|error| placed(index, error))?;
         sqlx::query(
-            "INSERT INTO queued_allocations (allocation_id, ticket, slot_class, constraints, reason) VALUES ($1, $2, $3, $4, $5)",
+            "INSERT INTO queued_allocations (allocation_id, batch_id, slot_class, reason) VALUES ($1, $2, $3, $4)",
         )
         .bind(allocation_id)
-        .bind(ticket)
+        .bind(batch_id)
         .bind(slot_class.as_str())
-        .bind(Json(&request.constraints))
         .bind(reason_name(reason))
         .execute(&mut *conn)
         .await?;
@@ -420,8 +418,8 @@ async fn join_fair_share(
     project_id: Uuid,
 ) -> Result<()> {
     sqlx::query(
-        "INSERT INTO fair_share (region_code, slot_class, project_id, turn) VALUES ($1, $2, $3, nextval('fair_share_sequence'))
-         ON CONFLICT (region_code, slot_class, project_id) DO UPDATE SET turn = nextval('fair_share_sequence')
+        "INSERT INTO fair_share (region_code, slot_class, project_id, last_served) VALUES ($1, $2, $3, nextval('fair_share_sequence'))
+         ON CONFLICT (region_code, slot_class, project_id) DO UPDATE SET last_served = nextval('fair_share_sequence')
           WHERE NOT EXISTS (SELECT FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
                              WHERE a.state = 'requested' AND a.region_code = $1 AND w.slot_class = $2
                                AND a.project_id = $3)",

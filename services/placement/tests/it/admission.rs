@@ -433,7 +433,7 @@ async fn b_54_unique_functions_end_the_exclusion() {
 async fn inc_40_an_incomplete_available_row_is_not_sold() {
     let (world, node) = World::with_lab_slots(1).await;
     // the schema refuses such a row; a database restored by hand may still have it
-    world.run("ALTER TABLE slots DROP CONSTRAINT slots_complete_before_sale; UPDATE slots SET private_ip = ''").await;
+    world.run("ALTER TABLE slots DROP CONSTRAINT slots_available_is_complete; UPDATE slots SET private_ip = ''").await;
     assert_eq!(world.count(node, SlotStatus::Available).await, 1);
     assert_eq!(causes(&world, &world.request(1)).await, ["INCOMPLETE_SLOT"]);
 }

@@ -115,11 +115,7 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 }
 
 /// One way to break each invariant, past constraints and triggers.
-const BREAKS: [(&str, &str); 29] = [
-    (
-        "room_matches_slots",
-        "UPDATE node_capacity SET free = free + 1",
-    ),
+const BREAKS: [(&str, &str); 28] = [
     (
         "held_slot_is_its_projects",
         "UPDATE reserved_slots SET project_id = gen_random_uuid(),
@@ -197,12 +193,12 @@ const BREAKS: [(&str, &str); 29] = [
     ),
     ("waiting_allocation_is_in_line", "DELETE FROM fair_share"),
     (
-        "ticket_is_served_whole",
-        "INSERT INTO queued_allocations SELECT a.id, w.ticket, 'lab', '{}', 'QUOTA' FROM queued_allocations w, allocations a WHERE a.state = 'active'",
+        "batch_is_served_whole",
+        "INSERT INTO queued_allocations SELECT a.id, w.batch_id, 'lab', 'QUOTA' FROM queued_allocations w, allocations a WHERE a.state = 'active'",
     ),
     (
         "line_keeps_what_one_needs",
-        "INSERT INTO backfill_reservations SELECT 'lab-1', 'lab', gen_random_uuid(), w.ticket
+        "INSERT INTO backfill_reservations SELECT 'lab-1', 'lab', gen_random_uuid(), w.batch_id
            FROM queued_allocations w CROSS JOIN generate_series(1, 2)",
     ),
     (
@@ -287,7 +283,7 @@ async fn report_again(world: &World) -> usize {
 }
 
 /// Checks that would refuse a break.
-const CHECKS: [(&str, &str); 1] = [("slots", "slots_complete_before_sale")];
+const CHECKS: [(&str, &str); 1] = [("slots", "slots_available_is_complete")];
 
 #[tokio::test]
 async fn events_that_were_removed_by_age_are_not_missed() {

@@ -1,17 +1,13 @@
-//! Rows of a release that knew no claims, and the migration that gives them theirs (B-27).
+//! Rows of the platform before this one, which knew no claims, and the function that gives them theirs (B-27).
 use gpuaas_placement::reserve::{self, Policy};
 use gpuaas_placement::{audit, claims, nodes};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::baremetal::{reason, whole, world_of};
 use crate::world::{POLICY, World};
 
-const BACKFILL: &str =
-    include_str!("../../../../migrations/placement/0011_claims_of_old_allocations.sql");
-
-/// What the old release wrote: an allocation of a whole node, in one of its states, and nothing that claims it.
+/// What the old platform wrote: an allocation of a whole node, in one of its states, and nothing that claims it.
 async fn old_allocation(world: &World, node: Uuid, state: &str) -> Uuid {
     let id = Uuid::now_v7();
     world
@@ -31,11 +27,10 @@ async fn old_allocation(world: &World, node: Uuid, state: &str) -> Uuid {
     id
 }
 
-async fn migrate(world: &World) -> sqlx::Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(BACKFILL))
-        .execute(&world.owner)
+async fn claim_old_allocations(world: &World) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT claim_old_allocations()")
+        .fetch_one(&world.owner)
         .await
-        .map(drop)
 }
 
 async fn broken(world: &World) -> Vec<String> {
@@ -63,8 +58,10 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
     let holds = "allocation_holds_what_was_sold".to_owned();
     assert!(broken(&world).await.contains(&holds), "the audit sees it");
 
-    migrate(&world).await.expect("migrated");
-    migrate(&world).await.expect("nothing to do");
+    let made = claim_old_allocations(&world).await.expect("claimed");
+    assert_eq!(made, 4);
+    let made = claim_old_allocations(&world).await.expect("nothing to do");
+    assert_eq!(made, 0);
 
     let mut conn = world.scheduler.acquire().await.expect("connection");
     for (id, spec, state) in old {
@@ -106,7 +103,7 @@ async fn b_27_what_the_rows_do_not_tell_is_not_guessed() {
     let first = old_allocation(&world, specs[0].id, "active").await;
     let second = old_allocation(&world, specs[0].id, "releasing").await;
     let before = world.fingerprint().await;
-    let refused = migrate(&world)
+    let refused = claim_old_allocations(&world)
         .await
         .expect_err("two on one node")
         .to_string();
@@ -122,7 +119,10 @@ async fn b_27_what_the_rows_do_not_tell_is_not_guessed() {
              ALTER TABLE allocations ENABLE TRIGGER USER"
         ))
         .await;
-    let refused = migrate(&world).await.expect_err("a slice").to_string();
+    let refused = claim_old_allocations(&world)
+        .await
+        .expect_err("a slice")
+        .to_string();
     assert!(refused.contains(&first.to_string()), "{refused}");
     assert_eq!(world.fingerprint().await, before);
 }

@@ -210,9 +210,6 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
         stored(&world, waits).await,
         Some(json!({ "affinity": first }))
     );
-    // as a release that kept it in the line alone would have written it
-    crate::reports::forget(&world, waits).await;
-    assert_eq!(world.get(waits).await.constraints, None, "not known");
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let (line, _) = gpuaas_placement::queue::load(&mut conn, REGION, SlotClass::Lab)
         .await

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::model::Priority;
-use gpuaas_placement::queue::fair_share::{RAISED_AFTER, Ticket, order};
+use gpuaas_placement::queue::fair_share::{Batch, RAISED_AFTER, order};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -13,28 +13,28 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(START + seconds).expect("a time")
 }
 
-fn ticket(number: u128, project: u128, priority: Priority, since: i64, turn: i64) -> Ticket {
-    Ticket {
+fn batch(number: u128, project: u128, priority: Priority, since: i64, last_served: i64) -> Batch {
+    Batch {
         id: Uuid::from_u128(number),
         project_id: Uuid::from_u128(project),
         priority,
         since: at(since),
-        turn,
+        last_served,
     }
 }
 
 /// Lines as the ledger makes them: each project has one turn, no two the same.
-fn any_line() -> impl Strategy<Value = Vec<Ticket>> {
+fn any_line() -> impl Strategy<Value = Vec<Batch>> {
     let one = (0..6u128, 0..3usize, 0..20_000i64);
-    let turns = Just((0..6i64).collect::<Vec<_>>()).prop_shuffle();
-    (prop::collection::vec(one, 0..40), turns).prop_map(|(drawn, turns)| {
+    let numbers = Just((0..6i64).collect::<Vec<_>>()).prop_shuffle();
+    (prop::collection::vec(one, 0..40), numbers).prop_map(|(drawn, numbers)| {
         drawn
             .into_iter()
             .enumerate()
             .map(|(number, (project, class, since))| {
                 let priority = Priority::ALL[class];
-                let turn = turns[usize::try_from(project).expect("small")];
-                ticket(number as u128, project, priority, since, turn)
+                let last_served = numbers[usize::try_from(project).expect("small")];
+                batch(number as u128, project, priority, since, last_served)
             })
             .collect()
     })
@@ -46,11 +46,11 @@ proptest! {
         line in any_line(), seed in any::<u64>(), now in 0..30_000i64
     ) {
         let now = at(now);
-        let names = |line: &[Ticket]| -> Vec<Uuid> {
+        let names = |line: &[Batch]| -> Vec<Uuid> {
             order(line, now).into_iter().map(|place| line[place].id).collect()
         };
         let mut other = line.clone();
-        other.sort_by_key(|ticket| ticket.id.as_u128().wrapping_mul(u128::from(seed) | 1));
+        other.sort_by_key(|batch| batch.id.as_u128().wrapping_mul(u128::from(seed) | 1));
         prop_assert_eq!(names(&line), names(&other));
         let distinct: BTreeSet<Uuid> = names(&line).into_iter().collect();
         prop_assert_eq!(distinct.len(), line.len());
@@ -61,12 +61,12 @@ proptest! {
         line in any_line(), now in 0..30_000i64
     ) {
         let now = at(now);
-        let ordered: Vec<&Ticket> = order(&line, now).into_iter().map(|place| &line[place]).collect();
-        let classes: Vec<Priority> = ordered.iter().map(|ticket| ticket.class_at(now)).collect();
+        let ordered: Vec<&Batch> = order(&line, now).into_iter().map(|place| &line[place]).collect();
+        let classes: Vec<Priority> = ordered.iter().map(|batch| batch.class_at(now)).collect();
         prop_assert!(classes.windows(2).all(|pair| pair[0] >= pair[1]), "{classes:?}");
         for class in Priority::ALL {
-            let of_class: Vec<&&Ticket> =
-                ordered.iter().filter(|ticket| ticket.class_at(now) == *class).collect();
+            let of_class: Vec<&&Batch> =
+                ordered.iter().filter(|batch| batch.class_at(now) == *class).collect();
             for (place, one) in of_class.iter().enumerate() {
                 let served = |project: Uuid| {
                     of_class[..place].iter().filter(|before| before.project_id == project).count()
@@ -93,8 +93,8 @@ proptest! {
         let mut line = line;
         let chosen = line[chosen.index(line.len())].clone();
         // the ring as the ledger keeps it
-        let mut turns: BTreeMap<Uuid, i64> = line.iter().map(|ticket| (ticket.project_id, ticket.turn)).collect();
-        let mut next_turn = 1000;
+        let mut numbers: BTreeMap<Uuid, i64> = line.iter().map(|batch| (batch.project_id, batch.last_served)).collect();
+        let mut next_number = 1000;
         let mut next_id = 1000;
         let mut now = at(20_000);
         // in the highest class after two raises; then nobody who joins is before it, but for one turn per project
@@ -117,25 +117,25 @@ proptest! {
                     prop_assert!(*times <= 1, "passed twice by one project");
                 }
             }
-            turns.insert(served.project_id, next_turn);
-            next_turn += 1;
+            numbers.insert(served.project_id, next_number);
+            next_number += 1;
             for (project, class) in &joins {
                 let project_id = Uuid::from_u128(*project);
-                if !line.iter().any(|ticket| ticket.project_id == project_id) {
-                    turns.insert(project_id, next_turn);
-                    next_turn += 1;
+                if !line.iter().any(|batch| batch.project_id == project_id) {
+                    numbers.insert(project_id, next_number);
+                    next_number += 1;
                 }
-                line.push(Ticket {
+                line.push(Batch {
                     id: Uuid::from_u128(next_id),
                     project_id,
                     priority: Priority::ALL[*class],
                     since: now,
-                    turn: 0,
+                    last_served: 0,
                 });
                 next_id += 1;
             }
-            for ticket in &mut line {
-                ticket.turn = turns[&ticket.project_id];
+            for batch in &mut line {
+                batch.last_served = numbers[&batch.project_id];
             }
             now += SignedDuration::from_mins(5);
         }
@@ -147,11 +147,11 @@ proptest! {
 fn projects_take_turns_and_a_raise_takes_an_hour() {
     use Priority::{High, Low, Normal};
     let line = [
-        ticket(1, 1, Normal, 0, 5),
-        ticket(2, 1, Normal, 1, 5),
-        ticket(3, 2, Normal, 2, 6),
-        ticket(4, 3, High, 3, 7),
-        ticket(5, 4, Low, 0, 1),
+        batch(1, 1, Normal, 0, 5),
+        batch(2, 1, Normal, 1, 5),
+        batch(3, 2, Normal, 2, 6),
+        batch(4, 3, High, 3, 7),
+        batch(5, 4, Low, 0, 1),
     ];
     let names = |now: i64| -> Vec<u128> {
         order(&line, at(now))

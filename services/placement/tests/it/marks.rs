@@ -76,7 +76,7 @@ const SLOT_ELSE: [&str; 13] = [
     "admin_reason",
     "admin_state",
     "clean_generation",
-    "clean_sellable",
+    "clean_reusable",
     "created_at",
     "generation",
     "health_detail",

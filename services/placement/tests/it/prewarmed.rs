@@ -259,12 +259,6 @@ async fn con_10_b_49_an_evacuation_plan_keeps_to_the_image_that_a_launch_require
     let home = node(&world, &["ab"]).await;
     let id = world.reserve(&prewarmed(&world)).await.expect("placed");
     let id = id.allocation_id;
-    // a launch that waited, of which the ledger knows what it requires
-    world
-        .run(&format!(
-            "INSERT INTO queued_allocations VALUES ('{id}', gen_random_uuid(), 'lab', '{{\"require_prewarmed\": true}}', 'SLOTS_IN_USE')"
-        ))
-        .await;
     let mut without = node(&world, &["cd"]).await;
     let planned = async || {
         let plan = evacuation(&world, &[home.id]).await.expect("planned");

@@ -23,7 +23,7 @@ async fn p5_a_server_that_dies_between_two_statements_loses_nobody_and_serves_no
             let second = waiter(&world, Uuid::now_v7()).await;
             free(&world, holder).await;
             wire.order(left, cut);
-            // it says so, or passes the ticket over; both are the end of this server
+            // it says so, or passes the batch over; both are the end of this server
             let _outcome = serve_queue(&wired, world.ids, POLICY).await;
             let hit = wire.settled().await;
             sound(&world).await;

@@ -72,7 +72,7 @@ pub async fn evacuation(world: &World, nodes: &[Uuid]) -> Result<Plan> {
     reports::evacuation(&mut tx, &world.capacity, POLICY, &nodes).await
 }
 
-/// An allocation as an earlier release made it, which kept no constraints of it.
+/// An allocation as the platform before this one made it, without its constraints.
 pub async fn forget(world: &World, id: Uuid) {
     world
         .run(&format!(
@@ -197,7 +197,7 @@ async fn b_49_an_evacuation_plan_keeps_to_the_constraints_of_every_launch() {
     );
     forget(&world, other).await;
     let plan = evacuation(&world, &[b]).await.expect("planned");
-    assert_eq!(fits(&plan, other).0, a, "made by an earlier release");
+    assert_eq!(fits(&plan, other).0, a, "made by the old platform");
     assert!(!plan.allocations[0].constraints_known);
 }
 

@@ -197,7 +197,7 @@ async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_sold() {
     let superuser = world.db.pool("postgres").await;
     let mut superuser = superuser.acquire().await.expect("connection");
     superuser
-        .execute("SET search_path TO placement; ALTER TABLE placement.slots DROP CONSTRAINT slots_complete_before_sale")
+        .execute("SET search_path TO placement; ALTER TABLE placement.slots DROP CONSTRAINT slots_available_is_complete")
         .await
         .expect("a mistake of somebody with all rights");
     for lack in [
@@ -283,5 +283,5 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     );
     let error = world.owner.execute(AssertSqlSafe(turned)).await;
     let error = error.expect_err("refused").to_string();
-    assert!(error.contains("slots_complete_before_sale"), "{error}");
+    assert!(error.contains("slots_available_is_complete"), "{error}");
 }

@@ -79,8 +79,7 @@ async fn every_pair(
         for to in states.iter().filter(|to| *to != from) {
             let mut tx = superuser.begin().await.expect("begin");
             tx.execute(AssertSqlSafe(format!(
-                "SET LOCAL search_path TO placement; SET LOCAL session_replication_role = replica;
-                 UPDATE node_capacity SET free = 9, used = 9; {};
+                "SET LOCAL search_path TO placement; SET LOCAL session_replication_role = replica; {};
                  SET LOCAL session_replication_role = origin",
                 update(from, None)
             )))

@@ -171,7 +171,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         request_id: request.request_id,
         traceparent: request.traceparent,
         constraints: constraints(&request.placement.unwrap_or_default())?,
-        ticket: None,
+        batch_id: None,
         bypasses_queue: false,
     })
 }

@@ -70,20 +70,20 @@ impl Api {
             for (place, one) in places.take(size - requests.len()) {
                 let nodes = kept
                     .iter()
-                    .filter(|(_, ticket)| *ticket == one.ticket.id)
+                    .filter(|(_, batch_id)| *batch_id == one.batch.id)
                     .map(|(node, _)| node.to_string());
                 requests.push(pb::QueuedRequest {
                     slot_class: slot_class.as_str().to_owned(),
                     position: count(place + 1),
-                    project_id: one.ticket.project_id.to_string(),
-                    priority: wire(one.ticket.class_at(now)).into(),
+                    project_id: one.batch.project_id.to_string(),
+                    priority: wire(one.batch.class_at(now)).into(),
                     allocation_ids: one
                         .members
                         .iter()
                         .map(|member| member.allocation_id.to_string())
                         .collect(),
                     gpus: one.gpus(),
-                    since: Some(proto_time(one.ticket.since)),
+                    since: Some(proto_time(one.batch.since)),
                     deadline: Some(proto_time(one.deadline)),
                     reason: one.reason,
                     backfill_node_ids: nodes.collect(),

@@ -1,7 +1,7 @@
 //! Serving those that wait, line by line in their order.
 //!
-//! Any number of replicas may serve: who works on a ticket holds its lock, and a placement is decided again under the
-//! node's lock as every other is. A ticket is served in one transaction, so a process that dies leaves it in the queue or
+//! Any number of replicas may serve: who works on a batch holds its lock, and a placement is decided again under the
+//! node's lock as every other is. A batch is served in one transaction, so a process that dies leaves it in the queue or
 //! served, never both and never neither.
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub struct Pass {
     pub busy: bool,
 }
 
-/// How it went with one ticket.
+/// How it went with one batch.
 enum Served {
     Placed(Vec<Uuid>),
     Waits(ErrorReason),
@@ -47,7 +47,7 @@ enum Served {
 /// was served or ended.
 ///
 /// # Errors
-/// Those of the database when it cannot be told which queues there are; what is wrong with one ticket or one line does not
+/// Those of the database when it cannot be told which queues there are; what is wrong with one batch or one line does not
 /// keep the others waiting.
 pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
     let lines = queue::queues(&mut *ledger.acquire().await?).await?;
@@ -113,7 +113,7 @@ async fn serve_one(
                 None
             }
             Err(error) => {
-                tracing::warn!(ticket = %waiting.ticket.id, "leave a request in line: {error:?}");
+                tracing::warn!(batch = %waiting.batch.id, "leave a request in line: {error:?}");
                 pass.busy = true;
                 None
             }
@@ -146,7 +146,7 @@ fn alike(waiting: &QueuedRequest, asks: &HashMap<Uuid, Ask>) -> Option<(String, 
 async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &QueuedRequest) -> Result<bool> {
     let mut conn = pool.acquire().await?;
     for member in &waiting.members {
-        let project_id = waiting.ticket.project_id;
+        let project_id = waiting.batch.project_id;
         let quota = quota::read(&mut conn, project_id, &member.sku, policy).await?;
         if quota.exceeded_by(member.gpu_count).is_some() {
             return Ok(true);
@@ -195,17 +195,17 @@ async fn serve(
     }
 }
 
-/// Keeps others off a ticket until the end of the transaction; false: others have it.
-async fn lock_ticket(conn: &mut PgConnection, waiting: &QueuedRequest) -> Result<bool> {
+/// Keeps others off a batch until the end of the transaction; false: others have it.
+async fn lock_batch(conn: &mut PgConnection, waiting: &QueuedRequest) -> Result<bool> {
     Ok(
         sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2))")
-            .bind(waiting.ticket.id.to_string())
+            .bind(waiting.batch.id.to_string())
             .fetch_one(conn)
             .await?,
     )
 }
 
-/// Places every allocation of a ticket, and returns them; none when others work on it or it is over.
+/// Places every allocation of a batch, and returns them; none when others work on it or it is over.
 async fn place_all(
     conn: &mut PgConnection,
     ids: IdGen,
@@ -213,7 +213,7 @@ async fn place_all(
     waiting: &QueuedRequest,
 ) -> Result<Vec<Uuid>> {
     let policy = search.policy;
-    if !lock_ticket(conn, waiting).await? {
+    if !lock_batch(conn, waiting).await? {
         return Ok(Vec::new());
     }
     let mut members: Vec<(Allocation, Request, Sku)> = Vec::new();
@@ -227,7 +227,7 @@ async fn place_all(
             // replicas are switched over one by one: it is left for one that sells bare-metal nodes
             return Err(refusal(Vec::<Reason>::new()));
         }
-        let request = request_of(&row, waiting.ticket.id, member.constraints.clone());
+        let request = request_of(&row, waiting.batch.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;
         // the price it was asked for at
         let sku = Sku {
@@ -266,21 +266,21 @@ async fn place_all(
         begin(conn, &placed, claims, request, None).await?;
         made.push(row.id);
     }
-    let ticket = &waiting.ticket;
+    let batch = &waiting.batch;
     // served: the project goes to the end of the ring
     sqlx::query(
-        "UPDATE fair_share t SET turn = nextval('fair_share_sequence') FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
+        "UPDATE fair_share t SET last_served = nextval('fair_share_sequence') FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.id = $1 AND t.region_code = a.region_code AND t.slot_class = w.slot_class AND t.project_id = $2",
     )
     .bind(made.first())
-    .bind(ticket.project_id)
+    .bind(batch.project_id)
     .execute(conn)
     .await?;
     Ok(made)
 }
 
 /// The request as it was made.
-fn request_of(row: &Allocation, ticket: Uuid, constraints: Constraints) -> Request {
+fn request_of(row: &Allocation, batch_id: Uuid, constraints: Constraints) -> Request {
     Request {
         principal: row.principal.clone(),
         project_id: row.project_id,
@@ -295,7 +295,7 @@ fn request_of(row: &Allocation, ticket: Uuid, constraints: Constraints) -> Reque
         request_id: row.request_id.clone(),
         traceparent: row.traceparent.clone(),
         constraints,
-        ticket: Some(ticket),
+        batch_id: Some(batch_id),
         ..Request::default()
     }
 }
@@ -335,7 +335,7 @@ async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) 
     })
 }
 
-/// Writes down why a ticket waits, where its owner looks.
+/// Writes down why a batch waits, where its owner looks.
 async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Result<()> {
     let reason = reason_name(reason);
     let ids: Vec<Uuid> = waiting
@@ -344,7 +344,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
         .map(|one| one.allocation_id)
         .collect();
     let mut tx = pool.begin().await?;
-    // rows are locked by id, as by everybody who works on a ticket: no two of them wait for each other
+    // rows are locked by id, as by everybody who works on a batch: no two of them wait for each other
     sqlx::query(
         "WITH noted AS (SELECT allocation_id FROM queued_allocations WHERE allocation_id = ANY ($1)
                          ORDER BY allocation_id FOR NO KEY UPDATE)
@@ -373,7 +373,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
 /// Ends what waits as failed (C-05).
 async fn end(pool: &PgPool, waiting: &QueuedRequest, failure: &Failure) -> Result<Served> {
     let mut tx = pool.begin().await?;
-    if !lock_ticket(&mut tx, waiting).await? {
+    if !lock_batch(&mut tx, waiting).await? {
         tx.rollback().await?;
         return Ok(Served::Passed);
     }

@@ -13,7 +13,7 @@ use super::draw::Item;
 use super::fleet::Fleet;
 use super::predict::No;
 use super::room::{Choice, Room, Rule, Who, not_for};
-use super::view::{AllocationView, Ticket, View};
+use super::view::{AllocationView, Batch, View};
 
 /// What may come of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub struct Wish<'a> {
 
 impl Wish<'_> {
     fn rule(&self, view: &View, fleet: &Fleet) -> Option<Rule> {
-        let waits = matches!(self.who, Who::Ticket(_));
+        let waits = matches!(self.who, Who::Batch(_));
         Rule::of(view, fleet, self.project, self.place, waits)
     }
 
@@ -227,8 +227,8 @@ impl Ask {
             return End::No(No::Invalid);
         }
         let project = fleet.projects[self.project];
-        let of_project = view.line.iter().filter(|ticket| ticket.project == project);
-        let waiting: usize = of_project.map(|ticket| ticket.members.len()).sum();
+        let of_project = view.line.iter().filter(|batch| batch.project == project);
+        let waiting: usize = of_project.map(|batch| batch.members.len()).sum();
         if waiting + self.items.len() > usize::try_from(MAX_QUEUED).expect("small") {
             return End::No(No::Quota);
         }
@@ -262,32 +262,32 @@ impl Ask {
             }
             return self.wish().placed(ids, view, fleet, after);
         }
-        let ticket = after
+        let batch = after
             .line
             .iter()
-            .find(|ticket| ticket.members.contains(&ids[0]));
-        let ticket = ticket.ok_or("it waits without a ticket")?;
+            .find(|batch| batch.members.contains(&ids[0]));
+        let batch = batch.ok_or("it waits without a batch")?;
         let end = End::Waits {
-            for_quota: ticket.for_quota,
+            for_quota: batch.for_quota,
         };
         if waiting < ids.len() || !ends.contains(&end) {
             return Err(format!(
                 "{waiting} wait, {end:?}, but foretold was {ends:?}"
             ));
         }
-        Ok(self.waiting(ids, ticket, view, fleet))
+        Ok(self.waiting(ids, batch, view, fleet))
     }
 
-    /// The ledger when it waits, with the id that its ticket got.
-    fn waiting(&self, ids: &[Uuid], has: &Ticket, view: &View, fleet: &Fleet) -> View {
+    /// The ledger when it waits, with the id that its batch got.
+    fn waiting(&self, ids: &[Uuid], has: &Batch, view: &View, fleet: &Fleet) -> View {
         let mut now = view.clone();
         let project = fleet.projects[self.project];
-        if !view.line.iter().any(|ticket| ticket.project == project) {
+        if !view.line.iter().any(|batch| batch.project == project) {
             to_the_end(&mut now.ring, project);
         }
         let mut members = ids.to_vec();
         members.sort_unstable();
-        now.line.push(Ticket {
+        now.line.push(Batch {
             id: has.id,
             project,
             members,

@@ -45,7 +45,7 @@ pub enum Call {
         other_body: bool,
     },
     Serve,
-    /// Time passes the deadline of a ticket.
+    /// Time passes the deadline of a batch.
     Expire(Uuid),
     Priority {
         project: usize,
@@ -198,8 +198,8 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
         },
         Draw::Serve => Call::Serve,
         Draw::Expire(of) => {
-            let tickets: Vec<Uuid> = view.line.iter().map(|ticket| ticket.id).collect();
-            Call::Expire(one_of(&tickets, of)?)
+            let batches: Vec<Uuid> = view.line.iter().map(|batch| batch.id).collect();
+            Call::Expire(one_of(&batches, of)?)
         }
         Draw::Priority { project, class } => Call::Priority {
             project,

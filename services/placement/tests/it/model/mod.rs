@@ -7,7 +7,7 @@
 //! and the two are compared.
 //!
 //! **Foretold** is the whole [`view::View`] after every call: states of nodes, slots, claims, allocations, workflows and
-//! billable periods; the line with its tickets, the turns of the projects, and for whom nodes are kept; and every
+//! billable periods; the line with its batches, the turns of the projects, and for whom nodes are kept; and every
 //! refusal by its kind. Of a request it is foretold whether it is placed, waits or is refused, of a pass who is served,
 //! in which order, and who is ended. **Only checked**, since it is the decision's business: which of the legal sets of
 //! slots is taken, hence whether a batch whose first allocations may be laid out in several ways still fits, and how a
@@ -16,7 +16,7 @@
 //! every [`AUDIT_EVERY`] steps; quota sums and what the memory of a process says are compared after every [`COPY_EVERY`].
 //!
 //! Three steps of ten run over a wire that is cut at a statement drawn at random: then the ledger must be as before or as
-//! foretold, nothing between, and the same call made again must still have one effect. Of a pass, tickets served before
+//! foretold, nothing between, and the same call made again must still have one effect. Of a pass, batches served before
 //! the cut stay served. [`every_cut`] cuts each kind of call at statement after statement.
 mod asking;
 mod calls;

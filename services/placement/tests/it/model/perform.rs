@@ -146,12 +146,12 @@ pub async fn perform(
             let pass = reserve::serve_queue(pools.scheduler, world.ids, MODEL_POLICY).await?;
             return Ok(Answer::Pass(pass));
         }
-        Call::Expire(ticket) => {
+        Call::Expire(batch_id) => {
             // past the guard of the table, as time passes
             world
                 .run_past_guards(&format!(
                     "UPDATE allocations SET deadline_at = clock_timestamp()
-                      WHERE id IN (SELECT allocation_id FROM queued_allocations WHERE ticket = '{ticket}')"
+                      WHERE id IN (SELECT allocation_id FROM queued_allocations WHERE batch_id = '{batch_id}')"
                 ))
                 .await;
         }

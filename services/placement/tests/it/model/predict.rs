@@ -76,8 +76,8 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         | Call::Stamp => {}
         Call::Stale(_) => return Err(No::Stale),
         Call::Expire(id) => {
-            let ticket = view.line.iter_mut().find(|ticket| ticket.id == *id);
-            ticket.expect("in line").overdue = true;
+            let batch = view.line.iter_mut().find(|batch| batch.id == *id);
+            batch.expect("in line").overdue = true;
         }
         Call::Start(id) => start(&mut view, *id)?,
         Call::Activate { of, finish } => activate(&mut view, *of, *finish)?,
@@ -280,10 +280,10 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
         AllocationState::Releasing | AllocationState::Released => return Ok(()),
         AllocationState::Failed => return Err(No::Conflict),
         AllocationState::Requested => {
-            for ticket in &mut view.line {
-                ticket.members.retain(|member| *member != id);
+            for batch in &mut view.line {
+                batch.members.retain(|member| *member != id);
             }
-            view.line.retain(|ticket| !ticket.members.is_empty());
+            view.line.retain(|batch| !batch.members.is_empty());
             end(view, id, AllocationState::Released);
             return Ok(());
         }

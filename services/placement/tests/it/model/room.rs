@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::calls::Place;
 use super::draw::{Item, PROJECTS};
 use super::fleet::{Fleet, GPUS, GROUPS};
-use super::view::{Ticket, View};
+use super::view::{Batch, View};
 
 /// A node as far as placement goes.
 #[derive(Debug, Clone)]
@@ -247,18 +247,18 @@ pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
 #[derive(Debug, Clone, Copy)]
 pub enum Who {
     /// One of the line.
-    Ticket(Uuid),
+    Batch(Uuid),
     /// Somebody of a project, who does not wait.
     New(usize),
 }
 
-/// The tickets of a line, or those before somebody who does not wait, in the order in which they are served: by class,
+/// The batches of a line, or those before somebody who does not wait, in the order in which they are served: by class,
 /// then round by round the next of each project, in the order of the ring.
-pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
-    let mut line: Vec<(usize, Option<&Ticket>)> = view
+pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Batch> {
+    let mut line: Vec<(usize, Option<&Batch>)> = view
         .line
         .iter()
-        .map(|ticket| (fleet.project(ticket.project), Some(ticket)))
+        .map(|batch| (fleet.project(batch.project), Some(batch)))
         .collect();
     // the youngest of all
     line.extend(new.map(|project| (project, None)));
@@ -266,7 +266,7 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
         !view
             .line
             .iter()
-            .any(|ticket| fleet.project(ticket.project) == project)
+            .any(|batch| fleet.project(batch.project) == project)
     };
     let turn = |project: usize| {
         let place = view
@@ -281,7 +281,7 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
     };
     let mut ordered = Vec::new();
     for class in gpuaas_placement::model::Priority::ALL.iter().rev() {
-        let mut left: Vec<(usize, Option<&Ticket>)> = line
+        let mut left: Vec<(usize, Option<&Batch>)> = line
             .iter()
             .copied()
             .filter(|(project, _)| fleet.priorities[*project] == *class)
@@ -294,7 +294,7 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
                 let place = left.iter().position(|(of, _)| *of == project);
                 let (_, next) = left.remove(place.expect("one per round"));
                 match next {
-                    Some(ticket) => ordered.push(ticket.clone()),
+                    Some(batch) => ordered.push(batch.clone()),
                     // those behind do not matter
                     None => return ordered,
                 }
@@ -307,11 +307,11 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Ticket> {
 /// GPUs that a project holds besides what is seen: of slices, and of whole nodes.
 pub type More = (usize, [u32; 2]);
 
-/// Whether a project's quota lets a ticket be served as a whole.
-fn able(view: &View, fleet: &Fleet, ticket: &Ticket, more: More) -> bool {
-    let project = fleet.project(ticket.project);
+/// Whether a project's quota lets a batch be served as a whole.
+fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
+    let project = fleet.project(batch.project);
     [false, true].into_iter().all(|whole| {
-        let sold = ticket.members.iter().map(|id| &fleet.sold[id]);
+        let sold = batch.members.iter().map(|id| &fleet.sold[id]);
         let asked: u32 = sold
             .filter(|sold| sold.whole == whole)
             .map(|sold| sold.gpus)
@@ -325,10 +325,10 @@ fn able(view: &View, fleet: &Fleet, ticket: &Ticket, more: More) -> bool {
     })
 }
 
-/// The tickets of a line whose quota does not keep them.
-pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Ticket> {
+/// The batches of a line whose quota does not keep them.
+pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Batch> {
     let mut line = order(view, fleet, None);
-    line.retain(|ticket| able(view, fleet, ticket, (0, [0; 2])));
+    line.retain(|batch| able(view, fleet, batch, (0, [0; 2])));
     line
 }
 
@@ -339,25 +339,25 @@ pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) ->
     }
     let mut before = match who {
         Who::New(project) => order(view, fleet, Some(project)),
-        Who::Ticket(id) => {
+        Who::Batch(id) => {
             let mut line = order(view, fleet, None);
             line.truncate(line.iter().position(|one| one.id == id).expect("in line"));
             line
         }
     };
-    before.retain(|ticket| able(view, fleet, ticket, more));
+    before.retain(|batch| able(view, fleet, batch, more));
     let mut nodes: BTreeSet<Uuid> = view
         .kept
         .iter()
-        .filter(|(_, ticket)| before.iter().any(|one| one.id == **ticket))
+        .filter(|(_, batch)| before.iter().any(|one| one.id == **batch))
         .map(|(node, _)| *node)
         .collect();
-    for (place, ticket) in before.iter().enumerate() {
+    for (place, batch) in before.iter().enumerate() {
         // where one of a batch fits, the batch may still not: only the first batch holds others up
-        if place > 0 && ticket.members.len() > 1 {
+        if place > 0 && batch.members.len() > 1 {
             continue;
         }
-        for id in &ticket.members {
+        for id in &batch.members {
             let sold = &fleet.sold[id];
             if let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) {
                 let fit = room.choices(item_of(fleet, *id), &rule, Some(sold.project));

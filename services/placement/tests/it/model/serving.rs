@@ -9,9 +9,9 @@ use super::asking::{Wish, to_the_end};
 use super::fleet::Fleet;
 use super::predict::{No, end};
 use super::room::{Room, Rule, Who, able_ones, item_of, order};
-use super::view::{Ticket, View};
+use super::view::{Batch, View};
 
-/// What became of a ticket.
+/// What became of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Served,
@@ -24,7 +24,7 @@ enum Fate {
 pub enum Way {
     /// To its end.
     Whole,
-    /// To its end, but it lost its connection: nothing is kept for sure, and one ticket may have been passed over, the
+    /// To its end, but it lost its connection: nothing is kept for sure, and one batch may have been passed over, the
     /// one that was worked on.
     Cut,
     /// It gave up somewhere, or left a line for the next time: what it did not come to waits on.
@@ -49,25 +49,23 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     // who was served goes to the end of the ring, so those behind may change places on the way
     let next = |now: &View, looked_at: &mut BTreeSet<Uuid>| {
         let mut line = order(now, fleet, None).into_iter();
-        line.find(|ticket| looked_at.insert(ticket.id))
+        line.find(|batch| looked_at.insert(batch.id))
     };
-    while let Some(ticket) = next(&now, &mut looked_at) {
-        let fate = fate(&ticket, after)?;
-        let (may, for_quota) = fates(&ticket, &now, fleet);
+    while let Some(batch) = next(&now, &mut looked_at) {
+        let fate = fate(&batch, after)?;
+        let (may, for_quota) = fates(&batch, &now, fleet);
         if !may.contains(&fate) {
             let once_too_often = passed_over && way != Way::BrokenOff;
             if !cut || once_too_often || fate != Fate::Waits {
-                return Err(format!(
-                    "{fate:?}, but should be one of {may:?}: {ticket:?}"
-                ));
+                return Err(format!("{fate:?}, but should be one of {may:?}: {batch:?}"));
             }
             passed_over = true;
         }
         match fate {
             Fate::Waits => {
-                let seen = after.line.iter().find(|one| one.id == ticket.id);
-                let seen = seen.ok_or("a ticket is lost")?;
-                let waits = now.line.iter_mut().find(|one| one.id == ticket.id);
+                let seen = after.line.iter().find(|one| one.id == batch.id);
+                let seen = seen.ok_or("a batch is lost")?;
+                let waits = now.line.iter_mut().find(|one| one.id == batch.id);
                 let waits = waits.ok_or("it is not in line")?;
                 // a batch may be refused for either
                 waits.for_quota = match for_quota {
@@ -76,24 +74,20 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
                 };
             }
             Fate::Ended => {
-                now.line.retain(|one| one.id != ticket.id);
-                for id in &ticket.members {
+                now.line.retain(|one| one.id != batch.id);
+                for id in &batch.members {
                     end(&mut now, *id, AllocationState::Failed);
                 }
-                pass.ended.extend(&ticket.members);
+                pass.ended.extend(&batch.members);
             }
             Fate::Served => {
-                let items: Vec<_> = ticket
-                    .members
-                    .iter()
-                    .map(|id| item_of(fleet, *id))
-                    .collect();
-                now = wish(&ticket, &items, fleet)
-                    .placed(&ticket.members, &now, fleet, after)
-                    .map_err(|reason| format!("{ticket:?}: {reason}"))?;
-                now.line.retain(|one| one.id != ticket.id);
-                to_the_end(&mut now.ring, ticket.project);
-                pass.served.extend(&ticket.members);
+                let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
+                now = wish(&batch, &items, fleet)
+                    .placed(&batch.members, &now, fleet, after)
+                    .map_err(|reason| format!("{batch:?}: {reason}"))?;
+                now.line.retain(|one| one.id != batch.id);
+                to_the_end(&mut now.ring, batch.project);
+                pass.served.extend(&batch.members);
             }
         }
     }
@@ -107,19 +101,19 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     Ok(pass)
 }
 
-fn wish<'a>(ticket: &Ticket, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
-    let sold = &fleet.sold[&ticket.members[0]];
+fn wish<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
+    let sold = &fleet.sold[&batch.members[0]];
     Wish {
-        who: Who::Ticket(ticket.id),
+        who: Who::Batch(batch.id),
         project: sold.project,
         items,
         place: &sold.place,
     }
 }
 
-/// What became of a ticket, all of it.
-fn fate(ticket: &Ticket, after: &View) -> Result<Fate, String> {
-    let states: BTreeSet<&str> = ticket
+/// What became of a batch, all of it.
+fn fate(batch: &Batch, after: &View) -> Result<Fate, String> {
+    let states: BTreeSet<&str> = batch
         .members
         .iter()
         .map(|id| after.allocations[id].state.as_str())
@@ -128,21 +122,17 @@ fn fate(ticket: &Ticket, after: &View) -> Result<Fate, String> {
         ["requested"] => Ok(Fate::Waits),
         ["reserved"] => Ok(Fate::Served),
         ["failed"] => Ok(Fate::Ended),
-        mixed => Err(format!("{ticket:?} came apart: {mixed:?}")),
+        mixed => Err(format!("{batch:?} came apart: {mixed:?}")),
     }
 }
 
-/// What may become of a ticket, and whether it waits for its quota, where that is clear.
-fn fates(ticket: &Ticket, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) {
-    if ticket.overdue {
+/// What may become of a batch, and whether it waits for its quota, where that is clear.
+fn fates(batch: &Batch, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) {
+    if batch.overdue {
         return (vec![Fate::Ended], None);
     }
-    let items: Vec<_> = ticket
-        .members
-        .iter()
-        .map(|id| item_of(fleet, *id))
-        .collect();
-    let ends = wish(ticket, &items, fleet).ends(now, fleet);
+    let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
+    let ends = wish(batch, &items, fleet).ends(now, fleet);
     let fates = ends.iter().map(|end| match end {
         Ok(()) => Fate::Served,
         Err(No::Invalid) => Fate::Ended,
@@ -157,27 +147,27 @@ fn fates(ticket: &Ticket, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>
 /// most free slots on which it would fit if everybody left; for a batch they are nodes on which it would.
 fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
     let emptied = Room::of(view, fleet).emptied();
-    let tickets: BTreeSet<Uuid> = view.kept.values().copied().collect();
-    for ticket in able_ones(view, fleet) {
-        if let [id] = ticket.members.as_slice() {
+    let batches: BTreeSet<Uuid> = view.kept.values().copied().collect();
+    for batch in able_ones(view, fleet) {
+        if let [id] = batch.members.as_slice() {
             let Some(node) = best(*id, view, fleet, &emptied) else {
                 continue;
             };
-            return if view.kept.iter().eq([(&node, &ticket.id)]) {
+            return if view.kept.iter().eq([(&node, &batch.id)]) {
                 Ok(())
             } else {
                 Err(format!(
-                    "{node} is to be kept for {ticket:?}, not {:?}",
+                    "{node} is to be kept for {batch:?}, not {:?}",
                     view.kept
                 ))
             };
         }
-        if tickets.contains(&ticket.id) {
-            let alone = tickets.len() == 1 && view.kept.len() <= ticket.members.len();
-            return if alone && holds(&ticket, view, fleet, &emptied) {
+        if batches.contains(&batch.id) {
+            let alone = batches.len() == 1 && view.kept.len() <= batch.members.len();
+            return if alone && holds(&batch, view, fleet, &emptied) {
                 Ok(())
             } else {
-                Err(format!("{:?} is kept for {ticket:?}", view.kept))
+                Err(format!("{:?} is kept for {batch:?}", view.kept))
             };
         }
         // whether a batch could be helped depends on how it is laid out
@@ -201,14 +191,14 @@ fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
 }
 
 /// Whether the kept nodes could hold a whole batch once everybody on them has gone.
-fn holds(ticket: &Ticket, view: &View, fleet: &Fleet, emptied: &Room) -> bool {
+fn holds(batch: &Batch, view: &View, fleet: &Fleet, emptied: &Room) -> bool {
     let only: Vec<_> = emptied
         .0
         .iter()
         .filter(|node| view.kept.contains_key(&node.id))
         .cloned()
         .collect();
-    fits(&ticket.members, view, fleet, &Room(only))
+    fits(&batch.members, view, fleet, &Room(only))
 }
 
 fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &Room) -> bool {

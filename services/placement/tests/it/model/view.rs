@@ -59,7 +59,7 @@ pub struct ReservationView {
 
 /// A request in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Batch {
     pub id: Uuid,
     pub project: Uuid,
     /// Its allocations that wait, by id.
@@ -77,10 +77,10 @@ pub struct View {
     pub slots: BTreeMap<Uuid, SlotView>,
     pub allocations: BTreeMap<Uuid, AllocationView>,
     /// Requests that wait, the oldest first.
-    pub line: Vec<Ticket>,
+    pub line: Vec<Batch>,
     /// Projects that ever waited, in the order of their turns.
     pub ring: Vec<Uuid>,
-    /// Ticket for which a node is kept.
+    /// Batch for which a node is kept.
     pub kept: BTreeMap<Uuid, Uuid>,
     pub reservations: BTreeMap<Uuid, ReservationView>,
     /// Reservation that holds a slot.
@@ -157,20 +157,20 @@ impl View {
         .await
         .expect("claims");
         let line: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
-            "SELECT w.ticket, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
+            "SELECT w.batch_id, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
                     bool_or(a.deadline_at <= clock_timestamp())
                FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id WHERE a.state = 'requested'
-              GROUP BY w.ticket, a.project_id ORDER BY min(a.created_at), w.ticket",
+              GROUP BY w.batch_id, a.project_id ORDER BY min(a.created_at), w.batch_id",
         )
         .fetch_all(&mut *conn)
         .await
         .expect("line");
-        let ring = sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY turn")
+        let ring = sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY last_served")
             .fetch_all(&mut *conn)
             .await
             .expect("ring");
         let kept: Vec<(Uuid, Uuid)> =
-            sqlx::query_as("SELECT node_id, ticket FROM backfill_reservations")
+            sqlx::query_as("SELECT node_id, batch_id FROM backfill_reservations")
                 .fetch_all(&mut *conn)
                 .await
                 .expect("kept nodes");
@@ -203,7 +203,7 @@ impl View {
             held: held.into_iter().collect(),
             line: line
                 .into_iter()
-                .map(|(id, project, members, for_quota, overdue)| Ticket {
+                .map(|(id, project, members, for_quota, overdue)| Batch {
                     id,
                     project,
                     members,

@@ -118,7 +118,7 @@ async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_s
 
 #[tokio::test]
 async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
-    const TICKETS: usize = 40;
+    const BATCHES: usize = 40;
     let (world, placed) = two_nodes().await;
     let ledger = single(&world).await;
     let pass = async || {
@@ -133,20 +133,20 @@ async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
     pass().await;
     let (for_one, ()) = statements(pass()).await;
     // all of them come to the same rules, whichever of the allocations they name
-    for number in 1..TICKETS {
+    for number in 1..BATCHES {
         waiting.push(join(number).await);
     }
     pass().await;
     let (for_many, ()) = statements(pass()).await;
-    println!("{for_one} statements for one ticket, {for_many} for {TICKETS}");
+    println!("{for_one} statements for one batch, {for_many} for {BATCHES}");
     // of each but the first only the quota is looked at
-    assert!(for_many <= for_one + 2 * TICKETS, "{for_one} {for_many}");
+    assert!(for_many <= for_one + 2 * BATCHES, "{for_one} {for_many}");
 
     // as many that each want something else
     for id in waiting {
         free(&world, id).await;
     }
-    for number in 0..TICKETS {
+    for number in 0..BATCHES {
         let mut request = constrained(&world, &placed, 0);
         let constraints = &mut request.constraints;
         constraints.require_prewarmed = true;
@@ -155,8 +155,8 @@ async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
     }
     pass().await;
     let (for_each, ()) = statements(pass()).await;
-    println!("{for_each} statements for {TICKETS} tickets of which no two are alike");
-    assert!(for_each <= for_one * TICKETS, "{for_one} {for_each}");
+    println!("{for_each} statements for {BATCHES} batches of which no two are alike");
+    assert!(for_each <= for_one * BATCHES, "{for_one} {for_each}");
     sound(&world).await;
 }
 

@@ -221,7 +221,7 @@ async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
     let held = meanwhile(&world, hold(first)).await;
     claiming.commit().await.expect("commit");
     let error = held.await.expect("joined").expect_err("the slot is taken");
-    assert!(error.to_string().contains("not a free slot"), "{error}");
+    assert!(error.to_string().contains("is not free"), "{error}");
     // and the other way round
     let holding = begun(&world, hold(second)).await;
     let claim = format!(
