@@ -23,7 +23,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
     });
     let (message, advice) = match reason {
         "GUEST_NO_LOGIN" => {
-            let message = format!("The VM started, but the login failed within {given}.");
+            let message = format!("The VM started, but no login succeeded within {given}.");
             return Advice {
                 message,
                 advice: OTHER_IMAGE,

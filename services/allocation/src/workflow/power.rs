@@ -309,7 +309,7 @@ fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
     let verb = action.as_str();
     if reason == "GUEST_NO_LOGIN" && power == "running" {
         return format!(
-            "The {verb} is not verified: the VM is running, but the login failed within the boot timeout of its image."
+            "The {verb} is not verified: the VM is running, but no login succeeded within the boot timeout of its image."
         );
     }
     let is = if power == "running" {

@@ -94,7 +94,7 @@ async fn c_05_a_failed_allocation_says_why_and_what_to_do() {
         ("GUEST_NO_LOGIN", "provision.wait_login")
     );
     assert!(
-        failure.message.contains("nobody could log in"),
+        failure.message.contains("no login succeeded"),
         "{}",
         failure.message
     );
