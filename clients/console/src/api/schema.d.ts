@@ -34,8 +34,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListAllReservations lists those of all projects, newest first
-         * @description ListAllReservations lists those of all projects, newest first.
+         * ListAllReservations lists the reservations of all projects, newest first
+         * @description ListAllReservations lists the reservations of all projects, newest first.
          *
          *     Platform administrators only; action `reservation.list` on `region`.
          */
@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * CreateProjectReservation reserves GPUs for a project
-         * @description CreateProjectReservation reserves GPUs for a project. The scheduler does not know which projects there are: for an id that no project has it keeps GPUs that nobody can use until it is over or canceled.
+         * @description CreateProjectReservation reserves GPUs for a project. The scheduler does not check that the project exists: the GPUs of an unknown project are blocked until the reservation ends or is canceled.
          *
          *     Platform administrators only; action `reservation.create` on `project`.
          */
@@ -62,8 +62,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetProjectReservation returns one of any project
-         * @description GetProjectReservation returns one of any project.
+         * GetProjectReservation returns a reservation of any project
+         * @description GetProjectReservation returns a reservation of any project.
          *
          *     Platform administrators only; action `reservation.get` on `project`.
          */
@@ -86,8 +86,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * CancelProjectReservation ends one of any project
-         * @description CancelProjectReservation ends one of any project. What runs goes on.
+         * CancelProjectReservation ends a reservation of any project
+         * @description CancelProjectReservation ends a reservation of any project. Running allocations continue.
          *
          *     Platform administrators only; action `reservation.cancel` on `project`.
          */
@@ -106,8 +106,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * SuggestDefragmentation says which few allocations would have to be elsewhere for more launches of a size to fit
-         * @description SuggestDefragmentation says which few allocations would have to be elsewhere for more launches of a size to fit. Nothing is executed.
+         * SuggestDefragmentation finds the fewest moves that let more launches of a size fit
+         * @description SuggestDefragmentation finds the fewest moves that let more launches of a size fit. Nothing is executed.
          *
          *     Platform administrators only; action `capacity.plan` on `region`.
          */
@@ -128,8 +128,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * PlanEvacuation says what would have to be stopped for nodes to be empty, and where it would fit then, each allocation as if those before it were placed already
-         * @description PlanEvacuation says what would have to be stopped for nodes to be empty, and where it would fit then, each allocation as if those before it were placed already. Nothing is executed.
+         * PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those before it
+         * @description PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those before it. Nothing is executed.
          *
          *     Platform administrators only; action `capacity.plan` on `node`.
          */
@@ -172,8 +172,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetPreservationReport says how many nodes could be sold whole, and which could be again
-         * @description GetPreservationReport says how many nodes could be sold whole, and which could be again. Nothing is executed.
+         * GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more
+         * @description GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more. Nothing is executed.
          *
          *     Platform administrators only; action `capacity.plan` on `region`.
          */
@@ -244,8 +244,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * AuditLedger evaluates every invariant of the ledger on one snapshot of it
-         * @description AuditLedger evaluates every invariant of the ledger on one snapshot of it. It changes nothing.
+         * AuditLedger checks every invariant of the ledger on one snapshot
+         * @description AuditLedger checks every invariant of the ledger on one snapshot. It changes nothing.
          *
          *     Platform administrators only; action `ledger.audit` on `ledger`.
          */
@@ -288,8 +288,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ExplainNodes ranks the nodes for a request as placement would now, and says of each other node why it is out
-         * @description ExplainNodes ranks the nodes for a request as placement would now, and says of each other node why it is out.
+         * ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others
+         * @description ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others.
          *
          *     Platform administrators only; action `node.explain` on `region`.
          */
@@ -310,16 +310,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListNodes lists hosts by hostname
-         * @description ListNodes lists hosts by hostname.
+         * ListNodes lists nodes by hostname
+         * @description ListNodes lists nodes by hostname.
          *
          *     Platform administrators only; action `node.list` on `region`.
          */
         get: operations["NodeAdminService_ListNodes"];
         put?: never;
         /**
-         * CreateNode registers a host to be; its agent enrols with a token
-         * @description CreateNode registers a host to be; its agent enrols with a token.
+         * CreateNode registers a node
+         * @description CreateNode registers a node. Its agent then enrols with a token.
          *
          *     Platform administrators only; action `node.create` on `region`.
          */
@@ -338,8 +338,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetNode returns one host with its current evidence
-         * @description GetNode returns one host with its current evidence.
+         * GetNode returns one node with its current evidence
+         * @description GetNode returns one node with its current evidence.
          *
          *     Platform administrators only; action `node.get` on `node`.
          */
@@ -382,8 +382,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListNodeImageCache lists what nodes hold (E-03, E-04)
-         * @description ListNodeImageCache lists what nodes hold (E-03, E-04).
+         * ListNodeImageCache lists the cached images of nodes (E-03, E-04)
+         * @description ListNodeImageCache lists the cached images of nodes (E-03, E-04).
          *
          *     Platform administrators only; action `image.cache_list` on `node`.
          */
@@ -404,8 +404,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetNodePlacement returns one node; its live claims are what a drain still waits for
-         * @description GetNodePlacement returns one node; its live claims are what a drain still waits for.
+         * GetNodePlacement returns one node; a drain waits until it has no live claims
+         * @description GetNodePlacement returns one node; a drain waits until it has no live claims.
          *
          *     Platform administrators only; action `node.get` on `node`.
          */
@@ -472,8 +472,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * DisableResourceSlot takes a slot out of sale; a held one after its cleanup
-         * @description DisableResourceSlot takes a slot out of sale; a held one after its cleanup.
+         * DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe
+         * @description DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe.
          *
          *     Platform administrators only; action `slot.disable` on `slot`.
          */
@@ -494,8 +494,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * EnableResourceSlot puts a disabled slot back on sale
-         * @description EnableResourceSlot puts a disabled slot back on sale.
+         * EnableResourceSlot enables a disabled slot
+         * @description EnableResourceSlot enables a disabled slot.
          *
          *     Platform administrators only; action `slot.enable` on `slot`.
          */
@@ -516,8 +516,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * RepairResourceSlot wipes a cleanup_blocked slot, proves it empty and makes it available again
-         * @description RepairResourceSlot wipes a cleanup_blocked slot, proves it empty and makes it available again. It is the only way out of cleanup_blocked (CON-25). Answers at once; watch the slot's status.
+         * RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again
+         * @description RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again. It is the only way out of cleanup_blocked (CON-25). Returns at once; watch the slot's status.
          *
          *     Platform administrators only; action `slot.repair` on `slot`.
          */
@@ -588,8 +588,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * CordonNode keeps new allocations away; what is there stays
-         * @description CordonNode keeps new allocations away; what is there stays.
+         * CordonNode stops new allocations on a node; existing ones continue
+         * @description CordonNode stops new allocations on a node; existing ones continue.
          *
          *     Platform administrators only; action `node.cordon` on `node`.
          */
@@ -610,8 +610,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * DrainNode keeps new allocations away until the node is empty: nothing is stopped, its allocations end when their owners release them (B-48)
-         * @description DrainNode keeps new allocations away until the node is empty: nothing is stopped, its allocations end when their owners release them (B-48). Watch live_claims and drained.
+         * DrainNode stops new allocations until the node is empty
+         * @description DrainNode stops new allocations until the node is empty. Nothing is stopped: allocations end when their owners release them (B-48). Watch live_claims and drained.
          *
          *     Platform administrators only; action `node.drain` on `node`.
          */
@@ -652,8 +652,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * WatchNodes streams hosts and their slots: first all that are, then every one that changes
-         * @description WatchNodes streams hosts and their slots: first all that are, then every one that changes. A heartbeat of a host alone is no change. States may be passed over; the last one always comes.
+         * WatchNodes streams nodes and their slots: first all of them, then every change
+         * @description WatchNodes streams nodes and their slots: first all of them, then every change. A heartbeat alone is no change. States can be skipped; the last one is always sent.
          *
          *     Platform administrators only; action `node.list` on `region`.
          */
@@ -703,8 +703,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * PutProjectAllocationLimit sets how many allocations, of all SKUs together, a project may hold
-         * @description PutProjectAllocationLimit sets how many allocations, of all SKUs together, a project may hold. As with PutProjectQuota, an id that no project has is accepted.
+         * PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs
+         * @description PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs. The scheduler does not check that the project exists.
          *
          *     Platform administrators only; action `quota.put` on `project`.
          */
@@ -724,15 +724,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetProjectPriority returns the class that a project's requests begin to wait in
-         * @description GetProjectPriority returns the class that a project's requests begin to wait in.
+         * GetProjectPriority returns the priority of a project
+         * @description GetProjectPriority returns the priority of a project.
          *
          *     Platform administrators only; action `queue.priority` on `project`.
          */
         get: operations["QueueAdminService_GetProjectPriority"];
         /**
-         * PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included
-         * @description PutProjectPriority sets the class that a project's waiting requests are in, those that wait already included. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody is in that class.
+         * PutProjectPriority sets the priority of a project, queued requests included
+         * @description PutProjectPriority sets the priority of a project, queued requests included. The scheduler does not check that the project exists.
          *
          *     Platform administrators only; action `queue.prioritise` on `project`.
          */
@@ -752,8 +752,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetProjectQuotas returns all that limits what a project may hold, and how much of it is used
-         * @description GetProjectQuotas returns all that limits what a project may hold, and how much of it is used. An id that no project has is answered with the site's defaults.
+         * GetProjectQuotas returns the quotas of a project and their use
+         * @description GetProjectQuotas returns the quotas of a project and their use. An unknown project has the site's defaults.
          *
          *     Platform administrators only; action `quota.get` on `project`.
          */
@@ -775,8 +775,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * PutProjectQuota sets how many GPUs of a SKU a project may hold
-         * @description PutProjectQuota sets how many GPUs of a SKU a project may hold. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody has that quota.
+         * PutProjectQuota sets the GPU quota of a project for a SKU
+         * @description PutProjectQuota sets the GPU quota of a project for a SKU. The scheduler does not check that the project exists.
          *
          *     Platform administrators only; action `quota.put` on `project`.
          */
@@ -796,15 +796,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetProjectReservationLimit returns how many GPUs a project may reserve by itself, and has reserved
-         * @description GetProjectReservationLimit returns how many GPUs a project may reserve by itself, and has reserved.
+         * GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved
+         * @description GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved.
          *
          *     Platform administrators only; action `reservation.get_limit` on `project`.
          */
         get: operations["CapacityReservationAdminService_GetProjectReservationLimit"];
         /**
-         * PutProjectReservationLimit sets how many GPUs a project may reserve by itself
-         * @description PutProjectReservationLimit sets how many GPUs a project may reserve by itself. The scheduler does not know which projects there are: an id that no project has is accepted, and nobody has that limit.
+         * PutProjectReservationLimit sets how many GPUs the members of a project can reserve
+         * @description PutProjectReservationLimit sets how many GPUs the members of a project can reserve. The scheduler does not check that the project exists.
          *
          *     Platform administrators only; action `reservation.limit` on `project`.
          */
@@ -824,8 +824,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListQueue lists the requests that wait in a region, each line in the order in which it is served
-         * @description ListQueue lists the requests that wait in a region, each line in the order in which it is served.
+         * ListQueue lists the queued requests of a region, by slot class in queue order
+         * @description ListQueue lists the queued requests of a region, by slot class in queue order.
          *
          *     Platform administrators only; action `queue.list` on `region`.
          */
@@ -921,7 +921,7 @@ export interface paths {
         put?: never;
         /**
          * CreateAllocation reserves capacity and starts provisioning
-         * @description CreateAllocation reserves capacity and starts provisioning. With validate_only nothing is kept; with wait it may wait for capacity.
+         * @description CreateAllocation reserves capacity and starts provisioning. validate_only is a dry run; with wait it can be queued.
          *
          *     Members of a project; action `allocation.create` on `project`.
          */
@@ -990,8 +990,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListTimeline lists what happened to an allocation, oldest first
-         * @description ListTimeline lists what happened to an allocation, oldest first.
+         * ListTimeline lists the timeline of an allocation, oldest first
+         * @description ListTimeline lists the timeline of an allocation, oldest first.
          *
          *     Members of a project; action `allocation.get` on `allocation`.
          */
@@ -1015,7 +1015,7 @@ export interface paths {
         put?: never;
         /**
          * RebootAllocation stops the VM of a running allocation and starts it again
-         * @description RebootAllocation stops the VM of a running allocation and starts it again. Answers at once; watch status.power.
+         * @description RebootAllocation stops the VM of a running allocation and starts it again. Returns at once; watch status.power.
          *
          *     Members of a project; action `allocation.reboot` on `allocation`.
          */
@@ -1036,8 +1036,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * ReleaseAllocation ends an allocation: billing stops, the VM goes, the disk is wiped and proven empty
-         * @description ReleaseAllocation ends an allocation: billing stops, the VM goes, the disk is wiped and proven empty. One that waits for capacity leaves the line and is released at once.
+         * ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty
+         * @description ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty. A queued one leaves the queue and is released at once.
          *
          *     Members of a project; action `allocation.release` on `allocation`.
          */
@@ -1059,7 +1059,7 @@ export interface paths {
         put?: never;
         /**
          * StartAllocation starts the VM of a stopped allocation on its own disk and address
-         * @description StartAllocation starts the VM of a stopped allocation on its own disk and address. Answers at once; watch status.power.
+         * @description StartAllocation starts the VM of a stopped allocation on its own disk and address. Returns at once; watch status.power.
          *
          *     Members of a project; action `allocation.start` on `allocation`.
          */
@@ -1081,7 +1081,7 @@ export interface paths {
         put?: never;
         /**
          * StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in time
-         * @description StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in time. Id, disk and address are kept, and so is the capacity: a stopped allocation is billed like a running one. Answers at once; watch status.power.
+         * @description StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in time. It keeps its id, disk, address and GPUs: a stopped allocation is billed like a running one. Returns at once; watch status.power.
          *
          *     Members of a project; action `allocation.stop` on `allocation`.
          */
@@ -1100,8 +1100,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * WatchAllocation streams one allocation and its timeline: first what is, then every change
-         * @description WatchAllocation streams one allocation and its timeline: first what is, then every change. An entry of the timeline comes when it begins and again when it changes; no entry is passed over. The stream ends by itself, with a message that says so, once the allocation is released or failed and all has been told.
+         * WatchAllocation streams one allocation and its timeline: first the current state, then every change
+         * @description WatchAllocation streams one allocation and its timeline: first the current state, then every change. A timeline entry is sent when it begins and when it changes; no entry is skipped. The stream ends with an end message once the allocation is released or failed and everything has been sent.
          *
          *     Members of a project; action `allocation.get` on `allocation`.
          */
@@ -1124,8 +1124,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * BatchCreateAllocations reserves one to sixteen allocations of one project in one step: all of them or none
-         * @description BatchCreateAllocations reserves one to sixteen allocations of one project in one step: all of them or none. Each is provisioned, billed and released for itself. With validate_only nothing is kept.
+         * BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none
+         * @description BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none. Each is provisioned, billed and released separately. validate_only is a dry run.
          *
          *     Members of a project; action `allocation.create` on `project`.
          */
@@ -1144,8 +1144,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * WatchAllocations streams the project's allocations: first all that are, then every one that changes
-         * @description WatchAllocations streams the project's allocations: first all that are, then every one that changes. States may be passed over when they change faster than the stream is read; the last one always comes.
+         * WatchAllocations streams the project's allocations: first all of them, then every change
+         * @description WatchAllocations streams the project's allocations: first all of them, then every change. States can be skipped when they change faster than the stream is read; the last one is always sent.
          *
          *     Members of a project; action `allocation.list` on `project`.
          */
@@ -1188,8 +1188,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ExplainPlacement says on how many nodes a request would fit now, and how many nodes each constraint removes
-         * @description ExplainPlacement says on how many nodes a request would fit now, and how many nodes each constraint removes.
+         * ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others
+         * @description ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others.
          *
          *     Members of a project; action `availability.explain` on `catalog`.
          */
@@ -1210,8 +1210,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListCapacityReservations lists those of a project, newest first
-         * @description ListCapacityReservations lists those of a project, newest first.
+         * ListCapacityReservations lists the reservations of a project, newest first
+         * @description ListCapacityReservations lists the reservations of a project, newest first.
          *
          *     Members of a project; action `reservation.list` on `project`.
          */
@@ -1238,8 +1238,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetCapacityReservation returns one of the caller's projects
-         * @description GetCapacityReservation returns one of the caller's projects.
+         * GetCapacityReservation returns a reservation of the caller's projects
+         * @description GetCapacityReservation returns a reservation of the caller's projects.
          *
          *     Members of a project; action `reservation.get` on `project`.
          */
@@ -1262,8 +1262,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * CancelCapacityReservation ends one that the project made itself
-         * @description CancelCapacityReservation ends one that the project made itself. What runs goes on.
+         * CancelCapacityReservation ends a reservation that a member created
+         * @description CancelCapacityReservation ends a reservation that a member created. Running allocations continue.
          *
          *     Members of a project; action `reservation.cancel` on `project`.
          */
@@ -1304,8 +1304,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * GetQuotas returns all that limits what the caller's project may hold, and how much of it is used
-         * @description GetQuotas returns all that limits what the caller's project may hold, and how much of it is used.
+         * GetQuotas returns the quotas of the caller's project and their use
+         * @description GetQuotas returns the quotas of the caller's project and their use.
          *
          *     Members of a project; action `quota.get` on `project`.
          */
@@ -1443,7 +1443,7 @@ export interface components {
             private_ip?: string;
             /** @description Port of sshd in the guest (C-16). */
             ssh_port?: number;
-            /** @description A login with the relay key was seen to work (C-15). */
+            /** @description A login with the relay key has succeeded (C-15). */
             ssh_ready?: boolean;
             /** @description Host and port that reach the guest from where the API is used. */
             ssh_host?: string;
@@ -1451,16 +1451,16 @@ export interface components {
             /** @description Host key fingerprint lines of the guest ("ssh-ed25519 AAAA…"), to pin. */
             ssh_host_keys?: string[];
         };
-        /** @description Allocation is capacity sold to a project: a GPU slice VM or a whole node. */
+        /** @description Allocation is GPU capacity that a project launched: a VM or bare metal. */
         "allocation.Allocation": {
             /** @description UUID. */
             id?: string;
-            /** @description What was asked for. Never changes after creation. */
+            /** @description The request. Never changes after creation. */
             config?: components["schemas"]["allocation.AllocationConfig"];
-            /** @description What is. */
+            /** @description The current state. */
             status?: components["schemas"]["allocation.AllocationStatus"];
             metadata?: components["schemas"]["common.ResourceMetadata"];
-            /** @description In the answer to a create with validate_only: where it would fit now, and what removes the other nodes. */
+            /** @description In the answer to a dry run (validate_only): where it fits, and the unschedulable reasons of the other nodes. */
             placement?: components["schemas"]["scheduler.PlacementExplanation"];
         };
         /** @description AllocationChange is an allocation as it is now. */
@@ -1468,9 +1468,9 @@ export interface components {
             kind?: components["schemas"]["common.ChangeKind"];
             allocation?: components["schemas"]["allocation.Allocation"];
         };
-        /** @description AllocationConfig is what the user asked for. */
+        /** @description AllocationConfig is the request. */
         "allocation.AllocationConfig": {
-            /** @description Project that owns and pays. */
+            /** @description Project that owns the allocation and is billed. */
             project_id?: string;
             /** @description A DNS label, unique among the project's allocations that are not released or failed. */
             name?: string;
@@ -1481,7 +1481,7 @@ export interface components {
             image?: string;
             ssh_public_keys?: string[];
             capacity_shape?: components["schemas"]["common.CapacityShape"];
-            /** @description Where it was asked to be placed. Empty: anywhere. Absent: not known, since a release that did not keep it made the allocation. */
+            /** @description Placement constraints. Empty: none. Absent: unknown, because an older release created it without recording them. */
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
         };
         "allocation.AllocationDetail": {
@@ -1490,7 +1490,7 @@ export interface components {
             claims?: components["schemas"]["allocation.Claim"][];
             tasks?: components["schemas"]["allocation.NodeTask"][];
         };
-        /** @description AllocationFailure says why an allocation failed. */
+        /** @description AllocationFailure of a failed allocation. */
         "allocation.AllocationFailure": {
             /** @description A value of gpuaas.errors.v1.ErrorReason, without prefix. */
             reason?: string;
@@ -1503,23 +1503,23 @@ export interface components {
         };
         /**
          * @description AllocationState (C-01, C-02).
-         *     - `requested`: Waits for capacity: nothing is reserved or billed.
+         *     - `requested`: Queued: nothing is reserved or billed.
          *     - `reserved`: Slots are claimed.
          * @enum {string}
          */
         "allocation.AllocationState": "unspecified" | "requested" | "reserved" | "provisioning" | "active" | "releasing" | "released" | "failed";
-        /** @description AllocationStatus is what the system knows. */
+        /** @description AllocationStatus is the current state. */
         "allocation.AllocationStatus": {
             state?: components["schemas"]["allocation.AllocationState"];
             /** @description Set while active. */
             power?: components["schemas"]["allocation.PowerState"];
-            /** @description Why it failed, in words a user understands; set in state FAILED only (C-05). */
+            /** @description Why it failed, for the user; set in state FAILED only (C-05). */
             failure?: components["schemas"]["allocation.AllocationFailure"];
-            /** @description The step that runs now; set while provisioning, releasing, stopping, starting or rebooting. */
+            /** @description The running step; set while provisioning, releasing, stopping, starting or rebooting. */
             progress?: components["schemas"]["allocation.Progress"];
-            /** @description Where to log in; set once active. Not set for a whole node, into which nobody can log in yet. */
+            /** @description Where to log in; set once active. Not set for bare metal, which has no login yet. */
             access?: components["schemas"]["allocation.Access"];
-            /** @description Domain name on the host, "gpuaas-slice-" and the id without dashes (C-17). Empty for a whole node. */
+            /** @description Domain name on the host, "gpuaas-slice-" and the id without dashes (C-17). Empty for bare metal. */
             vm?: string;
             /** Format: date-time */
             active_time?: string;
@@ -1527,16 +1527,16 @@ export interface components {
             release_time?: string;
             /**
              * Format: date-time
-             * @description When the current state must have been left; the system fails or escalates past it.
+             * @description Deadline of the current state; past it the system fails or escalates.
              */
             deadline?: string;
             /** @description True when the capacity is of the lab class: emulated, no GPU. */
             lab?: boolean;
-            /** @description Boot id of the guest's kernel, a UUID, read at the last login that proved a start: another one after every start and reboot. Empty while the VM is not proven to run. */
+            /** @description Boot id of the guest's kernel, a UUID, read at the login that verified the last start: it changes with every start and reboot. Empty while no login has verified that the VM runs. */
             boot_id?: string;
-            /** @description What is billed now, a sentence. An active allocation is billed whether its VM runs or is stopped, since its GPUs are held for it. */
+            /** @description The billing state, a sentence. An active allocation is billed, running or stopped, because its GPUs stay allocated. */
             billing?: string;
-            /** @description Its place among those that wait for capacity; set in state REQUESTED only. */
+            /** @description Its position in the queue; set in state REQUESTED only. */
             queue?: components["schemas"]["allocation.QueueStatus"];
         };
         "allocation.BatchCreateAllocationsResponse": {
@@ -1560,7 +1560,7 @@ export interface components {
             create_time?: string;
         };
         "allocation.CreateAllocationRequest": {
-            /** @description Project that pays; may be left out when the caller belongs to exactly one. */
+            /** @description Project that is billed; optional when the caller belongs to exactly one. */
             project_id?: string;
             /** @description A DNS label of at most 63 characters. */
             name: string;
@@ -1570,7 +1570,7 @@ export interface components {
             gpu_count: number;
             /** @description Slug of an active image that the SKU can run. */
             image: string;
-            /** @description OpenSSH public keys, one to ten, no two the same. */
+            /** @description One to ten different OpenSSH public keys. */
             ssh_public_keys: string[];
             /** @description Left out: the SKU's shape. */
             capacity_shape?: components["schemas"]["common.CapacityShape"];
@@ -1579,11 +1579,11 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description Check everything, keep nothing. */
+            /** @description Dry run: check everything, change nothing. */
             validate_only?: boolean;
-            /** @description Where it may be placed. */
+            /** @description Placement constraints. */
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
-            /** @description When it does not fit now, wait in line instead of being refused; see status.queue. */
+            /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
         };
         "allocation.ListAllocationsResponse": {
@@ -1607,8 +1607,8 @@ export interface components {
             end_time?: string;
         };
         /**
-         * @description PowerState of an active allocation. A stopped one still bills: its GPUs are held.
-         *     - `stopped`: The VM is off; id, disk and address are kept, and billing goes on.
+         * @description PowerState of an active allocation. A stopped one is billed, because its GPUs stay allocated.
+         *     - `stopped`: The VM is off; it keeps its id, disk and address, and billing continues.
          * @enum {string}
          */
         "allocation.PowerState": "unspecified" | "running" | "stopping" | "stopped" | "starting" | "rebooting";
@@ -1624,22 +1624,22 @@ export interface components {
             steps_done?: number;
             steps_total?: number;
         };
-        /** @description QueueStatus is the place of an allocation that waits for capacity. */
+        /** @description QueueStatus is the position of an allocation in the queue. */
         "allocation.QueueStatus": {
-            /** @description 1: next. The allocations of one batch have one place. Others may be served first when they fit on capacity that this one cannot use. */
+            /** @description 1: next. The allocations of one batch have one position. Others can be placed first if they fit on capacity that this one cannot use. */
             position?: number;
-            /** @description Why it waits: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
+            /** @description The unschedulable reason: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
             reason?: string;
             /** @description The same as a sentence for the user. */
             message?: string;
             /**
              * Format: date-time
-             * @description Since when it waits.
+             * @description When it was queued.
              */
             since?: string;
             /**
              * Format: date-time
-             * @description When it gives up: the allocation fails then, without having cost anything.
+             * @description When the request expires: the allocation fails then, unbilled.
              */
             deadline?: string;
         };
@@ -1657,7 +1657,7 @@ export interface components {
             /** Format: date-time */
             end_time?: string;
         };
-        /** @description TimelineEntry is one thing that happened to an allocation (C-37..C-40). */
+        /** @description TimelineEntry is one event of an allocation (C-37..C-40). */
         "allocation.TimelineEntry": {
             /**
              * Format: int64
@@ -1683,17 +1683,17 @@ export interface components {
          * @enum {string}
          */
         "allocation.TimelineState": "unspecified" | "running" | "done" | "failed";
-        /** @description Wait says how long a launch may wait for capacity. */
+        /** @description Wait is how long a launch can stay queued. */
         "allocation.Wait": {
             /**
              * Format: date-time
-             * @description When it gives up; in the future, at most seven days from now.
+             * @description When the request expires; in the future, at most seven days from now.
              */
             deadline: string;
         };
         "allocation.WatchAllocationResponse": {
             change?: components["schemas"]["allocation.AllocationChange"];
-            /** @description New, or changed since it was sent: its sequence says which. */
+            /** @description New, or changed since it was sent; its sequence identifies it. */
             entry?: components["schemas"]["allocation.TimelineEntry"];
             synced?: components["schemas"]["common.WatchSynced"];
             heartbeat?: components["schemas"]["common.WatchHeartbeat"];
@@ -1762,17 +1762,17 @@ export interface components {
             amount?: components["schemas"]["google.type.Money"];
         };
         /**
-         * @description CapacityShape is the shape capacity is sold in (B-01..B-04). The set is closed.
-         *     - `baremetal`: A whole node.
-         *     - `gpu_slice`: A VM that owns whole GPUs, disks and functions of one node.
+         * @description CapacityShape of a SKU and of an allocation (B-01..B-04). The set is closed.
+         *     - `baremetal`: Bare metal: a node alone.
+         *     - `gpu_slice`: A VM with dedicated GPUs, disks and fabric functions of one node.
          * @enum {string}
          */
         "common.CapacityShape": "unspecified" | "baremetal" | "gpu_slice";
         /**
-         * @description ChangeKind says what became of a watched resource. Added and modified both carry its whole state.
-         *     - `added`: It is new to this watch: part of the first state, or made since.
-         *     - `modified`: It was known and is different now.
-         *     - `ended`: It came to its end; this is its last state.
+         * @description ChangeKind of a watched resource. Added and modified both carry its full state.
+         *     - `added`: New to this watch: part of the initial state, or created since.
+         *     - `modified`: Sent before, and changed.
+         *     - `ended`: Ended; this is its last state.
          * @enum {string}
          */
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
@@ -1790,19 +1790,19 @@ export interface components {
             check?: string;
             /** @description Outcome. */
             status?: components["schemas"]["common.EvidenceStatus"];
-            /** @description What was seen. */
+            /** @description Details of the observation. */
             detail?: string;
             /** @description What to do about a failure. */
             remediation?: string;
             /**
              * Format: date-time
-             * @description When it was seen.
+             * @description When it was observed.
              */
             observed_at?: string;
         };
         /**
          * @description EvidenceStatus is the outcome of one check.
-         *     - `skip`: Does not apply to this host's profile; the detail says why.
+         *     - `skip`: Does not apply to this host's profile; the detail has the reason.
          * @enum {string}
          */
         "common.EvidenceStatus": "unspecified" | "pass" | "fail" | "warn" | "skip";
@@ -1864,15 +1864,15 @@ export interface components {
             nvme_bytes?: string;
         };
         /**
-         * @description SlotStatus is where a slot is in its life (A-90).
+         * @description SlotStatus of a slot (A-90).
          * @enum {string}
          */
         "common.SlotStatus": "unspecified" | "available" | "reserved" | "provisioning" | "active" | "releasing" | "cleanup" | "cleanup_blocked" | "disabled" | "retired";
-        /** @description WatchEnd says that nothing can happen to the watched resource any more. It is the last message. */
+        /** @description WatchEnd: the resource cannot change any more. It is the last message. */
         "common.WatchEnd": Record<string, never>;
-        /** @description WatchHeartbeat says that the watch is alive and nothing has happened. */
+        /** @description WatchHeartbeat: the watch is alive and nothing has changed. */
         "common.WatchHeartbeat": Record<string, never>;
-        /** @description WatchSynced says that what was before the watch began, or since its token, has been sent: the watch is up to date. */
+        /** @description WatchSynced: everything before the watch started, or since its token, has been sent. */
         "common.WatchSynced": Record<string, never>;
         /** @description The `Status` type defines a logical error model that is suitable for different programming environments, including REST APIs and RPC APIs. It is used by [gRPC](https://github.com/grpc). Each `Status` message contains three pieces of data: error code, error message, and error details. You can find out more about this error model and how to work with it in the [API Design Guide](https://cloud.google.com/apis/design/errors). */
         "google.rpc.Status": {
@@ -1917,7 +1917,7 @@ export interface components {
             size_bytes?: string;
             /** @description SKUs that can run it (E-12, E-13). */
             compatible_skus?: string[];
-            /** @description Seconds the guest may take from start to a working login. */
+            /** @description Maximum seconds from start to a working login. */
             boot_timeout_seconds?: number;
             metadata?: components["schemas"]["common.ResourceMetadata"];
         };
@@ -1944,7 +1944,7 @@ export interface components {
             /** Format: date-time */
             verified_time?: string;
         };
-        /** @description CandidateSummary counts what the host has (A-69) and says what blocks it (A-72). */
+        /** @description CandidateSummary counts what the host has (A-69) and lists its blockers (A-72). */
         "inventory.CandidateSummary": {
             gpu_devices?: number;
             fabric_devices?: number;
@@ -1996,7 +1996,7 @@ export interface components {
             status?: components["schemas"]["inventory.NodeStatus"];
             metadata?: components["schemas"]["common.ResourceMetadata"];
         };
-        /** @description NodeChange is a host as it is now. */
+        /** @description NodeChange is the current state of a node. */
         "inventory.NodeChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             node?: components["schemas"]["inventory.Node"];
@@ -2012,12 +2012,12 @@ export interface components {
         };
         /**
          * @description NodeState of a node.
-         *     - `pending`: Registered, waits for its agent.
+         *     - `pending`: Registered; its agent has not enrolled.
          *     - `lost`: Reports have stopped.
          * @enum {string}
          */
         "inventory.NodeState": "unspecified" | "pending" | "enrolled" | "lost";
-        /** @description NodeStatus is what is known of the host. */
+        /** @description NodeStatus is the observed state of the host. */
         "inventory.NodeStatus": {
             state?: components["schemas"]["inventory.NodeState"];
             instance?: components["schemas"]["inventory.HostInstance"];
@@ -2037,7 +2037,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description Region is a place where capacity is sold (A-54). */
+        /** @description Region is a location with its own capacity (A-54). */
         "inventory.Region": {
             code: string;
             display_name?: string;
@@ -2061,7 +2061,7 @@ export interface components {
             allocation_id?: string;
             /** Format: date-time */
             update_time?: string;
-            /** @description How and when it was last proven clean. */
+            /** @description How and when it was last verified clean. */
             clean_evidence?: string;
             /** Format: int64 */
             clean_generation?: string;
@@ -2071,15 +2071,15 @@ export interface components {
             slot_index?: number;
             slot_class?: string;
             bindings?: components["schemas"]["common.SlotBindings"];
-            /** @description Why it cannot be approved; empty when it can. */
+            /** @description Blockers of the approval; empty when it can be approved. */
             blockers?: string[];
         };
-        /** @description SlotChange is a slot as it is now; a retired one has ended. */
+        /** @description SlotChange is the current state of a slot; a retired one has ended. */
         "inventory.SlotChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             slot?: components["schemas"]["inventory.ResourceSlot"];
         };
-        /** @description TopologyDiscovery is one advisory look at a host (A-56..A-58). */
+        /** @description TopologyDiscovery is one advisory inspection of a host (A-56..A-58). */
         "inventory.TopologyDiscovery": {
             id?: string;
             node_id?: string;
@@ -2111,7 +2111,7 @@ export interface components {
             audit_time?: string;
             /** @description Every invariant holds. */
             sound?: boolean;
-            /** @description Every invariant, with what breaks it. */
+            /** @description Every invariant, with its violations. */
             invariants?: components["schemas"]["scheduler.LedgerInvariant"][];
         };
         /** @description Availability of one GPU count of one SKU in one region. */
@@ -2121,55 +2121,55 @@ export interface components {
             gpu_count?: number;
             /** @description How many such allocations fit now. */
             fits?: number;
-            /** @description Why not more; empty when something fits. */
+            /** @description Unschedulable reasons; empty when something fits. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
         };
-        /** @description CapacityBucket is what the samples of a stretch of time have in common, for a region and SKU. */
+        /** @description CapacityBucket aggregates the samples of an interval, for a region and SKU. */
         "scheduler.CapacityBucket": {
             /** Format: date-time */
             start_time?: string;
             region_code?: string;
             sku?: string;
-            /** @description Most nodes that had slots of the SKU's class. */
+            /** @description Maximum nodes with slots of the SKU's class. */
             nodes?: number;
-            /** @description Most GPUs there were, sellable or not. */
+            /** @description Maximum GPUs, schedulable or not. */
             gpus?: number;
-            /** @description Most GPUs that allocations of this SKU held, or that waited for a repair after one. */
+            /** @description Maximum GPUs in use by allocations of this SKU, or blocked until a repair. */
             gpus_in_use?: number;
-            /** @description Fewest GPUs that could have been sold as this SKU, each alone. */
+            /** @description Minimum GPUs free for launches of this SKU, counted one by one. */
             gpus_free?: number;
         };
-        /** @description CapacityReservation is GPUs that only one project may launch on, for a while. It is not billed: allocations are. */
+        /** @description CapacityReservation is GPUs that only one project can launch on, for a time window. It is not billed; allocations are. */
         "scheduler.CapacityReservation": {
             /** @description UUID. */
             id?: string;
-            /** @description What was asked for. Never changes after creation. */
+            /** @description The request. Never changes after creation. */
             config?: components["schemas"]["scheduler.CapacityReservationConfig"];
-            /** @description What is. */
+            /** @description The current state. */
             status?: components["schemas"]["scheduler.CapacityReservationStatus"];
             metadata?: components["schemas"]["scheduler.CapacityReservationMetadata"];
         };
-        /** @description CapacityReservationConfig is what was asked for. */
+        /** @description CapacityReservationConfig is the request. */
         "scheduler.CapacityReservationConfig": {
-            /** @description Project whose members draw on it; may be left out by a member of exactly one. */
+            /** @description Project; optional for a member of exactly one. */
             project_id?: string;
-            /** @description A DNS label, unique among the project's reservations that are not over. */
+            /** @description A DNS label, unique among the project's reservations that have not ended. */
             name: string;
             region_code: string;
             sku: string;
-            /** @description A multiple of the least GPUs that the SKU sells, at most 1024. */
+            /** @description A multiple of the smallest GPU count of the SKU, at most 1024. */
             gpu_count: number;
             /**
              * Format: date-time
-             * @description Begin of the window, at most 90 days from now; left out: now, and then all of it must be free now.
+             * @description Start time, at most 90 days from now; absent: now.
              */
             start_time?: string;
             /**
              * Format: date-time
-             * @description End of the window, at most 90 days after its begin.
+             * @description End time, at most 90 days after the start.
              */
             end_time: string;
-            /** @description Seconds after which a held GPU that nobody uses is given back; 0: the site's limit for projects that reserve by themselves, where it has one, else it is held as long as the window. */
+            /** @description Idle release: seconds after which an unused GPU is released; 0: the site's maximum for reservations of members, otherwise never. */
             release_unused_after_seconds?: number;
         };
         "scheduler.CapacityReservationMetadata": {
@@ -2182,52 +2182,52 @@ export interface components {
              * @description When it ended or was canceled.
              */
             end_time?: string;
-            /** @description Principal that made it. */
+            /** @description Principal that created it. */
             created_by?: string;
-            /** @description The project made it, so it counts against the project's limit and its members may cancel it. */
+            /** @description A member created it, so it counts against the reservation limit and members can cancel it. */
             made_by_project?: boolean;
         };
         /**
-         * @description CapacityReservationState says how far a reservation is.
-         *     - `scheduled`: Its window has not begun; nothing is held.
-         *     - `gathering`: In its window, and GPUs are missing: they are held as they become free.
-         *     - `active`: All is held.
-         *     - `ended`: Its window is over, or all of it was given back unused.
+         * @description CapacityReservationState of a reservation.
+         *     - `scheduled`: Not started; nothing is reserved.
+         *     - `gathering`: Started, and GPUs are missing: they are added as they become free.
+         *     - `active`: All GPUs are reserved.
+         *     - `ended`: The end time was reached, or all GPUs were released unused.
          * @enum {string}
          */
         "scheduler.CapacityReservationState": "unspecified" | "scheduled" | "gathering" | "active" | "ended" | "canceled";
-        /** @description CapacityReservationStatus is what is. */
+        /** @description CapacityReservationStatus is the current state. */
         "scheduler.CapacityReservationStatus": {
             state?: components["schemas"]["scheduler.CapacityReservationState"];
-            /** @description GPUs that nobody else can have now: used, unused and unavailable ones. */
+            /** @description Reserved GPUs: used, unused and unavailable ones. */
             reserved_gpus?: number;
             /** @description Of them, in use by allocations of the project. */
             used_gpus?: number;
             /** @description Of them, free for the project to launch on. */
             unused_gpus?: number;
-            /** @description Of them, not in use and not fit to launch on now, for instance because their host does not report. */
+            /** @description Of them, not in use and not schedulable, for instance because their node does not report. */
             unavailable_gpus?: number;
             /**
              * Format: date-time
-             * @description Since when the one that is longest without use is without; absent when all are in use.
+             * @description Since when the longest unused GPU is unused; absent when all are in use.
              */
             unused_since?: string;
-            /** @description GPUs that were given back because nobody used them; the reservation is smaller by so many. */
+            /** @description GPUs released by idle release; the reservation has shrunk by so many. */
             released_gpus?: number;
-            /** @description What last became of it, a sentence. */
+            /** @description The last change, a sentence. */
             reason?: string;
-            /** @description How many launches of each size fit on what is unused; in the answers to get, create and cancel only. */
+            /** @description How many launches of each size fit on the unused GPUs; in the answers of get, create and cancel only. */
             launches?: components["schemas"]["scheduler.LaunchCapacity"][];
         };
-        /** @description DefragmentationStep is one node that something would be moved off. */
+        /** @description DefragmentationStep is one node with the allocations to move off it. */
         "scheduler.DefragmentationStep": {
             node_id?: string;
             hostname?: string;
             moves?: components["schemas"]["scheduler.PlannedMove"][];
-            /** @description Launches that would fit more, in the whole region. */
+            /** @description Additional launches that fit in the region. */
             gained?: number;
         };
-        /** @description DefragmentationSuggestion is what moving a few allocations would bring. Nothing of it is executed. */
+        /** @description DefragmentationSuggestion is a plan of moves. Nothing is executed. */
         "scheduler.DefragmentationSuggestion": {
             region_code?: string;
             sku?: string;
@@ -2236,60 +2236,60 @@ export interface components {
             fits_before?: number;
             fits_after?: number;
             gpus_moved?: number;
-            /** @description In the order in which they would be done; empty: nothing helps within the bounds. */
+            /** @description In order; empty when no moves within the limits help. */
             steps?: components["schemas"]["scheduler.DefragmentationStep"][];
-            /** @description The search was given up at its bound; there may be more. */
+            /** @description The search reached its limit; more moves may be possible. */
             cut?: boolean;
-            /** @description What an operator must know of every such plan, as sentences. */
+            /** @description Notes on the plan for operators, as sentences. */
             notice?: string;
         };
-        /** @description EvacuatedAllocation is an allocation that would have to be stopped. */
+        /** @description EvacuatedAllocation is an allocation on a node of the plan. */
         "scheduler.EvacuatedAllocation": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
-            /** @description Where it would fit; absent: nowhere, or it is being released. */
+            /** @description Where it would fit; absent when it fits nowhere or is being released. */
             place?: components["schemas"]["scheduler.PlannedPlacement"];
-            /** @description Why it fits nowhere, over the other nodes of the region. */
+            /** @description Unschedulable reasons over the other nodes of the region. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
-            /** @description The plan keeps to its placement constraints. False: they are not known, since a release that did not keep them made the allocation. */
+            /** @description False when its placement constraints are unknown, because an older release created it without recording them. */
             constraints_known?: boolean;
         };
-        /** @description EvacuationPlan is what emptying nodes would take. Nothing of it is executed. */
+        /** @description EvacuationPlan simulates the evacuation of nodes. Nothing is executed. */
         "scheduler.EvacuationPlan": {
             region_code?: string;
-            /** @description In the order in which they would be placed: the largest first. */
+            /** @description In the order of placement: the largest first. */
             allocations?: components["schemas"]["scheduler.EvacuatedAllocation"][];
-            /** @description Allocations that would fit elsewhere, and their GPUs. */
+            /** @description Allocations that fit elsewhere, and their GPUs. */
             allocations_fit?: number;
             gpus_fit?: number;
-            /** @description Allocations that would have to wait for capacity, and their GPUs. */
+            /** @description Allocations that do not fit elsewhere, and their GPUs. */
             allocations_unplaceable?: number;
             gpus_unplaceable?: number;
-            /** @description Allocations that are being released already: they end by themselves. */
+            /** @description Allocations that are being released. */
             allocations_ending?: number;
-            /** @description Slots of the nodes that wait for a repair: nothing runs there, but they keep the node from being empty. */
+            /** @description Slots of the nodes that need a repair; they keep a node from being empty. */
             blocked_slots?: number;
-            /** @description What an operator must know of every such plan, as sentences. */
+            /** @description Notes on the plan for operators, as sentences. */
             notice?: string;
         };
         "scheduler.ExplainNodesResponse": {
             explanation?: components["schemas"]["scheduler.PlacementExplanation"];
-            /** @description Those that fit in the order of their rank, then the others by id. */
+            /** @description Those that fit by score, then the others by id. */
             nodes?: components["schemas"]["scheduler.NodeVerdict"][];
         };
-        /** @description LaunchCapacity is how many launches of one size fit, each size counted for itself. */
+        /** @description LaunchCapacity is how many launches of one size fit; each size is counted separately. */
         "scheduler.LaunchCapacity": {
             gpu_count?: number;
             fits?: number;
         };
-        /** @description LedgerInvariant is something that always holds in the ledger, with what breaks it. */
+        /** @description LedgerInvariant is a rule of the ledger, with its violations. */
         "scheduler.LedgerInvariant": {
             /** @description Short name, for example "claim_matches_slot". */
             name?: string;
-            /** @description What holds. */
+            /** @description The rule, a sentence. */
             rule?: string;
             /**
              * Format: uint64
-             * @description How many rows break it; 0: it holds.
+             * @description Number of rows that violate it; 0: it holds.
              */
             broken?: string;
             /** @description Ids of the first 20 of them: of claims, slots, nodes, allocations or projects. */
@@ -2318,42 +2318,42 @@ export interface components {
         };
         "scheduler.ListQueueResponse": {
             requests?: components["schemas"]["scheduler.QueuedRequest"][];
-            /** @description A page begins where the one before it ended. The lines move on between two pages: a request that changed its place may be on both, or on none. */
+            /** @description The queue changes between two pages: a request that moved can be on both, or on none. */
             next_page_token?: string;
-            /** @description Requests that wait in the region. */
+            /** @description Queued requests of the region. */
             total?: number;
         };
         "scheduler.ListSkusResponse": {
             skus?: components["schemas"]["scheduler.Sku"][];
             next_page_token?: string;
         };
-        /** @description NodePlacement is a node as placement sees it. */
+        /** @description NodePlacement is the placement state of a node. */
         "scheduler.NodePlacement": {
             node_id?: string;
             hostname?: string;
             region_code?: string;
-            /** @description What it is now: "slice" or "baremetal". */
+            /** @description "slice" or "baremetal". */
             mode?: string;
             /** @description "enabled", "cordoned" or "draining". */
             admin_state?: string;
-            /** @description Why, as the operator said it. */
+            /** @description The operator's reason. */
             admin_reason?: string;
             /**
              * Format: date-time
-             * @description When the operator's intent last changed; absent: never.
+             * @description When admin_state last changed; absent: never.
              */
             admin_time?: string;
             /** @description The host is ready. */
             schedulable?: boolean;
             /** @description Why it is not. */
             not_schedulable_reason?: string;
-            /** @description Claims that hold something of the node: what a drain waits for. */
+            /** @description Claims that have not ended; a drain waits for them. */
             live_claims?: number;
             /** @description Allocations that have not ended. */
             live_allocations?: number;
-            /** @description Slots that are on sale. */
+            /** @description Available slots. */
             available_slots?: number;
-            /** @description Draining, and nothing is left on it. */
+            /** @description Draining, and without claims. */
             drained?: boolean;
             /**
              * Format: int64
@@ -2361,65 +2361,65 @@ export interface components {
              */
             generation?: string;
         };
-        /** @description NodePreservation says of the nodes of a region and a class of slots which could be sold whole. Each node is counted in exactly one of baremetal_free, baremetal_allocated, clean and sliced. */
+        /** @description NodePreservation counts the nodes of a region and slot class by their use for bare metal. Each node counts in exactly one of baremetal_free, baremetal_allocated, clean and sliced. */
         "scheduler.NodePreservation": {
             region_code?: string;
             /** @description "h200_sxm" or "lab". */
             slot_class?: string;
             nodes?: number;
-            /** @description Could be sold as a whole now: nobody has any of it, and every slot is on sale. */
+            /** @description Free for bare metal: no allocation, and every slot is schedulable. */
             baremetal_free?: number;
-            /** @description Held as a whole, or in mode baremetal. */
+            /** @description Allocated as bare metal, or in mode baremetal. */
             baremetal_allocated?: number;
-            /** @description Nobody has any of it, but it is cordoned or not ready, or one of its slots is not on sale. */
+            /** @description Empty but unschedulable: cordoned, not ready, or with an unschedulable slot. */
             clean?: number;
-            /** @description Somebody has a part of it. */
+            /** @description With at least one VM. */
             sliced?: number;
-            /** @description Sliced nodes that could all be whole again if their allocations were moved to other sliced nodes, and what that would take. */
+            /** @description Sliced nodes that could all be freed by moving their allocations to other sliced nodes, and the moves for it. */
             recoverable?: number;
             moves?: number;
             gpus_moved?: number;
-            /** @description The first 50 of them, each on top of those before it: the least GPUs first. */
+            /** @description The first 50 of them, each after those before it: the fewest GPUs first. */
             easiest?: components["schemas"]["scheduler.RecoverableNode"][];
         };
-        /** @description NodeVerdict is what placement makes of one node for one request. */
+        /** @description NodeVerdict is the result of placement on one node. */
         "scheduler.NodeVerdict": {
             node_id?: string;
             hostname?: string;
             fits?: boolean;
-            /** @description Slots it would take, when it fits. Empty for a whole node. */
+            /** @description Slots that the launch would use, when it fits. Empty for bare metal. */
             slot_indexes?: number[];
-            /** @description Why it ranks where it does: each part of the score, less is better, the first difference decides. Empty for a whole node. */
+            /** @description The score, part by part; less is better, the first difference decides. Empty for bare metal. */
             score?: components["schemas"]["scheduler.ScorePart"][];
-            /** @description Why it does not fit; `nodes` is 1. Empty for a node of another size or class than the whole node that is asked for. */
+            /** @description Unschedulable reasons; `nodes` is 1. Empty for a node of another GPU count or slot class than the bare-metal SKU. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
         };
-        /** @description PlacementConstraints narrow where an allocation may be placed; all of them must hold. */
+        /** @description PlacementConstraints restrict the nodes of a launch; all of them must hold. */
         "scheduler.PlacementConstraints": {
-            /** @description Id of an allocation of the same project that has not ended: the node it is on. */
+            /** @description Id of an allocation of the project that has not ended: only its node. */
             affinity?: string;
-            /** @description Ids of allocations of the same project: no node that one of them is on. */
+            /** @description Ids of allocations of the project: not their nodes. */
             anti_affinity?: string[];
-            /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
+            /** @description "key=value": no node with an allocation of the project that has this label and has not ended. */
             anti_affinity_label?: string;
-            /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
+            /** @description Only nodes that have cached and verified the image (CON-10). For VMs only. */
             require_prewarmed?: boolean;
-            /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+            /** @description "key=value": only nodes with an allocation of the project that has this label and has not ended. There must be one. */
             affinity_label?: string;
         };
-        /** @description PlacementExplanation says where one request would fit now, and what keeps the other nodes out. */
+        /** @description PlacementExplanation counts the nodes on which a launch fits, and the unschedulable reasons of the others. */
         "scheduler.PlacementExplanation": {
             region_code?: string;
             sku?: string;
             gpu_count?: number;
-            /** @description Nodes of the region that have GPUs of the SKU's class on sale, free or not; for a whole node, all of the region. */
+            /** @description Nodes of the region with schedulable GPUs of the SKU's class, free or not; for bare metal all nodes of the region. */
             nodes?: number;
             /** @description Nodes on which it fits. */
             nodes_fit?: number;
-            /** @description Per constraint, the nodes it removes and their GPUs; a node that several remove counts for each. */
+            /** @description Unschedulable reasons with their nodes and GPUs; a node with several reasons counts for each. */
             removed?: components["schemas"]["scheduler.UnavailableReason"][];
         };
-        /** @description PlannedAllocation is an allocation that a plan speaks of. */
+        /** @description PlannedAllocation is an allocation of a plan. */
         "scheduler.PlannedAllocation": {
             id?: string;
             project_id?: string;
@@ -2435,88 +2435,88 @@ export interface components {
             node_id?: string;
             hostname?: string;
         };
-        /** @description PlannedMove is an allocation that would be stopped, and where it would be recreated. */
+        /** @description PlannedMove is an allocation and its planned placement. */
         "scheduler.PlannedMove": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
             place?: components["schemas"]["scheduler.PlannedPlacement"];
         };
-        /** @description PlannedPlacement is where placement would put an allocation. */
+        /** @description PlannedPlacement is the node and slots that placement would choose. */
         "scheduler.PlannedPlacement": {
             node_id?: string;
             hostname?: string;
-            /** @description Empty for a whole node. */
+            /** @description Empty for bare metal. */
             slot_indexes?: number[];
         };
         "scheduler.PreservationReport": {
             /** @description By region, then class. */
             nodes?: components["schemas"]["scheduler.NodePreservation"][];
-            /** @description What an operator must know of every such plan, as sentences. */
+            /** @description Notes on the plan for operators, as sentences. */
             notice?: string;
         };
         /**
-         * @description Priority is a class of waiting requests: a higher one is served first. Every hour of waiting raises a request by one class.
-         *     - `normal`: Where nothing was said.
+         * @description Priority of queued requests: higher ones are placed first. Each hour in the queue raises a request by one level.
+         *     - `normal`: The default.
          * @enum {string}
          */
         "scheduler.Priority": "unspecified" | "low" | "normal" | "high";
-        /** @description ProjectAllocationLimit is how many allocations, of all SKUs together, a project may hold. */
+        /** @description ProjectAllocationLimit is the allocation quota of a project, over all SKUs. */
         "scheduler.ProjectAllocationLimit": {
             project_id?: string;
             max_allocations?: number;
-            /** @description Allocations that have not ended and do not wait for capacity. */
+            /** @description Allocations that have not ended and are not queued. */
             used_allocations?: number;
         };
         "scheduler.ProjectPriority": {
             project_id?: string;
             priority?: components["schemas"]["scheduler.Priority"];
         };
-        /** @description ProjectQuota is how many GPUs of a SKU a project may hold. */
+        /** @description ProjectQuota is the GPU quota of a project for a SKU. */
         "scheduler.ProjectQuota": {
             project_id?: string;
             sku?: string;
             max_gpus?: number;
-            /** @description GPUs of allocations that have not ended and do not wait for capacity. */
+            /** @description GPUs of allocations that have not ended and are not queued. */
             used_gpus?: number;
         };
-        /** @description ProjectQuotas is all that limits what a project may hold. An allocation counts from its reservation to its end; one that waits for capacity does not count. */
+        /** @description ProjectQuotas are the quotas of a project and their use. An allocation counts from its placement to its end; queued ones do not count. */
         "scheduler.ProjectQuotas": {
             project_id?: string;
-            /** @description Of all SKUs together. */
+            /** @description Over all SKUs. */
             max_allocations?: number;
             used_allocations?: number;
-            /** @description Each SKU that the project has a quota of or has launched; of every other it may hold the site's default. */
+            /** @description SKUs that the project has a quota for or has launched; others have the site's default. */
             quotas?: components["schemas"]["scheduler.ProjectQuota"][];
-            /** @description GPUs of a SKU that is not in `quotas`. */
+            /** @description GPU quota of every SKU that is not in `quotas`. */
             default_max_gpus?: number;
         };
         "scheduler.ProjectReservationLimit": {
             project_id?: string;
             max_gpus?: number;
-            /** @description GPUs that count against it. */
+            /** @description GPUs that count against the limit. */
             reserved_gpus?: number;
         };
-        /** @description QueuedRequest is one request that waits for capacity: an allocation, or a batch of them. */
+        /** @description QueuedRequest is one queued request: an allocation, or a batch of them. */
         "scheduler.QueuedRequest": {
-            /** @description "h200_sxm" or "lab": the line it stands in. */
+            /** @description "h200_sxm" or "lab": its queue. */
             slot_class?: string;
             /** @description 1: next. */
             position?: number;
             project_id?: string;
-            /** @description The class it is in now, raised by its age. */
+            /** @description The priority now, raised by its age. */
             priority?: components["schemas"]["scheduler.Priority"];
             allocation_ids?: string[];
-            /** @description Of all its allocations. */
+            /** @description GPUs of all its allocations. */
             gpus?: number;
             /** Format: date-time */
             since?: string;
             /** Format: date-time */
             deadline?: string;
-            /** @description Why it was not served when it was last looked at: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
+            /** @description The last unschedulable reason: a value of gpuaas.errors.v1.ErrorReason, without prefix. */
             reason?: string;
-            /** @description Nodes that are kept for it. */
+            /** @description Nodes of its backfill reservation. */
             backfill_node_ids?: string[];
         };
-        /** @description RecoverableNode is a sliced node that would be whole again after some moves. */
+        /** @description RecoverableNode is a sliced node that some moves would free. */
         "scheduler.RecoverableNode": {
             node_id?: string;
             hostname?: string;
@@ -2535,22 +2535,22 @@ export interface components {
             /** Format: int64 */
             value?: string;
         };
-        /** @description Sku is a sellable product. */
+        /** @description Sku is what can be launched. */
         "scheduler.Sku": {
             /** @description Slug, for example "h200-sxm-slice". */
             code: string;
             display_name?: string;
             capacity_shape: components["schemas"]["common.CapacityShape"];
-            /** @description "h200_sxm" or "lab": the only slots that it sells. */
+            /** @description "h200_sxm" or "lab". */
             slot_class: string;
             allowed_gpu_counts: number[];
             profile: components["schemas"]["scheduler.RuntimeProfile"];
-            /** @description Price per GPU and hour; absent until billing has published one. */
+            /** @description Price per GPU-hour; absent until billing has published one. */
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
         };
-        /** @description UnavailableReason is one cause with how much it keeps away (B-57, B-58). */
+        /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */
         "scheduler.UnavailableReason": {
             /** @description A value of gpuaas.errors.v1.ErrorReason, without prefix. */
             reason?: string;
@@ -2661,7 +2661,7 @@ export interface operations {
                 project_id?: string;
                 /** @description Only this region. */
                 region_code?: string;
-                /** @description Also those that are over. */
+                /** @description Include ended ones. */
                 include_ended?: boolean;
                 /** @description Default 50, at most 500. */
                 page_size?: number;
@@ -2699,9 +2699,9 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description project_id must be given. */
+                    /** @description project_id is required. */
                     config: components["schemas"]["scheduler.CapacityReservationConfig"];
-                    /** @description Begin with what is free, and hold more as it becomes free, instead of being refused. */
+                    /** @description Start with the free GPUs and add more as they become free, instead of being refused. */
                     gather?: boolean;
                 };
             };
@@ -2782,11 +2782,11 @@ export interface operations {
         parameters: {
             query: {
                 region_code: string;
-                /** @description A SKU that is sold in slices. */
+                /** @description A SKU of shape gpu_slice. */
                 sku: string;
-                /** @description GPUs of the launches that should fit. */
+                /** @description GPUs per launch. */
                 gpu_count: number;
-                /** @description Most allocations to move, at most 64; 0: 8. */
+                /** @description Maximum allocations to move, at most 64; 0: 8. */
                 max_moves?: number;
             };
             header?: never;
@@ -2811,7 +2811,7 @@ export interface operations {
     CapacityAdminService_PlanEvacuation: {
         parameters: {
             query: {
-                /** @description The nodes that would be empty at the same time: 1 to 32 of one region. */
+                /** @description The nodes to evacuate together: 1 to 32 of one region. */
                 node_ids: string[];
             };
             header?: never;
@@ -2844,7 +2844,7 @@ export interface operations {
                 start_time?: string;
                 /** @description Until this time, exclusive; absent: now. */
                 end_time?: string;
-                /** @description Samples of this many seconds are shown as one, a multiple of 60 that leaves at most 1500 of them; 0: one that leaves about 288. */
+                /** @description Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about 288 buckets. */
                 bucket_seconds?: string;
             };
             header?: never;
@@ -2940,7 +2940,7 @@ export interface operations {
                     compatible_skus: string[];
                     /** @description Default 600. */
                     boot_timeout_seconds?: number;
-                    /** @description Leave it disabled. */
+                    /** @description Create it disabled. */
                     disabled?: boolean;
                 };
             };
@@ -3048,21 +3048,21 @@ export interface operations {
                 region_code: string;
                 sku: string;
                 gpu_count: number;
-                /** @description Most nodes in the answer, the best ones first. Default 50, at most 500. */
+                /** @description Maximum nodes in the answer, the best first. Default 50, at most 500. */
                 page_size?: number;
-                /** @description For which project: what is reserved for it, who waits before it, and its allocations that `placement` names. Left out: for one for which nothing is reserved. */
+                /** @description Project, for its reserved capacity, its position in the queue, and the allocations of `placement`. Absent: a project without reservations. */
                 project_id?: string;
-                /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
+                /** @description Digest of the image, "sha256:…", as in ListImages. Absent: all nodes count as without it. */
                 image_digest?: string;
-                /** @description Id of an allocation of the same project that has not ended: the node it is on. */
+                /** @description Id of an allocation of the project that has not ended: only its node. */
                 "placement.affinity"?: string;
-                /** @description Ids of allocations of the same project: no node that one of them is on. */
+                /** @description Ids of allocations of the project: not their nodes. */
                 "placement.anti_affinity"?: string[];
-                /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
+                /** @description "key=value": no node with an allocation of the project that has this label and has not ended. */
                 "placement.anti_affinity_label"?: string;
-                /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
+                /** @description Only nodes that have cached and verified the image (CON-10). For VMs only. */
                 "placement.require_prewarmed"?: boolean;
-                /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+                /** @description "key=value": only nodes with an allocation of the project that has this label and has not ended. There must be one. */
                 "placement.affinity_label"?: string;
             };
             header?: never;
@@ -3379,7 +3379,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Why the operator is sure; kept in the audit trail. */
+                    /** @description Reason, for the audit trail. */
                     reason: string;
                 };
             };
@@ -3691,7 +3691,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description 0 lets it hold none. */
+                    /** @description 0 allows none. */
                     max_allocations?: number;
                 };
             };
@@ -3864,7 +3864,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description GPUs of all reservations that the project made and that are not over; 0: only operators reserve. */
+                    /** @description Maximum GPUs of all reservations that members created and that have not ended; 0: only operators can reserve. */
                     max_gpus?: number;
                 };
             };
@@ -4007,7 +4007,7 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
-                /** @description Also those that are released or failed. */
+                /** @description Include released and failed ones. */
                 include_ended?: boolean;
             };
             header?: never;
@@ -4054,7 +4054,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Project that pays; may be left out when the caller belongs to exactly one. */
+                    /** @description Project that is billed; optional when the caller belongs to exactly one. */
                     project_id?: string;
                     /** @description A DNS label of at most 63 characters. */
                     name: string;
@@ -4064,7 +4064,7 @@ export interface operations {
                     gpu_count: number;
                     /** @description Slug of an active image that the SKU can run. */
                     image: string;
-                    /** @description OpenSSH public keys, one to ten, no two the same. */
+                    /** @description One to ten different OpenSSH public keys. */
                     ssh_public_keys: string[];
                     /** @description Left out: the SKU's shape. */
                     capacity_shape?: components["schemas"]["common.CapacityShape"];
@@ -4073,11 +4073,11 @@ export interface operations {
                     labels?: {
                         [key: string]: string;
                     };
-                    /** @description Check everything, keep nothing. */
+                    /** @description Dry run: check everything, change nothing. */
                     validate_only?: boolean;
-                    /** @description Where it may be placed. */
+                    /** @description Placement constraints. */
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
-                    /** @description When it does not fit now, wait in line instead of being refused; see status.queue. */
+                    /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
                     wait?: components["schemas"]["allocation.Wait"];
                 };
             };
@@ -4373,13 +4373,13 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Project that pays for all; may be left out when the caller belongs to exactly one. */
+                    /** @description Project that is billed for all; optional when the caller belongs to exactly one. */
                     project_id?: string;
-                    /** @description One to sixteen. project_id, validate_only and wait of each are left out. */
+                    /** @description One to sixteen, without project_id, validate_only and wait. */
                     allocations: components["schemas"]["allocation.CreateAllocationRequest"][];
-                    /** @description Check everything, keep nothing. */
+                    /** @description Dry run: check everything, change nothing. */
                     validate_only?: boolean;
-                    /** @description When they do not fit now, wait in line, and be reserved together; all of one region and one class of slots. wait of each is left out. */
+                    /** @description Queue them if they do not fit now, and place them together; all of one region and one slot class. */
                     wait?: components["schemas"]["allocation.Wait"];
                 };
             };
@@ -4401,11 +4401,11 @@ export interface operations {
     AllocationService_WatchAllocations: {
         parameters: {
             query?: {
-                /** @description May be left out when the caller belongs to exactly one. */
+                /** @description Optional when the caller belongs to exactly one. */
                 project_id?: string;
                 /** @description Of the last message of an earlier stream with the same project and include_ended: go on after it. */
                 resume_token?: string;
-                /** @description Begin also with those that are released or failed. One that ends while watched is always sent. */
+                /** @description Include released and failed ones at the start. One that ends while watched is always sent. */
                 include_ended?: boolean;
             };
             header?: {
@@ -4438,7 +4438,7 @@ export interface operations {
                 region_code?: string;
                 /** @description Only this SKU. */
                 sku?: string;
-                /** @description For which project: what is reserved for it counts, too. May be left out when the caller belongs to exactly one; of several, only what is free for everybody counts then. */
+                /** @description Project whose reserved capacity counts too. Optional when the caller belongs to exactly one; otherwise only unreserved capacity counts. */
                 project_id?: string;
             };
             header?: never;
@@ -4466,19 +4466,19 @@ export interface operations {
                 region_code: string;
                 sku: string;
                 gpu_count: number;
-                /** @description For which project, as in ListAvailability: what is reserved for it, who waits before it, and its allocations that `placement` names. */
+                /** @description Project, as in ListAvailability: for its reserved capacity, its position in the queue, and the allocations of `placement`. */
                 project_id?: string;
-                /** @description Digest of the image that it would boot, "sha256:…", as ListImages tells it. Left out: all nodes count as without it. */
+                /** @description Digest of the image, "sha256:…", as in ListImages. Absent: all nodes count as without it. */
                 image_digest?: string;
-                /** @description Id of an allocation of the same project that has not ended: the node it is on. */
+                /** @description Id of an allocation of the project that has not ended: only its node. */
                 "placement.affinity"?: string;
-                /** @description Ids of allocations of the same project: no node that one of them is on. */
+                /** @description Ids of allocations of the project: not their nodes. */
                 "placement.anti_affinity"?: string[];
-                /** @description "key=value": no node with an allocation of the same project that has this label and has not ended. */
+                /** @description "key=value": no node with an allocation of the project that has this label and has not ended. */
                 "placement.anti_affinity_label"?: string;
-                /** @description Only nodes that have the image verified in their cache, so that nothing is pulled before the start (CON-10). Only for slices. */
+                /** @description Only nodes that have cached and verified the image (CON-10). For VMs only. */
                 "placement.require_prewarmed"?: boolean;
-                /** @description "key=value": a node with an allocation of the same project that has this label and has not ended. There must be one. */
+                /** @description "key=value": only nodes with an allocation of the project that has this label and has not ended. There must be one. */
                 "placement.affinity_label"?: string;
             };
             header?: never;
@@ -4503,9 +4503,9 @@ export interface operations {
     CapacityReservationService_ListCapacityReservations: {
         parameters: {
             query?: {
-                /** @description May be left out when the caller belongs to exactly one. */
+                /** @description Optional when the caller belongs to exactly one. */
                 project_id?: string;
-                /** @description Also those that are over. */
+                /** @description Include ended ones. */
                 include_ended?: boolean;
                 /** @description Default 50, at most 500. */
                 page_size?: number;
@@ -4544,7 +4544,7 @@ export interface operations {
             content: {
                 "application/json": {
                     config: components["schemas"]["scheduler.CapacityReservationConfig"];
-                    /** @description Begin with what is free, and hold more as it becomes free, instead of being refused. */
+                    /** @description Start with the free GPUs and add more as they become free, instead of being refused. */
                     gather?: boolean;
                 };
             };
@@ -4651,7 +4651,7 @@ export interface operations {
     QuotaService_GetQuotas: {
         parameters: {
             query?: {
-                /** @description May be left out by a member of exactly one. */
+                /** @description Optional for a member of exactly one. */
                 project_id?: string;
             };
             header?: never;
