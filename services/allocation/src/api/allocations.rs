@@ -4,21 +4,19 @@ use std::sync::Arc;
 
 use gpuaas_common::identity::{Caller, ProjectScope};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
-use gpuaas_placement::model::Allocation;
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
 use gpuaas_placement::{Scope, allocations, release};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
-use sqlx::PgConnection;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::create::{Created, create, create_all};
+use super::owned::owned;
 use super::power;
 use super::{convert, worth_repeating};
 use crate::store::read;
@@ -131,26 +129,6 @@ impl AllocationApi {
         self.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
         Ok(())
     }
-}
-
-/// The allocation, if one of the caller's projects owns it. A foreign one does not exist.
-pub(crate) async fn owned(
-    conn: &mut PgConnection,
-    caller: &Caller,
-    id: Uuid,
-) -> Result<(Allocation, ProjectScope), Error> {
-    for project in caller.scopes() {
-        match allocations::get(conn, Scope::Project(project.id()), id).await {
-            Ok(row) => return Ok((row, project)),
-            Err(gpuaas_placement::Error::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::new(
-        Code::NotFound,
-        ErrorReason::AllocationNotFound,
-        "Your projects have no such allocation.",
-    ))
 }
 
 #[tonic::async_trait]

@@ -2,10 +2,11 @@
 
 mod access;
 mod admin;
-pub(crate) mod allocations;
+mod allocations;
 pub(crate) mod convert;
 mod create;
 mod events;
+pub(crate) mod owned;
 mod power;
 
 pub use access::AccessApi;

@@ -7,7 +7,7 @@ use gpuaas_placement::power::{self, Action};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::allocations::owned;
+use super::owned::owned;
 use crate::workflow::Deps;
 
 /// Accepts the change, notes it and starts its workflow in one transaction. The same key again changes nothing.

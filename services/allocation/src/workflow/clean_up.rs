@@ -43,11 +43,7 @@ pub static DEFINITION: Definition = Definition {
 pub fn clean_up(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let repairing = work.taken.slot_id.is_some();
-        let subject = if repairing {
-            super::repair::subject(work).await?
-        } else {
-            subject::of_allocation(work).await?.1
-        };
+        let subject = subject::of_work(work).await?;
         let request = CleanUpRequest {
             operation_id: String::new(),
             lease_id: String::new(),

@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::failure::StepError;
 use super::host::Host;
-use super::repair;
 use super::subject;
 use super::table::{Effect, OnFailure, Step, StepResult};
 use super::work::Work;
@@ -94,10 +93,7 @@ fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
 /// still holds a slot for it. The tokens keep a late runner from ending the lease of the one that took over.
 fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
-        let subject = match work.taken.slot_id {
-            Some(_) => repair::subject(work).await?,
-            None => subject::of_allocation(work).await?.1,
-        };
+        let subject = subject::of_work(work).await?;
         let host = Host::of_node(&work.deps, subject.node_id).await?;
         let owner = subject.allocation_id.to_string();
         let found = host.holds().await?;

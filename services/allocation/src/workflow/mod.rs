@@ -24,6 +24,7 @@ pub mod kill;
 mod lease;
 mod operation;
 mod power;
+mod proof;
 mod provision;
 mod release;
 mod repair;

@@ -8,25 +8,21 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use gpuaas_common::time::proto_duration;
-use gpuaas_placement::model::{EvidenceKind, SlotEvidence};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::release;
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_proto::gpuaas::agent::v1::{
-    FailureClass, HostOperation, LeasePurpose, OperationState, ReleaseRequest, WipeEvidence,
-};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::agent::v1::{LeasePurpose, OperationState, ReleaseRequest};
+use serde_json::json;
 use sqlx::PgConnection;
 
 use super::failure::StepError;
 use super::host::Host;
 use super::lease;
-use super::operation::{Order, drive, evidence, output};
-use super::subject::{self, Subject, ledger};
+use super::operation::{Order, drive, output};
+use super::proof::{proven, recorded};
+use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
-use crate::domain::wipe;
 use crate::store::workflow_rows;
 
 /// How often a release is asked of the host before the slots are given up to a repair.
@@ -145,60 +141,6 @@ fn again(failed: StepError, tried: i64) -> StepError {
     }
 }
 
-/// The evidence of every slot, judged by the control plane (P2, C-10, C-11).
-///
-/// # Errors
-/// A slot is not proven empty.
-pub fn proven(
-    work: &Work,
-    subject: &Subject,
-    operation: &HostOperation,
-) -> Result<Vec<Value>, StepError> {
-    let thoroughness = work.deps.config.thoroughness();
-    let judged = |expected: &wipe::ExpectedWipe| -> Result<Value, StepError> {
-        let proof: &WipeEvidence = wipe::judge(expected, thoroughness, &operation.wipe_evidence)
-            .map_err(|why| {
-                let message = format!("slot {}: {why}", expected.slot_id);
-                StepError::fail(ErrorReason::WipeNotProven, message, FailureClass::Device)
-            })?;
-        Ok(json!({
-            "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,
-            "detail": evidence(proof),
-        }))
-    };
-    subject.expected_wipes().iter().map(judged).collect()
-}
-
-/// The evidence a step recorded, for the ledger.
-///
-/// # Errors
-/// The record is not as this program writes it.
-pub fn recorded(work: &Work, step: &str) -> Result<Vec<SlotEvidence>, StepError> {
-    let rows = work
-        .outputs
-        .get(step)
-        .and_then(|output| output.get("evidence"))
-        .and_then(Value::as_array);
-    let parse = |row: &Value| {
-        Some(SlotEvidence {
-            slot_id: row.get("slot_id")?.as_str()?.parse().ok()?,
-            generation: row.get("generation")?.as_i64()?,
-            kind: EvidenceKind::Wiped,
-            method: row.get("method")?.as_str()?.to_owned(),
-            detail: row.get("detail")?.clone(),
-        })
-    };
-    rows.and_then(|rows| rows.iter().map(parse).collect::<Option<Vec<_>>>())
-        .filter(|rows| !rows.is_empty())
-        .ok_or_else(|| {
-            StepError::fail(
-                ErrorReason::WipeNotProven,
-                "the step recorded no evidence",
-                FailureClass::Host,
-            )
-        })
-}
-
 fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let proofs = recorded(work, "release")?;
@@ -236,6 +178,9 @@ fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
     use super::*;
 
     #[test]

@@ -18,11 +18,10 @@ use super::failure::StepError;
 use super::host::Host;
 use super::lease;
 use super::operation::{Order, drive, output};
-use super::release::{proven, recorded};
-use super::subject::{self, Subject, ledger};
+use super::proof::{proven, recorded};
+use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
-use crate::store::workflow_rows;
 
 /// The workflow.
 pub static DEFINITION: Definition = Definition {
@@ -70,25 +69,9 @@ pub static DEFINITION: Definition = Definition {
     }],
 };
 
-/// The slot under repair.
-///
-/// # Errors
-/// Those of the ledger.
-pub async fn subject(work: &Work) -> Result<Subject, StepError> {
-    let node_id = workflow_rows::node_of(&work.deps.pool, None, Some(work.slot_id()?)).await?;
-    let unknown = || {
-        StepError::fail(
-            ErrorReason::SlotNotFound,
-            "no such slot",
-            FailureClass::Host,
-        )
-    };
-    subject::of_slot(work, node_id.ok_or_else(unknown)?).await
-}
-
 fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
-        let subject = subject(work).await?;
+        let subject = subject::under_repair(work).await?;
         let host = Host::of_node(&work.deps, subject.node_id).await?;
         host.acquire(work, &subject, LeasePurpose::Repair).await?;
         Ok(json!({"lease_id": work.lease()}))
@@ -97,7 +80,7 @@ fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
 
 fn repair_slot(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
-        let subject = subject(work).await?;
+        let subject = subject::under_repair(work).await?;
         let request = RepairSlotRequest {
             operation_id: String::new(),
             lease_id: String::new(),

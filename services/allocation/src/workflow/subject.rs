@@ -2,12 +2,14 @@
 
 use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
 use gpuaas_placement::{Scope, allocations, claims, slots};
-use gpuaas_proto::gpuaas::agent::v1::{FencingToken, SlotGrant, SlotToken, VmShape};
+use gpuaas_proto::gpuaas::agent::v1::{FailureClass, FencingToken, SlotGrant, SlotToken, VmShape};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use super::failure::StepError;
 use super::work::Work;
 use crate::domain::wipe::ExpectedWipe;
+use crate::store::workflow_rows;
 
 /// Slots of one allocation on one node, under the token of this taking.
 #[derive(Debug, Clone)]
@@ -49,6 +51,33 @@ impl Subject {
         };
         self.grants.iter().map(expected).collect()
     }
+}
+
+/// What the work is on: the slot under repair, or what its allocation holds.
+///
+/// # Errors
+/// Those of the ledger.
+pub async fn of_work(work: &Work) -> Result<Subject, StepError> {
+    match work.taken.slot_id {
+        Some(_) => under_repair(work).await,
+        None => Ok(of_allocation(work).await?.1),
+    }
+}
+
+/// The slot under repair.
+///
+/// # Errors
+/// Those of the ledger.
+pub async fn under_repair(work: &Work) -> Result<Subject, StepError> {
+    let node_id = workflow_rows::node_of(&work.deps.pool, None, Some(work.slot_id()?)).await?;
+    let unknown = || {
+        StepError::fail(
+            ErrorReason::SlotNotFound,
+            "no such slot",
+            FailureClass::Host,
+        )
+    };
+    of_slot(work, node_id.ok_or_else(unknown)?).await
 }
 
 /// Loads the allocation and what it still holds.
@@ -132,11 +161,7 @@ pub fn ledger(error: gpuaas_placement::Error) -> StepError {
 }
 
 fn gone(message: &str) -> StepError {
-    StepError::fail(
-        gpuaas_proto::gpuaas::errors::v1::ErrorReason::StateConflict,
-        message,
-        gpuaas_proto::gpuaas::agent::v1::FailureClass::Host,
-    )
+    StepError::fail(ErrorReason::StateConflict, message, FailureClass::Host)
 }
 
 fn token(work: &Work, cell_epoch: i64, generation: i64) -> FencingToken {

@@ -1,0 +1,66 @@
+//! The proof that slots are empty: judged when the host has wiped them, recorded, and read again for the ledger.
+
+use gpuaas_placement::model::{EvidenceKind, SlotEvidence};
+use gpuaas_proto::gpuaas::agent::v1::{FailureClass, HostOperation, WipeEvidence};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::{Value, json};
+
+use super::failure::StepError;
+use super::operation::evidence;
+use super::subject::Subject;
+use super::work::Work;
+use crate::domain::wipe;
+
+/// The evidence of every slot, judged by the control plane (P2, C-10, C-11).
+///
+/// # Errors
+/// A slot is not proven empty.
+pub fn proven(
+    work: &Work,
+    subject: &Subject,
+    operation: &HostOperation,
+) -> Result<Vec<Value>, StepError> {
+    let thoroughness = work.deps.config.thoroughness();
+    let judged = |expected: &wipe::ExpectedWipe| -> Result<Value, StepError> {
+        let proof: &WipeEvidence = wipe::judge(expected, thoroughness, &operation.wipe_evidence)
+            .map_err(|why| {
+                let message = format!("slot {}: {why}", expected.slot_id);
+                StepError::fail(ErrorReason::WipeNotProven, message, FailureClass::Device)
+            })?;
+        Ok(json!({
+            "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,
+            "detail": evidence(proof),
+        }))
+    };
+    subject.expected_wipes().iter().map(judged).collect()
+}
+
+/// The evidence a step recorded, for the ledger.
+///
+/// # Errors
+/// The record is not as this program writes it.
+pub fn recorded(work: &Work, step: &str) -> Result<Vec<SlotEvidence>, StepError> {
+    let rows = work
+        .outputs
+        .get(step)
+        .and_then(|output| output.get("evidence"))
+        .and_then(Value::as_array);
+    let parse = |row: &Value| {
+        Some(SlotEvidence {
+            slot_id: row.get("slot_id")?.as_str()?.parse().ok()?,
+            generation: row.get("generation")?.as_i64()?,
+            kind: EvidenceKind::Wiped,
+            method: row.get("method")?.as_str()?.to_owned(),
+            detail: row.get("detail")?.clone(),
+        })
+    };
+    rows.and_then(|rows| rows.iter().map(parse).collect::<Option<Vec<_>>>())
+        .filter(|rows| !rows.is_empty())
+        .ok_or_else(|| {
+            StepError::fail(
+                ErrorReason::WipeNotProven,
+                "the step recorded no evidence",
+                FailureClass::Host,
+            )
+        })
+}
