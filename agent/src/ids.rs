@@ -3,6 +3,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+use gpuaas_common::value::is_lower_hex;
 pub use gpuaas_common::value::{Digest, DnsLabel, Mac, ParseError, PciAddress};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use serde::{Deserialize, Serialize};
@@ -76,44 +77,16 @@ impl AllocationId {
 /// What every VM of ours is named with.
 pub const VM_PREFIX: &str = "gpuaas-slice-";
 
-/// Name of a VM of ours.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct VmName(String);
-
-impl VmName {
-    /// The name as libvirt knows it.
-    pub fn as_str(&self) -> &str {
-        &self.0
+gpuaas_common::text_value!(
+    /// Name of a VM of ours, as libvirt knows it.
+    VmName,
+    "vm name",
+    "\"gpuaas-slice-\" and 32 hex digits",
+    |text| {
+        let hex = text.strip_prefix(VM_PREFIX)?;
+        (hex.len() == 32 && hex.bytes().all(is_lower_hex)).then(|| text.to_owned())
     }
-}
-
-impl FromStr for VmName {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        const BAD: ParseError = ParseError {
-            what: "vm name",
-            rule: "\"gpuaas-slice-\" and 32 hex digits",
-        };
-        let hex = text.strip_prefix(VM_PREFIX).ok_or(BAD)?;
-        let valid = hex.len() == 32
-            && hex
-                .bytes()
-                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if valid {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(BAD)
-        }
-    }
-}
-
-impl fmt::Display for VmName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+);
 
 /// Fencing token: compared field by field in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

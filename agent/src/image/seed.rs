@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use gpuaas_common::value::is_lower_hex;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use ssh_key::PublicKey;
 
@@ -12,36 +13,16 @@ use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
 use crate::ids::{AllocationId, DnsLabel, ParseError};
 
-/// Guest user: "u_" and 16 lower-case hex digits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestUser(String);
-
-impl GuestUser {
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
+gpuaas_common::text_value!(
+    /// Guest user.
+    GuestUser,
+    "guest_user",
+    "\"u_\" and 16 lower-case hex digits",
+    |text| {
+        let hex = text.strip_prefix("u_")?;
+        (hex.len() == 16 && hex.bytes().all(is_lower_hex)).then(|| text.to_owned())
     }
-}
-
-impl FromStr for GuestUser {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let hex = text.strip_prefix("u_").unwrap_or_default();
-        if hex.len() == 16
-            && hex
-                .bytes()
-                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(ParseError {
-                what: "guest_user",
-                rule: "\"u_\" and 16 lower-case hex digits",
-            })
-        }
-    }
-}
+);
 
 /// Parses the guest's host name.
 ///

@@ -1,9 +1,4 @@
 //! Values of the wire that more than one part reads: types that cannot hold anything but what their name says.
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
 /// A value that is not what its type says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} must be {rule}")]
@@ -22,14 +17,19 @@ impl ParseError {
     }
 }
 
-fn is_lower_hex(byte: u8) -> bool {
+/// Whether a byte is a hex digit in lower case.
+#[must_use]
+pub fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
+/// Defines a value that is text of a certain form: its name, what it is called in errors, its rule, and a function that
+/// gives the text back as it is written, or nothing.
+#[macro_export]
 macro_rules! text_value {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $parse:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -44,20 +44,20 @@ macro_rules! text_value {
             }
         }
 
-        impl FromStr for $name {
-            type Err = ParseError;
+        impl std::str::FromStr for $name {
+            type Err = $crate::value::ParseError;
 
-            fn from_str(text: &str) -> Result<Self, ParseError> {
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let parse: fn(&str) -> Option<String> = $parse;
-                parse(text).map(Self).ok_or(ParseError {
+                parse(text).map(Self).ok_or($crate::value::ParseError {
                     what: $what,
                     rule: Self::RULE,
                 })
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
