@@ -86,7 +86,7 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
         (refused.reason(), refused.message()),
         (
             ErrorReason::StateConflict,
-            "The allocation is a whole node, which cannot stop yet; only virtual machines can."
+            "The allocation is bare metal, which cannot stop yet."
         )
     );
     let project = platform.world.project;
