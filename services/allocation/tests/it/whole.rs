@@ -93,7 +93,7 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
     let refused = resolve(&platform.world, &made.id, &[project]).await;
     let refused = refused.expect_err("no terminal");
     assert_eq!(refused.reason(), ErrorReason::StateConflict);
-    assert!(refused.message().contains("whole node"), "{refused}");
+    assert!(refused.message().contains("bare metal"), "{refused}");
 
     platform.release(&made.id, "k4").await.expect("accepted");
     platform.world.until_state(id, "released").await;
