@@ -172,7 +172,7 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
             assert_eq!(
                 error.message(),
                 format!(
-                    "Slot {first} may have had a tenant since the host was looked at; start another discovery."
+                    "Slot {first} may have had a tenant after the discovery. Run another discovery."
                 )
             );
         }

@@ -407,7 +407,7 @@ fn expired(waiting: &QueuedRequest) -> Failure {
     Failure {
         reason: reason_name(ErrorReason::WaitExpired).to_owned(),
         message: format!(
-            "No capacity became free before the deadline of the wait. At last: {}",
+            "No capacity became free before the deadline. Last reason: {}",
             queue::sentence(&waiting.reason)
         ),
         advice: "Launch again with a later deadline, with fewer GPUs or in another region. You are not billed for the \

@@ -63,7 +63,7 @@ async fn c_05_the_deadline_ends_a_wait_with_a_reason_though_capacity_is_free_by_
     assert_eq!(failure.reason, "WAIT_EXPIRED");
     assert_eq!(
         failure.message,
-        "No capacity became free before the deadline of the wait. At last: All GPUs that would fit are in use."
+        "No capacity became free before the deadline. Last reason: All suitable GPUs are in use."
     );
     sound(&world).await;
 }
@@ -103,7 +103,7 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
         assert!(
             failure
                 .message
-                .starts_with("It cannot be placed any more: "),
+                .starts_with("The request can no longer be placed: "),
             "{failure:?}"
         );
     }
