@@ -377,15 +377,15 @@ pub struct Polling {
 
 impl Polling {
     pub(crate) fn guest(&self) -> Duration {
-        Duration::from_millis(self.guest_ms)
+        Duration::from_millis(self.guest_ms.max(1))
     }
 
     pub(crate) fn shutdown(&self) -> Duration {
-        Duration::from_millis(self.shutdown_ms)
+        Duration::from_millis(self.shutdown_ms.max(1))
     }
 
     pub(crate) fn undo(&self) -> Duration {
-        Duration::from_millis(self.undo_ms)
+        Duration::from_millis(self.undo_ms.max(1))
     }
 }
 

@@ -55,3 +55,49 @@ impl Drop for Kill {
         let _ = std::fs::remove_file(&self.order);
     }
 }
+
+/// Kills every process that this one has started, directly or not, and that is still of its session. Parts of a stack,
+/// which are meant to stay, have sessions of their own.
+pub fn descendants() {
+    let mut processes: Vec<(i32, i32)> = Vec::new();
+    let session = |pid: Option<i32>| nix::unistd::getsid(pid.map(nix::unistd::Pid::from_raw));
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_string_lossy().parse().ok();
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // the name before it may hold anything
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        let parent = after_name.split_whitespace().nth(1);
+        let parent = parent.and_then(|parent| parent.parse().ok());
+        processes.extend(pid.zip(parent));
+    }
+    let mut found = vec![std::process::id().cast_signed()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = processes.iter().filter(|(_, of)| *of == parent);
+        found.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    for pid in found.into_iter().skip(1) {
+        if session(Some(pid)) == session(None) {
+            let _gone_is_fine = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(pid),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    #[test]
+    fn what_a_shell_has_started_ends_with_it() {
+        let mut shell = Command::new("bash")
+            .args(["-c", "sleep 300 & wait"])
+            .spawn()
+            .expect("bash");
+        super::descendants();
+        assert!(!shell.wait().expect("ended").success());
+    }
+}

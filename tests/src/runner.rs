@@ -4,8 +4,10 @@
 //! side: a VM that boots under emulation keeps one core busy, and two are what a small machine has.
 //!
 //! With `GPUAAS_TEST_SECONDS` a run ends in that time: a test is begun only if its usual time still fits, and what is
-//! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: the next one begins where this one will have left
-//! off, so that a few runs in turn reach every test.
+//! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: each begins a few tests after the one that the
+//! run before began with, so that a few runs in turn reach every test.
+//!
+//! A test that takes [`PATIENCE`] times its usual time has failed, and ends the run.
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -19,6 +21,11 @@ use libtest_mimic::{Arguments, Trial};
 const SECONDS: &str = "GPUAAS_TEST_SECONDS";
 /// Which of the runs in turn this one is.
 const TURN: &str = "GPUAAS_TEST_TURN";
+/// How many tests a turn begins after the one before it.
+const STEP: u64 = 7;
+/// How many times its usual time a test may take, with [`GRACE`] on top: a machine may be slow, a test may not hang.
+const PATIENCE: u32 = 4;
+const GRACE: Duration = Duration::from_secs(180);
 
 /// What a test needs for itself while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +80,19 @@ macro_rules! cases {
     };
 }
 
+/// A test that runs.
+struct Begun {
+    name: String,
+    at: Instant,
+    /// How long it may take.
+    patience: Duration,
+}
+
 /// How far a run is.
 #[derive(Default)]
 struct Progress {
     /// What runs now.
-    begun: Vec<String>,
+    begun: Vec<Begun>,
     passed: Vec<(Duration, u64, String)>,
     failed: Vec<String>,
     left_out: Vec<String>,
@@ -114,7 +129,7 @@ pub fn run(cases: Vec<Case>, end: impl FnOnce()) -> ExitCode {
     let limit = number(SECONDS);
     let turn = number(TURN).unwrap_or_default();
     let count = wanted.len();
-    let lanes = lanes(wanted, turn, limit.unwrap_or_default());
+    let lanes = lanes(wanted, turn);
     let run = Run {
         started: Instant::now(),
         limit: limit.map(Duration::from_secs),
@@ -147,28 +162,24 @@ pub fn run(cases: Vec<Case>, end: impl FnOnce()) -> ExitCode {
 }
 
 /// The tests of each place, in the order of this turn.
-fn lanes(cases: Vec<Case>, turn: u64, limit: u64) -> [Vec<Case>; 2] {
+fn lanes(cases: Vec<Case>, turn: u64) -> [Vec<Case>; 2] {
     let (system, host): (Vec<Case>, Vec<Case>) = cases
         .into_iter()
         .partition(|case| case.place == Place::System);
     [system, host].map(|mut lane| {
-        let usual: Vec<u64> = lane.iter().map(|case| case.usual).collect();
-        lane.rotate_left(first(&usual, turn, limit));
+        let first = turn * STEP % u64::try_from(lane.len().max(1)).unwrap_or(u64::MAX);
+        lane.rotate_left(usize::try_from(first).unwrap_or_default());
         lane
     })
 }
 
-/// Which test a turn begins with when the turns before it had so many seconds each.
-fn first(usual: &[u64], turn: u64, limit: u64) -> usize {
-    let all: u64 = usual.iter().sum();
-    let mut skipped = u128::from(turn) * u128::from(limit) % u128::from(all.max(1));
-    let done = usual.iter().take_while(|seconds| {
-        let seconds = u128::from(**seconds);
-        let is_done = seconds <= skipped;
-        skipped = skipped.saturating_sub(seconds);
-        is_done
-    });
-    done.count() % usual.len().max(1)
+/// Longest time between two looks at what runs.
+const LOOK: Duration = Duration::from_secs(5);
+
+impl Begun {
+    fn hangs(&self, now: Instant) -> bool {
+        now.duration_since(self.at) > self.patience
+    }
 }
 
 impl Run {
@@ -186,10 +197,14 @@ impl Run {
                 locked(&self.progress).left_out.push(name);
                 continue;
             }
-            locked(&self.progress).begun.push(name.clone());
+            locked(&self.progress).begun.push(Begun {
+                name: name.clone(),
+                at: begun,
+                patience: Duration::from_secs(usual) * PATIENCE + GRACE,
+            });
             let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(body())));
             let mut progress = locked(&self.progress);
-            progress.begun.retain(|other| *other != name);
+            progress.begun.retain(|other| other.name != name);
             let took = begun.elapsed();
             let word = if ended.is_ok() { "ok    " } else { "FAILED" };
             println!("{word} {:6.1} s    {name}", took.as_secs_f64());
@@ -205,29 +220,45 @@ impl Run {
             .is_none_or(|limit| self.started.elapsed() + usual <= limit)
     }
 
-    /// Ends the program when its time is over, with what runs then left out.
+    /// Ends the program when its time is over, with what runs then left out, or when a test hangs.
     fn watch(&self) {
-        let Some(limit) = self.limit else { return };
-        let left = (self.started + limit).saturating_duration_since(Instant::now());
-        let waited = self
-            .over
-            .wait_timeout_while(locked(&self.progress), left, |progress| !progress.is_over);
-        let (mut progress, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        if !timeout.timed_out() {
-            return;
+        let mut progress = locked(&self.progress);
+        while !progress.is_over {
+            let now = Instant::now();
+            let left = self
+                .limit
+                .map(|limit| (self.started + limit).saturating_duration_since(now));
+            let hangs = progress.begun.iter().any(|test| test.hangs(now));
+            if hangs || left.is_some_and(|left| left.is_zero()) {
+                return self.cut(progress, now);
+            }
+            let wait = left.unwrap_or(LOOK).min(LOOK);
+            let waited = self.over.wait_timeout(progress, wait);
+            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let cut = std::mem::take(&mut progress.begun);
-        progress.left_out.extend(cut);
+    }
+
+    fn cut(&self, mut progress: MutexGuard<'_, Progress>, now: Instant) {
+        for test in std::mem::take(&mut progress.begun) {
+            if test.hangs(now) {
+                let took = now.duration_since(test.at).as_secs();
+                println!("FAILED {took:6} s      {}: it hangs", test.name);
+                progress.failed.push(test.name);
+            } else {
+                progress.left_out.push(test.name);
+            }
+        }
         for lane in &self.lanes {
-            let waiting = locked(lane)
-                .drain(..)
-                .map(|case| case.name)
-                .collect::<Vec<_>>();
-            progress.left_out.extend(waiting);
+            let mut waiting = locked(lane);
+            progress
+                .left_out
+                .extend(waiting.drain(..).map(|case| case.name));
         }
         drop(progress);
-        println!("the time is over; what still ran is left out");
+        println!("the run ends here; what still ran is left out");
         let failed = self.summary();
+        // what tests have started would go on without them
+        crate::kill::descendants();
         std::process::exit(if failed { 101 } else { 0 });
     }
 
@@ -269,34 +300,41 @@ impl Run {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_turn_begins_where_the_one_before_it_left_off() {
-        let usual = [10, 20, 30, 40];
-        assert_eq!(first(&usual, 0, 35), 0);
-        // ten and twenty were done, thirty did not fit any more
-        assert_eq!(first(&usual, 1, 35), 2);
-        assert_eq!(first(&usual, 2, 35), 3);
-        // once around, and on
-        assert_eq!(first(&usual, 3, 35), 0);
-        assert_eq!(first(&[], 3, 35), 0);
-        assert_eq!(first(&usual, 7, 0), 0, "without a limit nothing is turned");
+    fn case(name: &str, place: Place) -> Case {
+        Case::new(&format!("it::{name}"), place, 300, async || {})
     }
 
     #[test]
-    fn turns_reach_every_test() {
-        let usual = [70, 5, 5, 30, 300, 12, 12, 60];
-        let limit = 320;
-        let mut reached = [false; 8];
-        for turn in 0..4 {
-            let begin = first(&usual, turn, limit);
-            let mut left = limit;
-            for place in (0..8).map(|next| (begin + next) % 8) {
-                if usual[place] <= left {
-                    left -= usual[place];
-                    reached[place] = true;
-                }
-            }
+    fn every_test_of_a_place_is_the_first_of_some_turn() {
+        for turn in 0..6 {
+            let cases = vec![
+                case("a", Place::System),
+                case("b", Place::System),
+                case("c", Place::System),
+                case("x", Place::Host),
+            ];
+            let [system, host] = lanes(cases, 20_780 + turn);
+            let names: Vec<&str> = system.iter().map(|case| &*case.name).collect();
+            let expected = match (20_780 + turn) * STEP % 3 {
+                0 => ["a", "b", "c"],
+                1 => ["b", "c", "a"],
+                _ => ["c", "a", "b"],
+            };
+            assert_eq!(names, expected);
+            assert_eq!(host.len(), 1);
         }
-        assert_eq!(reached, [true; 8]);
+        assert!(lanes(Vec::new(), 3).iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn a_test_hangs_after_a_multiple_of_its_usual_time() {
+        let at = Instant::now();
+        let test = Begun {
+            name: "a".to_owned(),
+            at,
+            patience: Duration::from_secs(10) * PATIENCE + GRACE,
+        };
+        assert!(!test.hangs(at + Duration::from_secs(220)));
+        assert!(test.hangs(at + Duration::from_secs(221)));
     }
 }

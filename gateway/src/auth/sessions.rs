@@ -126,17 +126,15 @@ impl Sessions {
     /// Listens for changes until `shutdown`.
     pub async fn listen(&self, pool: PgPool, shutdown: CancellationToken) {
         loop {
-            let heard = tokio::select! {
-                () = shutdown.cancelled() => return,
-                heard = self.hear(&pool) => heard,
-            };
+            let heard = shutdown.run_until_cancelled(self.hear(&pool)).await;
             self.forget(false);
+            let Some(heard) = heard else { return };
             if let Err(error) = heard {
                 tracing::warn!("listen for changes of access again: {error}");
             }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(RETRY) => {}
+            let retry = tokio::time::sleep(RETRY);
+            if shutdown.run_until_cancelled(retry).await.is_none() {
+                return;
             }
         }
     }

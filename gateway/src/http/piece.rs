@@ -123,7 +123,12 @@ impl Pieces {
             return Ok(piece);
         }
         let piece = form.message(&key.1.decode()?);
-        self.0.insert(key, piece.clone());
+        // what came is part of a larger buffer, which it would keep from being freed
+        let message = Encoded {
+            bytes: Bytes::copy_from_slice(&key.1.bytes),
+            method: key.1.method,
+        };
+        self.0.insert((form, message), piece.clone());
         Ok(piece)
     }
 }

@@ -81,7 +81,7 @@ pub async fn begin(
     // What still runs has only its host lease left to give back; the new workflow is given the same one.
     workflows::cancel(conn, id).await?;
     let window = workflows::POWER_WINDOW_SECONDS;
-    let allocation = set(conn, id, meanwhile, Boot::Mode, Some(window)).await?;
+    let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
     timeline::append(conn, id, meanwhile, timeline::State::Done, action.told()).await?;
     let workflow_id = workflows::enqueue(
         conn,
@@ -117,7 +117,7 @@ pub async fn settle(
     }
     let boot = match power {
         "running" => Boot::Is(boot_id),
-        _ => Boot::Mode,
+        _ => Boot::Keep,
     };
     set(conn, id, power, boot, None).await?;
     Ok(Outcome::Changed)
@@ -142,7 +142,7 @@ pub async fn unexpected_shutdown(
         return Ok(None);
     }
     let (_, _, stopped) = Action::Stop.powers();
-    set(conn, id, stopped, Boot::Mode, None).await?;
+    set(conn, id, stopped, Boot::Keep, None).await?;
     let told = if with_host {
         "The host restarted, which shut the VM down unexpectedly. It is being started again."
     } else {
@@ -158,7 +158,7 @@ pub async fn unexpected_shutdown(
 
 /// What becomes of the stored boot id.
 enum Boot {
-    Mode,
+    Keep,
     Is(Option<Uuid>),
 }
 
@@ -170,7 +170,7 @@ async fn set(
     window_seconds: Option<i64>,
 ) -> Result<Allocation> {
     let (keep, boot_id) = match boot {
-        Boot::Mode => (true, None),
+        Boot::Keep => (true, None),
         Boot::Is(boot_id) => (false, boot_id),
     };
     sqlx::query(

@@ -144,7 +144,7 @@ async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
     );
     let path = format!("/api/v1/allocations/{id}/timeline");
     let timeline = system.user.get(&path).await.expect("timeline");
-    let told = |entry: &Value| text(entry, "/message").starts_with("The host was restarted");
+    let told = |entry: &Value| text(entry, "/message").starts_with("The host restarted");
     let entries = timeline["entries"].as_array().expect("entries");
     assert!(entries.iter().any(told), "{timeline}");
     assert_eq!(interval(&system, &id).await.pointer("/end_time"), None);

@@ -106,7 +106,7 @@ async fn check(conn: &mut PgConnection, asked: &Asked) -> Result<Sku> {
     catalog::known_region(conn, &asked.region_code).await?;
     let sku = catalog::known_sku(conn, &asked.sku).await?;
     if sku.capacity_shape != Shape::GpuSlice {
-        let rule = "is sold as whole nodes; the preservation report is about those".to_owned();
+        let rule = "is a bare-metal SKU; see the preservation report for bare metal".to_owned();
         return Err(invalid(ErrorReason::FieldInvalid, "sku", rule));
     }
     let counts = &sku.allowed_gpu_counts;

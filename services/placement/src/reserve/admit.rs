@@ -34,14 +34,14 @@ pub(crate) async fn check(
         return Err(invalid(
             ErrorReason::FieldInvalid,
             "sku",
-            "is sold as whole nodes, which this platform does not bring up".to_owned(),
+            "is a bare-metal SKU, and this platform does not offer bare metal".to_owned(),
         ));
     }
     if sku.capacity_shape == Shape::Baremetal && request.constraints.require_prewarmed {
         return Err(invalid(
             ErrorReason::FieldInvalid,
             "placement.require_prewarmed",
-            "is for slices: a whole node boots no image from a cache".to_owned(),
+            "applies to slices only: bare metal does not boot from the image cache".to_owned(),
         ));
     }
     let allowed = |count: &i32| u32::try_from(*count).is_ok_and(|count| count == request.gpu_count);

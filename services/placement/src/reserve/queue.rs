@@ -308,7 +308,7 @@ async fn join(
             allocation_id,
             STEP,
             timeline::State::Running,
-            &format!("Waiting in line: {message}"),
+            &format!("Queued: {message}"),
         )
         .await?;
         let resource_id = allocation_id.to_string();

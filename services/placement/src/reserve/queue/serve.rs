@@ -363,7 +363,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
     )
     .bind(ids)
     .bind(STEP)
-    .bind(format!("Waiting in line: {}", queue::sentence(reason)))
+    .bind(format!("Queued: {}", queue::sentence(reason)))
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
