@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vm_that_went_off_with_its_host_is_told_from_one_that_was_shut_down() {
+    fn a_vm_that_shut_down_with_its_host_is_told_from_one_that_was_shut_down() {
         let allocation = AllocationId(Uuid::now_v7());
         let domain = |state| Domain {
             name: allocation.vm_name().to_string(),

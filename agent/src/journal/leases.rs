@@ -42,7 +42,7 @@ pub struct LeaseRow {
 }
 
 impl Journal {
-    /// Decides on an spec without writing anything.
+    /// Decides on a request without writing anything.
     pub fn check_lease(
         &self,
         spec: &LeaseSpec,
@@ -53,7 +53,7 @@ impl Journal {
         Ok(decide(spec, &slots, &leases))
     }
 
-    /// Decides on an spec and, when it is granted, writes fences, holds and the lease.
+    /// Decides on a request and, when it is granted, writes fences, holds and the lease.
     pub fn grant_lease(
         &self,
         spec: &LeaseSpec,

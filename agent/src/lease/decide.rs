@@ -134,7 +134,7 @@ impl From<Refusal> for HostError {
     }
 }
 
-/// Decides on an spec. `slots` are the facts of the asked slots, `leases` all live leases of the host.
+/// Decides on a request. `slots` are the facts of the requested slots, `leases` all live leases of the host.
 pub fn decide(
     spec: &LeaseSpec,
     slots: &[SlotFacts],

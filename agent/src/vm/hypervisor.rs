@@ -198,8 +198,8 @@ impl Hypervisor {
             }
             Ok(running)
         };
-        let version = self.call_once("list running domains", Arc::new(list)).await;
-        version.map_err(|failed| failed.error)
+        let listed = self.call_once("list running domains", Arc::new(list)).await;
+        listed.map_err(|failed| failed.error)
     }
 
     /// State of a domain, `None` when there is none of this name.

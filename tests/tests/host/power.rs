@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         a_stopped_and_started_vm_keeps_disk_address_and_bill: 59,
-        a_vm_that_went_off_with_its_host_is_started_again_and_says_so: 52,
+        a_vm_that_shut_down_with_its_host_is_started_again_and_says_so: 52,
     ]
 }
 
@@ -100,7 +100,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
 }
 
 /// The lab host ends like a machine whose power fails, and starts as a boot of its own.
-async fn a_vm_that_went_off_with_its_host_is_started_again_and_says_so() {
+async fn a_vm_that_shut_down_with_its_host_is_started_again_and_says_so() {
     const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
     let system = System::get().await;
     let [id, stays_off] = [

@@ -28,7 +28,7 @@ async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
 ) -> (u32, BTreeSet<AllocationId>) {
     let before = list_or_empty(running()).await;
     let free = free();
-    // who was not there before makes no difference, and a libvirt that does not answer is calls once: a second wait for it
+    // who was not there before makes no difference, and a libvirt that does not answer is called once: a second wait for it
     // could delay the report
     let after = if before.is_empty() {
         Vec::new()

@@ -214,6 +214,7 @@ fn plain(value: &str) -> String {
     match value {
         "String::new()" | "PathBuf::new()" => return "\"\"".to_owned(),
         "Vec::new()" => return "[]".to_owned(),
+        "BTreeMap::new()" => return "{}".to_owned(),
         _ => {}
     }
     if value.chars().all(|c| c.is_ascii_digit() || c == '_') {
@@ -228,7 +229,25 @@ fn plain(value: &str) -> String {
         .iter()
         .find_map(|end| value.strip_suffix(end))
         .unwrap_or(value);
-    value.rsplit("::").next().unwrap_or(value).to_owned()
+    match value.rsplit_once("::") {
+        Some((_, variant)) if variant.starts_with(|c: char| c.is_ascii_uppercase()) => {
+            format!("\"{}\"", snake_case(variant))
+        }
+        Some((_, last)) => last.to_owned(),
+        None => value.to_owned(),
+    }
+}
+
+/// A variant as settings name it.
+fn snake_case(variant: &str) -> String {
+    let mut name = String::new();
+    for (index, letter) in variant.char_indices() {
+        if index > 0 && letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
 }
 
 fn collect(text: &str, sources: &mut Sources) {
@@ -452,6 +471,19 @@ pub struct Row {
     pub a: u64,
 }
 "#;
+
+    #[test]
+    fn a_default_is_written_as_the_file_takes_it() {
+        for (value, expected) in [
+            ("60_000", "60000"),
+            ("PackingStrategy::MostAllocated", "\"most_allocated\""),
+            ("Policy::Off", "\"off\""),
+            ("BTreeMap::new()", "{}"),
+            ("\"a\".to_owned()", "\"a\""),
+        ] {
+            assert_eq!(plain(value), expected, "{value}");
+        }
+    }
 
     #[test]
     fn settings_are_read_from_their_structs() {

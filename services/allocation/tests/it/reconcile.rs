@@ -74,7 +74,7 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
 }
 
 #[tokio::test]
-async fn p5_a_vm_that_went_off_by_itself_is_said_to_be_stopped_and_started_again_after_its_host() {
+async fn p5_a_vm_that_shut_down_by_itself_is_said_to_be_stopped_and_started_again_after_its_host() {
     let world = World::start().await;
     let runner = world.runner(World::config());
     let id = world.reserve("web").await;

@@ -298,16 +298,16 @@ impl CompiledNode {
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
         let from = blocker.map_or(view.usable | own, |_| own);
-        let anti_affinity = || match u32::try_from(request.gpu_count) {
+        let otherwise = || match u32::try_from(request.gpu_count) {
             Ok(count) if view.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
             _ => Cause::Fragmented,
         };
         reasons.note(
-            blocker.unwrap_or_else(anti_affinity),
+            blocker.unwrap_or_else(otherwise),
             view.usable.count_ones(),
         );
         let blocker = self.blocker_of_own(rules, request);
-        reasons.note(blocker.unwrap_or_else(anti_affinity), own.count_ones());
+        reasons.note(blocker.unwrap_or_else(otherwise), own.count_ones());
         reasons.note(Cause::CapacityReserved, others);
         Cow::Owned(reasons)
     }

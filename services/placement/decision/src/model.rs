@@ -193,7 +193,7 @@ pub struct CandidateNode {
     pub slots: Vec<CandidateSlot>,
 }
 
-/// How a input fills its nodes.
+/// How a site fills its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackingStrategy {

@@ -287,8 +287,8 @@ async fn join(
         .enumerate()
         .zip(call.requests.iter().zip(&skus))
     {
-        let in_line = Beginning::InLine(deadline);
-        let allocation = insert_allocation(conn, allocation_id, principal, request, sku, in_line)
+        let queued = Beginning::Queued(deadline);
+        let allocation = insert_allocation(conn, allocation_id, principal, request, sku, queued)
             .await
             .map_err(|error| placed(index, error))?;
         sqlx::query(

@@ -20,7 +20,7 @@ pub(super) enum Beginning {
     /// Placed on a node.
     On(Uuid),
     /// In line until this time.
-    InLine(Timestamp),
+    Queued(Timestamp),
 }
 
 /// Stores an allocation.
@@ -37,7 +37,7 @@ pub(super) async fn insert_allocation(
 ) -> Result<Allocation> {
     let (state, node_id, deadline) = match beginning {
         Beginning::On(node_id) => (AllocationState::Reserved, Some(node_id), None),
-        Beginning::InLine(deadline) => (AllocationState::Requested, None, Some(deadline)),
+        Beginning::Queued(deadline) => (AllocationState::Requested, None, Some(deadline)),
     };
     let stored = sqlx::query_as(concat!(
         "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,

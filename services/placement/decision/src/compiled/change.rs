@@ -101,8 +101,8 @@ impl CompiledNode {
         view.usable |= back & view.sound & !away;
         self.live_vms = self.live_vms.saturating_sub(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
-        let none_offered = self.views.iter().flatten().all(|view| view.taken == 0);
-        self.clean = none_offered && self.reserved.is_nothing();
+        let none_taken = self.views.iter().flatten().all(|view| view.taken == 0);
+        self.clean = none_taken && self.reserved.is_nothing();
     }
 
     /// What a VM more or less does to it is known, and it takes new ones.
