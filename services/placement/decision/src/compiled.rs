@@ -302,10 +302,7 @@ impl CompiledNode {
             Ok(count) if view.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
             _ => Cause::Fragmented,
         };
-        reasons.note(
-            blocker.unwrap_or_else(otherwise),
-            view.usable.count_ones(),
-        );
+        reasons.note(blocker.unwrap_or_else(otherwise), view.usable.count_ones());
         let blocker = self.blocker_of_own(rules, request);
         reasons.note(blocker.unwrap_or_else(otherwise), own.count_ones());
         reasons.note(Cause::CapacityReserved, others);
