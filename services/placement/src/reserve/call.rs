@@ -16,7 +16,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Where its key is looked for.
+    /// Where its key is stored.
     pub(super) fn scope(&self) -> idempotency::Scope<'a> {
         idempotency::Scope {
             principal: self.key.principal,
