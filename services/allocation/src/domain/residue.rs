@@ -90,7 +90,7 @@ pub const KINDS: [&str; 5] = [
 const ON: &str = "running";
 const OFF: &str = "shut off";
 
-/// Compares what the ledger said before and after the host was asked; what moved meanwhile is no finding.
+/// Compares the ledger before and after the inspection of the host; what moved meanwhile is no finding.
 #[must_use]
 pub fn compare(
     before: &BTreeMap<Uuid, Standing>,

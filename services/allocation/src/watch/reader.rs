@@ -15,13 +15,13 @@ const BATCH: i64 = 1000;
 /// Where the reader is.
 #[derive(Default)]
 struct Place {
-    /// Nothing while nobody watches.
+    /// Nothing while there are no streams.
     position: Option<i64>,
     /// Last change of each watched timeline.
     timelines: HashMap<Uuid, i64>,
 }
 
-/// Reads until `shutdown`. While nobody watches it reads nothing.
+/// Reads until `shutdown`. Without streams it reads nothing.
 pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     let waiter = watching.deps.wake.subscribe(events::TOPIC);
     let mut place = Place::default();
