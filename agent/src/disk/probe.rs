@@ -79,7 +79,7 @@ impl DiskProbe {
         Ok(facts)
     }
 
-    /// Proves a disk for one intent, or says everything that stands against it.
+    /// Proves a disk for one intent, or returns everything that stands against it.
     pub async fn prove(
         &self,
         identity: &DiskIdentity,
