@@ -216,7 +216,7 @@ pub struct Network {
     pub bridge: String,
     /// Open vSwitch or Linux.
     pub bridge_kind: BridgeKind,
-    /// Open vSwitch datapath: "system", or "netdev", which passes packets on in user space and fills in no checksums.
+    /// Open vSwitch datapath: "system", or "netdev", which passes packets on in user space and computes no checksums.
     pub datapath: String,
     /// The bridge's own address with its prefix length.
     pub gateway: String,

@@ -1,4 +1,4 @@
-//! The kernel's exclusive claim on a disk: while it is held nobody can mount the disk or a partition of it, or stack
+//! The kernel's exclusive claim on a disk: while it is held nothing can mount the disk or a partition of it, or stack
 //! anything on it. It closes the time between the proof and the end of a long write (P9).
 use std::fs::{File, OpenOptions};
 use std::io;

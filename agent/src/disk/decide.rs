@@ -17,7 +17,7 @@ pub enum Intent {
         /// This allocation has already written to it.
         touched: bool,
     },
-    /// It is wiped: it may have a tenant's partitions, but nobody may use it.
+    /// It is wiped: it may have a tenant's partitions, but nothing may use it.
     Wipe,
     /// It was wiped and is read back: the verification reports whatever it has.
     Verify,

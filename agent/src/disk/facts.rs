@@ -27,7 +27,7 @@ pub struct DiskFacts {
     pub bytes: u64,
     /// The kernel refuses writes.
     pub read_only: bool,
-    /// Partitions the kernel knows.
+    /// Partitions that the kernel has.
     pub partitions: Vec<String>,
     /// Mounts of the disk or a partition: device and mount point.
     pub mounts: Vec<(String, String)>,

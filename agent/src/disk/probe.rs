@@ -104,7 +104,7 @@ impl DiskProbe {
     /// Claims a proven disk, then makes sure that it is still the one that was proven.
     ///
     /// # Errors
-    /// `DISK_UNSAFE` when somebody else claimed it, or it became another disk.
+    /// `DISK_UNSAFE` when something else claimed it, or it became another disk.
     pub async fn claim(&self, disk: ProvenDisk) -> HostResult<ClaimedDisk> {
         let claimed = ClaimedDisk::take(disk)?;
         let after = AfterClaim {

@@ -108,7 +108,7 @@ pub fn read_zero(
     Ok(done)
 }
 
-/// Opens past the page cache, exclusively: nobody may use a disk that is being proven empty.
+/// Opens past the page cache, exclusively: nothing may use a disk that is being proven empty.
 fn open(device: &Path) -> HostResult<File> {
     let flags = OFlag::O_DIRECT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
     OpenOptions::new()

@@ -46,7 +46,7 @@ pub struct LeaseSpec {
     pub purpose: Purpose,
 }
 
-/// What the journal knows of one slot.
+/// The journal's state of one slot.
 #[derive(Debug, Clone)]
 pub struct SlotFacts {
     pub slot: SlotId,

@@ -50,7 +50,7 @@ async fn runs(work: &Work) -> HostResult<bool> {
     Ok(state == Some(PowerState::Running))
 }
 
-/// Proves every disk: it is the one that was approved, and nobody but this allocation's own domain names or uses it.
+/// Proves every disk: it is the one that was approved, and nothing but this allocation's own domain names or uses it.
 /// Returns today's devices.
 async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
     let intent = Intent::Boot {

@@ -235,7 +235,7 @@ async fn define(work: &Work) -> HostResult<Done> {
         ));
     }
     if running.is_some() {
-        // Our own definition from before a restart; without it the disks are nobody's and can be proven.
+        // Our own definition from before a restart; without it the disks have no owner and can be proven.
         remove::undefine(&work.node, work.operation.allocation).await?;
     }
     let mut disks = Vec::new();

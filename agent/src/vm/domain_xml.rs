@@ -244,7 +244,7 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
             empty(xml, "target", &[("dev", &spec.port)])?;
             empty(xml, "model", &[("type", "virtio")])?;
             if network.passes_in_user_space() {
-                // what a guest leaves to its device nobody would fill in, and its packets would be dropped
+                // what a guest leaves to its device nothing would compute, and its packets would be dropped
                 xml.create_element("driver")
                     .write_inner_content(|xml| empty(xml, "host", &[("csum", "off")]))?;
             }

@@ -134,7 +134,7 @@ fn nobody_brings_up() -> Reason {
     }
 }
 
-/// A cause without numbers.
+/// A reason without numbers.
 pub(crate) fn cause(reason: ErrorReason) -> Reason {
     Reason {
         reason,

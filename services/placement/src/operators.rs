@@ -30,7 +30,7 @@ impl Intent {
     }
 }
 
-/// A node as placement sees it.
+/// A node from placement's point of view.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct NodePlacement {
     pub id: Uuid,

@@ -82,7 +82,7 @@ impl<'a> From<&'a Claim> for Held<'a> {
     }
 }
 
-/// The same by who knows what the allocation holds, by slot index.
+/// The same for a caller that has the allocation's claims, by slot index.
 pub(crate) async fn append_holding(
     conn: &mut PgConnection,
     kind: &str,

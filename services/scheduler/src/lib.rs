@@ -49,7 +49,7 @@ pub struct Config {
     pub placement_timeout_ms: u64,
     /// How many days the history of the fleet's capacity is retained; 0: none is written.
     pub capacity_history_days: u32,
-    /// How nodes are filled: `most_allocated` fills one before the next is opened, `least_allocated` prefers the emptiest.
+    /// Packing strategy: `most_allocated` fills one node before the next is opened, `least_allocated` prefers the emptiest.
     pub packing_strategy: PackingStrategy,
     /// Whether bare-metal nodes are offered. Switch it on only where `allocation.baremetal` names what provisions them.
     pub baremetal: bool,

@@ -3,7 +3,7 @@
 
 use gpuaas_proto::gpuaas::agent::v1::WipeEvidence;
 
-/// What the control plane knows of a slot that should have been wiped.
+/// The control plane's record of a slot that should have been wiped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedWipe {
     pub slot_id: String,

@@ -60,7 +60,7 @@ async fn read_log(watching: &Watching, place: &mut Place) -> Result<(), Error> {
         let Some(last) = found.last() else { break };
         position = last.position;
     }
-    // after the notifications: who sees this position and was not notified has missed nothing
+    // after the notifications: a stream that reads this position and was not notified has missed nothing
     place.position = Some(position);
     watching.notified_to.store(position, Ordering::SeqCst);
 

@@ -8,7 +8,7 @@ use tonic::Code;
 pub struct Held {
     /// SHA-256 of its public key.
     pub key_digest: Vec<u8>,
-    /// It expired longer ago than a host may be gone.
+    /// It expired longer ago than the grace period of renewal.
     pub beyond_grace: bool,
 }
 

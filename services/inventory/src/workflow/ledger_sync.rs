@@ -1,4 +1,4 @@
-//! Synchronises regions and nodes to the ledger: what it shall know is computed and stored with every change, pushed after
+//! Synchronises regions and nodes to the ledger: the desired state is computed and stored with every change, pushed after
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const LEASE_SECONDS: u32 = 20;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Sets what the ledger shall know of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
+/// Sets the ledger's desired state of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
 /// news; the caller notifies the workers after the commit.
 ///
 /// # Errors
@@ -102,7 +102,7 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Sets what the ledger shall know of a region.
+/// Sets the ledger's desired state of a region.
 ///
 /// # Errors
 /// Database errors.

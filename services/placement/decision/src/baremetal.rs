@@ -7,7 +7,7 @@ use super::{CandidateSlot, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::{Health, SlotStatus};
 
-/// A node as the decision about bare-metal nodes sees it.
+/// A node as input of the decision about bare-metal nodes.
 #[derive(Debug, Clone)]
 pub struct BaremetalCandidate {
     pub id: Uuid,

@@ -1,4 +1,4 @@
-//! The types of both sides of the wall: slots and nodes as a decision sees them, requests, rules, and decisions.
+//! The types of both sides of the wall: slots and nodes as input of a decision, requests, rules, and decisions.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Request {
     }
 }
 
-/// A slot as the decision sees it.
+/// A slot as input of the decision.
 #[derive(Debug, Clone)]
 pub struct CandidateSlot {
     pub id: Uuid,
@@ -160,7 +160,7 @@ pub struct ReservedFor {
     pub hugepages_1g: u32,
 }
 
-/// A node as the decision sees it.
+/// A node as input of the decision.
 #[derive(Debug, Clone)]
 pub struct CandidateNode {
     pub id: Uuid,

@@ -145,7 +145,7 @@ async fn one(
     .fetch_optional(&mut *conn)
     .await?;
     let Some((over, begun)) = locked else {
-        // it is over, or others are at it
+        // it is over, or another replica holds it
         step.busy = true;
         return Ok(false);
     };

@@ -74,7 +74,7 @@ pub(crate) async fn in_transaction<T>(
     outcome
 }
 
-/// What ended in contention is retried while there is time: the next try sees what the others did.
+/// What ended in contention is retried while there is time: the next try observes what the others committed.
 pub(crate) fn retry(error: Error, until: Instant) -> Result<()> {
     if !error.is_contention() {
         return Err(error);

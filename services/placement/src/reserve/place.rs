@@ -223,7 +223,7 @@ async fn try_nodes(
     Ok(attempt)
 }
 
-/// Locks the first node that can be had, and takes what is sought of it.
+/// Locks the first node that can be had, and takes what the request needs of it.
 async fn attempt(
     conn: &mut PgConnection,
     policy: Policy,

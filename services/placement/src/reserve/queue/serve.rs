@@ -1,6 +1,6 @@
 //! Serves queued requests, queue by queue in their order.
 //!
-//! Any number of replicas may serve: who works on a batch holds its lock, and a placement is decided again under the
+//! Any number of replicas may serve: a worker on a batch holds its lock, and a placement is decided again under the
 //! node's lock as every other is. A batch is served in one transaction, so a process that dies leaves it in the queue or
 //! served, never both and never neither.
 use std::collections::{BTreeSet, HashMap, VecDeque};
