@@ -1,6 +1,6 @@
 //! Reservations of dnsmasq (D-62..D-65): one file per VM, `gpuaas-<vm name>.conf`, in its hosts directory.
 //!
-//! dnsmasq reads a new file by itself; a removed one only at SIGHUP, which keeps every lease. So both ways end
+//! dnsmasq reads a new file by itself; a removed one only at SIGHUP, which preserves every lease. So both ways end
 //! with a SIGHUP, and no other guest notices. That one is owed is noted in a file before the change and until it was
 //! sent: whoever repeats a change that broke off finds the change done, and still sends the signal.
 use std::net::Ipv4Addr;
@@ -20,18 +20,17 @@ pub struct Dhcp {
     settings: settings::Dhcp,
 }
 
-/// A reservation as its file says.
+/// A reservation as its file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
     /// Whose.
     pub vm: VmName,
-    /// MAC.
     pub mac: Mac,
     /// Address.
     pub ip: Ipv4Addr,
 }
 
-/// A lease as dnsmasq's file says.
+/// A lease as dnsmasq's file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpLease {
     /// Seconds since 1970; 0 for ever.
@@ -46,7 +45,7 @@ impl Dhcp {
         Self { settings }
     }
 
-    /// Writes a VM's reservation, replacing an earlier one, and tells dnsmasq.
+    /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
     pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
         let file = self.file(&reservation.vm);
         self.owe_reload(&reservation.vm)?;
@@ -183,7 +182,7 @@ fn parse_lease(text: &str, mac: &Mac) -> Option<DhcpLease> {
 /// State of the lease report (D-65).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
-    /// The MAC has the expected address, given since the VM started.
+    /// The MAC has the expected address, leased since the VM started.
     Bound,
     /// The MAC has the expected address from before this VM.
     Stale,
@@ -279,7 +278,7 @@ mod tests {
         dhcp.remove(&vm).unwrap();
     }
 
-    /// The removal of a reservation breaks off before dnsmasq is told; the next try finds the file gone.
+    /// The removal of a reservation breaks off before dnsmasq is notified; the next try finds the file gone.
     #[test]
     fn inc_20_a_signal_to_dnsmasq_that_was_lost_is_sent_by_the_next_try() {
         use std::os::unix::process::ExitStatusExt;

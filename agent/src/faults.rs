@@ -2,7 +2,7 @@
 //! every release is, has nothing of this.
 use std::path::Path;
 
-/// Which side of an effect.
+/// Before or after an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
     /// Recorded as begun, effect not yet tried.

@@ -1,4 +1,4 @@
-//! Typed ids and addresses: values that cannot hold anything but what their name says.
+//! Typed ids and addresses: values that cannot hold anything but what their name promises.
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;

@@ -20,13 +20,11 @@ use crate::vm::Hypervisor;
 
 /// The parts of one agent.
 pub struct Node {
-    /// Settings.
     pub settings: Settings,
     /// Files of the host.
     pub root: HostRoot,
     /// Boot clock.
     pub clock: BootClock,
-    /// Journal.
     pub journal: Arc<Journal>,
     /// libvirt.
     pub hypervisor: Hypervisor,
@@ -38,7 +36,6 @@ pub struct Node {
     pub dhcp: Dhcp,
     /// Key into the guests.
     pub relay: RelayKey,
-    /// Wiper.
     pub wiper: Box<dyn Wiper>,
     /// The way to the guests.
     pub guests: Box<dyn GuestNetwork>,
@@ -47,7 +44,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the journal and puts everything together. `ca_pem` is the site's CA.
+    /// Opens the journal and puts everything together. `ca_pem` is the configured CA.
     pub fn open(settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         let root = HostRoot::new(&settings.root);
         prepare_state(&settings.state_dir, &seeds_dir(&settings))?;

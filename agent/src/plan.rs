@@ -13,7 +13,7 @@ use crate::lease::Purpose;
 use crate::node::Node;
 use crate::topology::{pci, readiness};
 
-/// Most virtual CPUs and MiB of memory a shape may ask for.
+/// Most virtual CPUs and MiB of memory of a shape.
 const MAX_VCPUS: u32 = 512;
 const MAX_MEMORY_MIB: u32 = 4 << 20;
 

@@ -6,7 +6,7 @@ use gpuaas_common::CancellationToken;
 use crate::journal::Journal;
 use crate::node::now_ms;
 
-/// How long an ended operation is kept: thirty days.
+/// How long an ended operation is retained: thirty days.
 const RETENTION_MS: i64 = 30 * 24 * 3600 * 1000;
 /// Between two runs.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);

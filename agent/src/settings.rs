@@ -1,4 +1,4 @@
-//! Settings of the agent: the host profile and where the host's services keep their files.
+//! Settings of the agent: the host profile and where the host's services have their files.
 //!
 //! # What the agent needs from its host
 //!
@@ -137,7 +137,7 @@ pub struct Settings {
     /// Bounds of time and size.
     #[serde(default)]
     pub limits: Limits,
-    /// How long the agent waits before it looks again.
+    /// Pause between two checks.
     #[serde(default)]
     pub polling: Polling,
 }
@@ -184,7 +184,7 @@ pub struct HostProfile {
     /// `<locked/>` memory, where the host can limit it.
     #[serde(default)]
     pub memory_locking: bool,
-    /// Whether this host offers 1 GiB hugepages (D-55); a VM gets them only when its shape asks.
+    /// Whether this host offers 1 GiB hugepages (D-55); a VM gets them only when its shape requests them.
     #[serde(default)]
     pub hugepages: bool,
     /// UEFI code without Secure Boot (D-51).
@@ -216,7 +216,7 @@ pub struct Network {
     pub bridge: String,
     /// Open vSwitch or Linux.
     pub bridge_kind: BridgeKind,
-    /// Open vSwitch datapath: "system", or "netdev", which passes packets on in user space and fills in no checksums.
+    /// Open vSwitch datapath: "system", or "netdev", which passes packets on in user space and computes no checksums.
     pub datapath: String,
     /// The bridge's own address with its prefix length.
     pub gateway: String,
@@ -288,7 +288,7 @@ impl Default for Images {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Relay {
-    /// Private key in OpenSSH format; the public half is beside it as `.pub`.
+    /// Private key in OpenSSH format; the public half is in the same folder as `.pub`.
     pub key_file: PathBuf,
 }
 
@@ -332,7 +332,7 @@ pub struct LabDisk {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Longest graceful shutdown a caller may ask for.
+    /// Longest graceful shutdown a caller may request.
     pub max_graceful_s: u64,
     /// Longest lease.
     pub max_lease_s: u64,
@@ -340,7 +340,7 @@ pub struct Limits {
     pub boot_timeout_s: u64,
     /// Budget of an operation when the caller gives none: 20 minutes (INC-22).
     pub budget_s: u64,
-    /// Disks up to this size are read back whole after a wipe; larger ones at both ends and in samples.
+    /// Disks up to this size are read back completely after a wipe; larger ones at both ends and in samples.
     pub full_verify_bytes: u64,
     /// Bytes read back of a larger disk.
     pub sample_verify_bytes: u64,
@@ -363,7 +363,7 @@ impl Default for Limits {
     }
 }
 
-/// Waits between two looks at the same thing, in milliseconds.
+/// Pauses between two polls, in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Polling {

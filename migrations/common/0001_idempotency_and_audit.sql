@@ -11,7 +11,7 @@ CREATE TABLE idempotency (
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (principal, method, key)
 );
--- Rows are kept seven days; the sweep finds them by age.
+-- Rows are retained seven days; the sweep finds them by age.
 CREATE INDEX idempotency_created_at ON idempotency (created_at);
 
 -- Who did what to which resource (P10). Append only.

@@ -51,7 +51,7 @@ GRANT SELECT, INSERT ON principals TO gpuaas_edge;
 GRANT UPDATE (display_name, disable_time) ON principals TO gpuaas_edge;
 GRANT SELECT, INSERT, DELETE ON memberships TO gpuaas_edge;
 
--- Gateways keep for seconds who a caller is. Each change of that tells them to forget it.
+-- Gateways cache callers for seconds. Each change of a caller's access notifies them to drop the entry.
 CREATE FUNCTION notify_access() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('edge_access', '');

@@ -25,7 +25,7 @@ CREATE TABLE os_images (
     CHECK ((digest_sha256 IS NULL OR source_uri ~ '@sha256:[0-9a-f]{64}$') IS TRUE)
 );
 
--- A materialised digest is never lost or replaced, whatever a seed or a release does (INC-38).
+-- A materialised digest is never removed or replaced, whatever a seed or a release does (INC-38).
 CREATE FUNCTION os_images_keep_digest() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.digest_sha256 IS NOT NULL

@@ -1,6 +1,6 @@
 -- Regions, nodes and their host instances, what hosts report, and what was sent of it to the ledger.
 
--- Where nodes are; one that is not enabled says why.
+-- Where nodes are; one that is not enabled has a reason.
 CREATE TABLE regions (
     code               text        PRIMARY KEY CHECK (code ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
     display_name       text        NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE host_instances (
     -- SHA-256 of the certificate, for revocation lists.
     certificate_digest      bytea       NOT NULL CHECK (octet_length(certificate_digest) = 32),
     certificate_expire_time timestamptz NOT NULL,
-    -- SHA-256 of the public key (SubjectPublicKeyInfo in DER) of the latest certificate: the instance is known by its key
+    -- SHA-256 of the public key (SubjectPublicKeyInfo in DER) of the latest certificate: the instance is identified by its key
     -- from one certificate to the next.
     public_key_digest       bytea       NOT NULL CHECK (octet_length(public_key_digest) = 32),
     enrol_time              timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -153,7 +153,7 @@ CREATE TABLE ledger_sync (
 );
 CREATE INDEX ledger_sync_due ON ledger_sync (not_before) WHERE pushed_version < version;
 
--- The last number that was given to a difference.
+-- The last number that was assigned to a difference.
 CREATE TABLE watch_head (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     position bigint  NOT NULL DEFAULT 0

@@ -1,8 +1,8 @@
 -- The ledger, part 1 of 4: what is offered, and on which nodes and slots.
 --
--- The four parts are one baseline. Their constraints are the promises: a GPU is never sold twice (P1), no slot is
+-- The four parts are one baseline. Their constraints are the promises: a GPU is never allocated twice (P1), no slot is
 -- available without clean evidence of its own generation (P2), and a transition that is not in a table of transitions
--- is refused. A CHECK that can see a NULL says IS TRUE or IS NOT FALSE, because NULL passes a CHECK.
+-- is refused. A CHECK that can meet a NULL uses IS TRUE or IS NOT FALSE, because NULL passes a CHECK.
 --
 -- On tables that are written often, a rule about one column is a domain and not a CHECK: PostgreSQL parses every CHECK of
 -- a table again for each statement that writes a row and runs all of them, whatever column changed. A domain is parsed
@@ -35,7 +35,7 @@ CREATE FUNCTION are_gpu_counts(counts integer[]) RETURNS boolean LANGUAGE sql IM
     RETURN cardinality(counts) > 0 AND (SELECT bool_and(n > 0) AND count(*) = count(DISTINCT n) FROM unnest(counts) AS n);
 
 -- The first eight bytes of each digest: enough to tell images apart, and short where thousands of nodes are read. What
--- is started is proven by its whole digest on the host, whatever placement believed.
+-- is started is proven by its full digest on the host, whatever placement assumed.
 CREATE FUNCTION image_keys(digests text[]) RETURNS bigint[] LANGUAGE sql IMMUTABLE
     RETURN ARRAY (SELECT ('x' || substr(digest, 8, 16))::bit(64)::bigint FROM unnest(digests) AS d (digest));
 

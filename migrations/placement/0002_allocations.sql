@@ -1,4 +1,4 @@
--- The ledger, part 2 of 4: who has what, what it was sold for, and what happened.
+-- The ledger, part 2 of 4: allocations, their claims and price snapshots, and their events.
 CREATE DOMAIN capacity_shape AS text CHECK (VALUE IN ('gpu_slice', 'baremetal'));
 CREATE DOMAIN power AS text CHECK (VALUE IN ('running', 'stopping', 'stopped', 'starting', 'rebooting'));
 CREATE DOMAIN ssh_keys AS text[] CHECK (cardinality(VALUE) BETWEEN 1 AND 10);
@@ -15,7 +15,7 @@ CREATE TABLE allocations (
     sku             text             NOT NULL REFERENCES skus (code),
     gpu_count       positive_integer NOT NULL,
     capacity_shape  capacity_shape   NOT NULL,
-    -- where it may be placed, as its launch requested; NULL: not known, of an allocation that the old platform made
+    -- placement constraints of its launch; NULL: unknown, the old platform made the allocation
     constraints     json_object,
     node_id         uuid             REFERENCES nodes (id),
     state           text             NOT NULL,
@@ -128,7 +128,7 @@ CREATE INDEX outbox_unstamped ON outbox (seq) WHERE position IS NULL;
 -- for those who watch one project
 CREATE INDEX outbox_project ON outbox (project_id, position) WHERE project_id IS NOT NULL;
 
--- The last position that was given to an event.
+-- The last position that was assigned to an event.
 CREATE TABLE outbox_head (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     position bigint  NOT NULL DEFAULT 0
@@ -261,8 +261,8 @@ BEGIN
 END $$;
 CREATE TRIGGER outbox_guard BEFORE INSERT OR UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION guard_outbox();
 
--- Events are kept 90 days. The role that reads and stamps them may delete them only through this function. It deletes
--- only the first positions, as long as they are old enough, and never the last one: what is kept has no gap.
+-- Events are retained 90 days. The role that reads and stamps them may delete them only through this function. It deletes
+-- only the first positions, as long as they are old enough, and never the last one: the log has no gap.
 CREATE FUNCTION sweep_outbox(most integer) RETURNS bigint LANGUAGE sql SECURITY DEFINER
     SET search_path FROM CURRENT AS $$
     WITH front AS (

@@ -39,7 +39,7 @@ CREATE TABLE workflows (
     CONSTRAINT workflows_repair_has_slot CHECK ((kind <> 'repair' OR slot_id IS NOT NULL) IS TRUE),
     CONSTRAINT workflows_ended_has_time CHECK ((state = 'running') = (ended_at IS NULL))
 );
--- at most one workflow works on an allocation as a whole, and one on a slot
+-- at most one workflow works on an allocation itself, and one on a slot
 CREATE UNIQUE INDEX workflows_one_per_allocation ON workflows (allocation_id) WHERE state = 'running' AND slot_id IS NULL;
 CREATE UNIQUE INDEX workflows_one_per_slot ON workflows (slot_id) WHERE state = 'running';
 CREATE INDEX workflows_due ON workflows (due_at) WHERE state = 'running';
@@ -64,7 +64,7 @@ CREATE TABLE workflow_steps (
 
 -- The durable record of each call to a host (C-22, C-23, C-26, C-27, C-33).
 CREATE TABLE node_tasks (
-    -- the operation id that the host is given
+    -- the operation id sent to the host
     id            uuid        PRIMARY KEY,
     type          text        NOT NULL CHECK (type IN ('slice.vm_provision', 'slice.vm_release', 'slice.vm_clean_up',
                                                        'slice.slot_repair', 'slice.vm_stop', 'slice.vm_start',
@@ -85,8 +85,8 @@ CREATE TABLE node_tasks (
 CREATE INDEX node_tasks_by_allocation ON node_tasks (allocation_id, created_at);
 CREATE INDEX node_tasks_by_node ON node_tasks (node_id, created_at);
 
--- The last numbers of an allocation's timeline. The row lock makes them grow by one without gaps: who has seen a number
--- has seen all before it.
+-- The last numbers of an allocation's timeline. The row lock makes them grow by one without gaps: a reader that has a number
+-- has all before it.
 CREATE TABLE timeline_heads (
     allocation_id uuid   PRIMARY KEY REFERENCES allocations (id),
     -- of its entries

@@ -7,7 +7,7 @@ CREATE TABLE project_priorities (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What is known of an allocation in state `requested` besides its own row. The order of the queue follows from these
+-- Data of an allocation in state `requested` besides its own row. The order of the queue follows from these
 -- rows, so a restart of the scheduler loses nothing.
 CREATE TABLE queued_allocations (
     allocation_id uuid PRIMARY KEY REFERENCES allocations (id),
@@ -31,7 +31,7 @@ CREATE TABLE fair_share (
 );
 CREATE SEQUENCE fair_share_sequence AS bigint;
 
--- Nodes reserved for the first batch of a queue that does not fit now: nothing behind it is placed there.
+-- Backfill reservations: nodes reserved for the first batch of a queue that does not fit now.
 CREATE TABLE backfill_reservations (
     region_code text NOT NULL REFERENCES regions (code),
     slot_class  text NOT NULL,
@@ -64,7 +64,7 @@ CREATE TABLE reservation_limits (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- GPUs of a SKU that only one project may use for a while. They are reserved slot by slot, so nobody else can have them;
+-- GPUs of a SKU that only one project may use for a while. They are reserved slot by slot, so no other project can use them;
 -- what has no reserved slot yet is not promised.
 CREATE TABLE capacity_reservations (
     id                   uuid        PRIMARY KEY,
@@ -74,7 +74,7 @@ CREATE TABLE capacity_reservations (
     region_code          text        NOT NULL REFERENCES regions (code),
     sku                  text        NOT NULL REFERENCES skus (code),
     gpu_count            integer     NOT NULL CHECK (gpu_count > 0),
-    -- GPUs that it yielded because nobody used them
+    -- GPUs that it yielded because they were unused
     released_gpus        integer     NOT NULL DEFAULT 0,
     starts_at            timestamptz NOT NULL,
     ends_at              timestamptz NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE reserved_slots (
     -- free hugepages of 1 GiB that a VM needs for this GPU, by the SKU as it was
     hugepages_1g   integer     NOT NULL CHECK (hugepages_1g >= 0),
     reserved_since timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- since when nobody uses it; NULL: it has a live claim. Written by triggers.
+    -- since when it is unused; NULL: it has a live claim. Written by triggers.
     idle_since     timestamptz DEFAULT clock_timestamp(),
     FOREIGN KEY (slot_id, node_id) REFERENCES slots (id, node_id),
     FOREIGN KEY (reservation_id, project_id) REFERENCES capacity_reservations (id, project_id)
@@ -214,7 +214,7 @@ CREATE INDEX capacity_samples_age ON capacity_samples (at);
 
 -- Which transaction last changed what placement sees of the slots of a node; for the node itself that is
 -- `nodes.changed_by`. A process that has a copy of the fleet in memory reads only the nodes whose last transaction its last
--- snapshot could not see. Neither times nor numbers from a sequence could say that, because transactions do not commit in
+-- snapshot could not see. Neither times nor numbers from a sequence could show that, because transactions do not commit in
 -- the order in which they write.
 CREATE TABLE node_slot_changes (
     node_id    uuid PRIMARY KEY REFERENCES nodes (id),
@@ -254,8 +254,8 @@ END $$;
 REVOKE ALL ON FUNCTION mark_new_slot() FROM PUBLIC;
 CREATE TRIGGER slots_added AFTER INSERT ON slots FOR EACH ROW EXECUTE FUNCTION mark_new_slot();
 
--- A slot whose status or health placement sees differently. In use is in use: the way of an allocation from reserved to its
--- wipe is no change. A slot that is retired is reserved for nobody any more.
+-- A slot whose status or health differs for placement. In use is in use: the way of an allocation from reserved to its
+-- wipe is no change. A slot that is retired is no longer reserved.
 CREATE FUNCTION mark_slot_status() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     IF OLD.health_state = NEW.health_state

@@ -1,6 +1,6 @@
--- For a ledger whose rows come from the platform before this one (B-27). Its allocations of whole nodes have no claims. This
--- function gives each of them the claim that keeps its node from being sold again: one `node_exclusive` claim in the
--- state of its allocation, with what is known of SKU and host now. It returns how many it made. What the rows do not
+-- For a ledger whose rows come from the platform before this one (B-27). Its bare-metal allocations have no claims. This
+-- function gives each of them the claim that prevents a second allocation of its node: one `node_exclusive` claim in the
+-- state of its allocation, with the present SKU and host. It returns how many it made. What the rows do not
 -- show is not guessed: it fails, names the allocations and changes nothing. Safe to repeat; for the owner of the schema.
 CREATE FUNCTION claim_old_allocations() RETURNS bigint LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

@@ -1,4 +1,4 @@
-//! Database roles. They belong to the whole cluster, so they are made by a bootstrap, not by migrations.
+//! Database roles. They belong to the cluster, so they are made by a bootstrap, not by migrations.
 use std::collections::BTreeMap;
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};

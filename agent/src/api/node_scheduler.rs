@@ -15,7 +15,7 @@ use crate::lease::{LeaseSpec, Purpose};
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 
-/// Shortest lease that makes sense, and the one given when none is requested for.
+/// Shortest lease that makes sense, and the default.
 const MIN_LEASE: Duration = Duration::from_secs(5);
 const DEFAULT_LEASE: Duration = Duration::from_secs(300);
 

@@ -1,4 +1,4 @@
-//! `VirtualMachines`: begins operations under a live lease, and tells about them.
+//! `VirtualMachines`: begins operations under a live lease, and reports them.
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Common {
     lease_id: String,
     allocation_id: String,
     budget: Option<prost_types::Duration>,
-    /// The message, and a hash of it without lease and budget, which change when a new worker asks again.
+    /// The message, and a hash of it without lease and budget, which change when a new worker repeats it.
     message: Vec<u8>,
     hash: String,
 }
@@ -155,7 +155,7 @@ fn wire(row: OperationRow) -> pb::HostOperation {
         State::Succeeded => pb::OperationState::Succeeded,
         State::Failed => pb::OperationState::Failed,
     };
-    // A failure is told when its undo is through.
+    // A failure is reported when its undo has ended.
     let failure = row
         .failure
         .filter(|_| row.state == State::Failed)

@@ -1,4 +1,4 @@
-//! The kernel's exclusive claim on a disk: while it is held nobody can mount the disk or a partition of it, or stack
+//! The kernel's exclusive claim on a disk: while it is held nothing can mount the disk or a partition of it, or stack
 //! anything on it. It closes the time between the proof and the end of a long write (P9).
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ impl ClaimedDisk {
     /// Claims a disk. Programs that open it without claiming it, such as `qemu-img`, still can.
     ///
     /// # Errors
-    /// `DISK_UNSAFE` when somebody has claimed it since it was proven.
+    /// `DISK_UNSAFE` when something has claimed it since it was proven.
     pub(super) fn take(disk: ProvenDisk) -> HostResult<Self> {
         match open_exclusively(&disk.device()) {
             Ok(file) => Ok(Self { disk, file }),
@@ -53,7 +53,7 @@ impl Deref for ClaimedDisk {
     }
 }
 
-/// Whether somebody has claimed a device: it is mounted, stacked on, or claimed out of our sight.
+/// Whether a device is claimed: it is mounted, stacked on, or claimed where we cannot see it.
 pub fn is_claimed_by_others(device: &Path) -> bool {
     open_exclusively(device).is_err_and(|error| is_claimed(&error))
 }

@@ -17,9 +17,9 @@ pub enum Intent {
         /// This allocation has already written to it.
         touched: bool,
     },
-    /// It is wiped: it may carry a tenant's partitions, but nobody may use it.
+    /// It is wiped: it may have a tenant's partitions, but nothing may use it.
     Wipe,
-    /// It was wiped and is read back: whatever it carries is told by the verification.
+    /// It was wiped and is read back: the verification reports whatever it has.
     Verify,
     /// This allocation's own VM, which is shut off, starts on it.
     Boot {
@@ -33,7 +33,7 @@ pub enum Intent {
 pub enum Blocker {
     /// The identity leads to nothing.
     Missing,
-    /// The identity leads to more than one device or to none that is a whole disk (INC-17).
+    /// The identity leads to more than one device or to none that is a disk and not a partition (INC-17).
     Ambiguous(String),
     /// Not a block device.
     NotABlockDevice,
@@ -43,7 +43,6 @@ pub enum Blocker {
     WrongSize {
         /// Seen.
         found: u64,
-        /// Approved.
         approved: u64,
     },
     /// The disk or a partition of it is mounted (INC-12).
@@ -53,7 +52,6 @@ pub enum Blocker {
         /// Where.
         at: String,
     },
-    /// It is swap.
     Swap(String),
     /// Something is stacked on it.
     Holder(String),
@@ -61,14 +59,12 @@ pub enum Blocker {
     UsedByDomain {
         /// Domain.
         name: String,
-        /// Its state.
         state: String,
     },
     /// A process holds it open.
     OpenBy {
         /// Process id.
         pid: u32,
-        /// Program.
         program: String,
     },
     /// Somebody out of our sight has claimed it.
@@ -77,7 +73,7 @@ pub enum Blocker {
     Changed(String),
     /// It has partitions although it should be raw.
     Partitioned(String),
-    /// It carries signatures although it should be raw (INC-43).
+    /// It has signatures although it should be raw (INC-43).
     Signature(String),
 }
 
@@ -131,7 +127,7 @@ pub struct AfterClaim {
 }
 
 impl ProvenDisk {
-    /// Whether what is claimed is the disk that was proven: kernel names are given anew, and between the proof and
+    /// Whether what is claimed is the disk that was proven: kernel names are assigned anew, and between the proof and
     /// the claim one may have been.
     ///
     /// # Errors

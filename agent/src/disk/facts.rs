@@ -12,12 +12,12 @@ pub struct DomainUse {
     pub state: String,
 }
 
-/// All that is known of a disk at one moment.
+/// All observations of a disk at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskFacts {
     /// Kernel name; `None` when the identity leads nowhere.
     pub name: Option<String>,
-    /// More than one device answers to the identity, or none that is a whole disk.
+    /// More than one device answers to the identity, or none that is a disk and not a partition.
     pub ambiguous: Option<String>,
     /// Number the kernel gives to each disk that appears and to none again; older kernels give none.
     pub diskseq: Option<u64>,
@@ -27,7 +27,7 @@ pub struct DiskFacts {
     pub bytes: u64,
     /// The kernel refuses writes.
     pub read_only: bool,
-    /// Partitions the kernel knows.
+    /// Partitions that the kernel has.
     pub partitions: Vec<String>,
     /// Mounts of the disk or a partition: device and mount point.
     pub mounts: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub struct DiskFacts {
     pub holders: Vec<String>,
     /// Processes that hold it open.
     pub descriptor_holders: Vec<DescriptorHolder>,
-    /// An exclusive open was refused: somebody we cannot see has claimed it.
+    /// An exclusive open was refused: something outside our view has claimed it.
     pub claimed: bool,
     /// Signatures on the disk.
     pub signatures: Vec<String>,
@@ -45,7 +45,7 @@ pub struct DiskFacts {
     pub domains: Vec<DomainUse>,
 }
 
-/// Gathers what the kernel's file systems tell about a disk. Signatures, domains and the claim need programs
+/// Gathers what the kernel's file systems report about a disk. Signatures, domains and the claim need programs
 /// and are added by the caller.
 pub fn gather(root: &HostRoot, name: &str) -> DiskFacts {
     let partitions: Vec<String> = root

@@ -71,11 +71,11 @@ pub enum Resolution {
     Device(String),
     /// To nothing.
     Missing,
-    /// To more than one device, or to something that is not a whole disk.
+    /// To more than one device, or to something that is not a disk.
     Ambiguous(String),
 }
 
-/// A whole NVMe namespace: `nvme4n1`, not the path device `nvme4c4n1` and not a partition (A-64, INC-17).
+/// A complete NVMe namespace: `nvme4n1`, not the path device `nvme4c4n1` and not a partition (A-64, INC-17).
 pub fn is_nvme_disk(name: &str) -> bool {
     let Some((controller, namespace)) = name
         .strip_prefix("nvme")
@@ -102,7 +102,7 @@ pub fn resolve_by_id(root: &HostRoot, link: &str) -> Resolution {
     }
 }
 
-/// A loop device as `losetup --json` tells it.
+/// A loop device as `losetup --json` reports it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LoopDevice {
     name: PathBuf,

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 
 use crate::host::root::HostRoot;
 
-/// One line of `mountinfo` that matters.
+/// The fields of a `mountinfo` line that matter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mount {
     /// `major:minor`; some file systems show a number of their own here.

@@ -79,7 +79,7 @@ impl DiskProbe {
         Ok(facts)
     }
 
-    /// Proves a disk for one intent, or says everything that stands against it.
+    /// Proves a disk for one intent, or returns everything that stands against it.
     pub async fn prove(
         &self,
         identity: &DiskIdentity,
@@ -104,7 +104,7 @@ impl DiskProbe {
     /// Claims a proven disk, then makes sure that it is still the one that was proven.
     ///
     /// # Errors
-    /// `DISK_UNSAFE` when somebody else claimed it, or it became another disk.
+    /// `DISK_UNSAFE` when something else claimed it, or it became another disk.
     pub async fn claim(&self, disk: ProvenDisk) -> HostResult<ClaimedDisk> {
         let claimed = ClaimedDisk::take(disk)?;
         let after = AfterClaim {

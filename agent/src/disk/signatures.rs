@@ -23,7 +23,7 @@ struct Signature {
     kind: String,
 }
 
-/// Names of all signatures on a device; empty when it looks raw to both programs.
+/// Names of all signatures on a device; empty when it is raw to both programs.
 pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
     let path = device.as_os_str();
     let listed = exec::run(

@@ -1,5 +1,5 @@
-//! Proof that a disk is empty (D-78): it is read back past the page cache and must be zero, whole up to a size,
-//! a larger one at both ends and in samples at random places.
+//! Proof that a disk is empty (D-78): it is read back past the page cache and must be zero, completely up to a size,
+//! a larger one at both ends and in samples at random offsets.
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,13 +12,13 @@ use crate::error::{HostError, HostResult, io_error};
 
 /// Bytes read at a time, and the size of a sample.
 pub const CHUNK: u64 = 4 << 20;
-/// Alignment that direct I/O asks for.
+/// Alignment that direct I/O requires.
 const ALIGN: usize = 4096;
 
 /// How much of a disk is read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyLimits {
-    /// Disks up to this size are read whole.
+    /// Disks up to this size are read completely.
     pub full_bytes: u64,
     /// Bytes read of a larger disk.
     pub sample_bytes: u64,
@@ -29,11 +29,10 @@ pub struct VerifyLimits {
 pub struct Range {
     /// First byte.
     pub start: u64,
-    /// Length.
     pub length: u64,
 }
 
-/// Which pieces are read, in order and without overlap. `random` are the places of the samples.
+/// Which pieces are read, in order and without overlap. `random` are the offsets of the samples.
 pub fn ranges(
     bytes: u64,
     limits: VerifyLimits,
@@ -67,7 +66,7 @@ pub fn ranges(
 }
 
 /// Reads the pieces; returns the bytes read when all are zero, else where the first other byte's piece is. `progress`
-/// gets percent and says whether to go on: a verification that nobody waits for must not keep the disk claimed.
+/// gets percent and decides whether to go on: a verification that nobody needs must not block the disk.
 pub fn read_zero(
     device: &Path,
     ranges: &[Range],
@@ -109,7 +108,7 @@ pub fn read_zero(
     Ok(done)
 }
 
-/// Opens past the page cache, exclusively: nobody may use a disk that is being proven empty.
+/// Opens past the page cache, exclusively: nothing may use a disk that is being proven empty.
 fn open(device: &Path) -> HostResult<File> {
     let flags = OFlag::O_DIRECT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
     OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Wiping a proven disk by its slot's policy (D-74..D-76). Whether it worked is for [`super::verify`] to say.
+//! Wiping a proven disk by its slot's policy (D-74..D-76). [`super::verify`] decides whether it worked.
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub enum WipePolicy {
     Blkdiscard,
     /// NVMe format with user-data erase.
     NvmeFormat,
-    /// A tool of the site.
+    /// A tool of the operator's.
     SiteErase,
 }
 

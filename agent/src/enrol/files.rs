@@ -18,7 +18,6 @@ const MAX_TOKEN: u64 = 4096;
 /// Who this host is to the control plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Node.
     pub node_id: String,
     /// Host instance.
     pub instance_id: String,
@@ -43,7 +42,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// As the settings say.
+    /// By the settings.
     pub fn of(node: &Node, common: &CommonSettings) -> Self {
         Self {
             identity: node.settings.state_dir.join("identity.json"),

@@ -36,7 +36,7 @@ pub fn stranger(common: &CommonSettings) -> anyhow::Result<HostServiceClient<Cha
     Ok(HostServiceClient::new(channel))
 }
 
-/// Whether inventory has decided. Everything else may pass: nobody answered, the answer was lost, the database
+/// Whether inventory has decided. Everything else may pass: nothing answered, the answer was lost, the database
 /// decided to try again. All calls of a host may be repeated.
 pub fn is_final(status: &Status) -> bool {
     matches!(

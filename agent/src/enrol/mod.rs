@@ -1,8 +1,8 @@
 //! Enrolment of a host instance, its certificate, and its heartbeat (A-06..A-10).
 //!
-//! A first start has a single-use token: the agent makes its key, asks inventory for a certificate, stores both
-//! and deletes the token; when the answer is lost, the same token with the same key is asked with again. A start with
-//! a certificate that is still valid asks nothing. One whose certificate has expired meanwhile gets another by proof
+//! A first start has a single-use token: the agent makes its key, requests a certificate from inventory, stores both
+//! and deletes the token; when the answer is lost, it repeats the request with the same token and key. A start with
+//! a certificate that is still valid requests nothing. One whose certificate has expired meanwhile gets another by proof
 //! of its key, and is the same instance. After a reimage there is no state folder, hence no key: that is a new
 //! instance with a new token.
 mod files;

@@ -1,7 +1,7 @@
 //! Renewal of the host's certificate: in time, for the same key and the same instance, while the agent serves.
 //!
-//! A certificate is renewed when about two thirds of its life are over. Hosts that enrolled together spread over a
-//! tenth of it. When a renewal came too late, because host or inventory were away, the host proves its key instead
+//! A certificate is renewed when about two thirds of its life are over. Hosts that enrolled together are jittered over a
+//! tenth of it. When a renewal came too late, because host or inventory were down, the host proves its key instead
 //! of showing a certificate, and stays the instance it is.
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::files::{Files, Identity, Validity, csr};
 use super::inventory::{RETRY, stranger, until_decided};
 use crate::node::Node;
 
-/// Part of a certificate's life after which it is renewed, and over which hosts spread.
+/// Part of a certificate's life after which it is renewed, and the jitter between hosts.
 const DUE_AFTER: f64 = 0.62;
 const SPREAD: f64 = 0.1;
 /// Between two readings of the clock, which may be set.
@@ -64,7 +64,7 @@ fn lasts(validity: Option<Validity>) -> bool {
     matches!(next(validity, Timestamp::now(), 0.0), Next::Wait(_))
 }
 
-/// Pause after so many failures in a row: doubled each time, and spread, so that hosts do not come back together.
+/// Pause after so many failures in a row: doubled each time, with jitter, so that hosts do not come back together.
 fn pause(failures: u32, spread: f64) -> Duration {
     backoff(failures, FIRST_PAUSE, LONGEST_PAUSE).mul_f64(0.5 + spread / 2.0)
 }
@@ -111,7 +111,7 @@ pub async fn keep(
                         );
                         continue;
                     }
-                    // of an authority that ends itself, for example: asking at once again gives no better one
+                    // of an authority that ends itself, for example: an immediate retry gives no better one
                     Ok(()) => {
                         failures += 1;
                         tracing::warn!(

@@ -1,7 +1,7 @@
 //! A real login: handshake, key, a command that runs (D-66..D-68). A banner proves nothing.
 //!
-//! The tenant controls the server at the other end: buffers, time and output are bounded, and what it says is
-//! never interpreted beyond "these are the bytes I asked for".
+//! The tenant controls the server at the other end: buffers, time and output are bounded, and what it sends is
+//! never interpreted beyond "these are the requested bytes".
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const TRY: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(3);
 /// Most bytes of output that are read.
 const MAX_OUTPUT: usize = 4096;
-/// Where a Linux kernel tells which boot this is.
+/// Where a Linux kernel publishes its boot id.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Ends our command's output.
 const END: &str = "gpuaas-end";
@@ -29,7 +29,7 @@ const END: &str = "gpuaas-end";
 pub struct Login {
     /// The server's key as an OpenSSH line.
     pub host_key: String,
-    /// What the guest's kernel says of its boot, when it says so in the right form.
+    /// The boot id that the guest's kernel reports, in the right form.
     pub boot_id: Option<Uuid>,
 }
 
@@ -160,7 +160,7 @@ async fn attempt(
     }
 }
 
-/// The word after the nonce, if it is a UUID.
+/// The text after the nonce, if it is a UUID.
 fn boot_id(output: &[u8], nonce: &str) -> Option<Uuid> {
     let text = String::from_utf8_lossy(output);
     let mut words = text.split_whitespace().skip_while(|word| *word != nonce);

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::error::{HostError, HostResult};
 
-/// Most bytes kept of each output stream.
+/// Most bytes captured of each output stream.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// What a program answered.
@@ -115,13 +115,13 @@ async fn finish(program: &str, mut command: Command, limit: Duration) -> HostRes
     })?
 }
 
-/// Reads a stream to its end, keeping the first [`MAX_OUTPUT`] bytes.
+/// Reads a stream to its end, capturing the first [`MAX_OUTPUT`] bytes.
 pub async fn drain(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
     let Some(mut stream) = stream else {
         return String::new();
     };
     let mut kept = Vec::new();
-    // A program that was ended closes its pipes; what it said until then is what there is.
+    // A program that was ended closes its pipes; what it wrote until then is what there is.
     let _ = (&mut stream).take(MAX_OUTPUT).read_to_end(&mut kept).await;
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     String::from_utf8_lossy(&kept).into_owned()

@@ -64,7 +64,7 @@ impl HostRoot {
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// What a symlink says, unresolved.
+    /// The target of a symlink, unresolved.
     pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
         std::fs::read_link(self.path(absolute)).ok()
     }

@@ -2,7 +2,7 @@
 //!
 //! A file is hashed once; afterwards the journal remembers what the file was (inode, size, times), and a file
 //! that is the same is not read again. Pulls go to a temporary file, are verified while they stream, and take
-//! their name only then. Concurrent asks for one digest share one pull.
+//! their name only then. Concurrent requests for one digest share one pull.
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ impl ImageCache {
     }
 
     /// The digests, in order, whose files are as they were when this host verified them. Nothing is read but what the
-    /// files are: one that was changed since is hashed by whoever uses it next, and not told of until then.
+    /// files are: one that was changed since is hashed by whoever uses it next, and not reported until then.
     pub fn verified(&self) -> HostResult<Vec<Digest>> {
         let cached = self.journal.images()?.into_iter();
         let as_it_was = cached.filter(|(digest, verified)| {
@@ -106,7 +106,7 @@ impl ImageCache {
         Ok(as_it_was.map(|(digest, _)| digest).collect())
     }
 
-    /// The lock of one digest. Those that nobody has any more are forgotten here, and not where they are given back:
+    /// The lock of one digest. Those that are no longer in use are dropped here, and not where they are released:
     /// a pull may be dropped half-way.
     async fn turn(&self, digest: &Digest) -> Arc<Mutex<()>> {
         let mut pulls = self.pulls.lock().await;

@@ -1,4 +1,4 @@
-//! Pull of one blob from an OCI registry, by digest, over TLS with the site's CA.
+//! Pull of one blob from an OCI registry, by digest, over TLS with the configured CA.
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ pub fn parse_source(source_uri: &str) -> HostResult<Reference> {
     };
     let rest = source_uri.strip_prefix("oci://").ok_or_else(rule)?;
     let reference = Reference::from_str(rest).map_err(|_| rule())?;
-    // Without a host the reference would be looked up at a public registry.
+    // Without a host the reference would resolve to a public registry.
     let host = rest.split('/').next().unwrap_or_default();
     if reference.digest().is_some() && reference.registry() == host {
         Ok(reference)

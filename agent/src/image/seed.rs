@@ -14,7 +14,6 @@ use crate::host::exec;
 use crate::ids::{AllocationId, DnsLabel, ParseError};
 
 gpuaas_common::text_value!(
-    /// Guest user.
     GuestUser,
     "guest_user",
     "\"u_\" and 16 lower-case hex digits",
@@ -53,7 +52,7 @@ impl FromStr for AuthorizedKey {
     }
 }
 
-/// What a guest is told at its first boot.
+/// The guest's configuration for its first boot.
 #[derive(Debug, Clone)]
 pub struct Seed {
     /// Instance id of cloud-init.

@@ -16,26 +16,23 @@ use crate::lease::{Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
 /// A hold as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldRow {
-    /// The slot.
     pub slot: SlotId,
     /// Who holds it.
     pub allocation: AllocationId,
-    /// Highest token seen for the slot.
+    /// Highest token observed for the slot.
     pub token: Token,
-    /// Whether the disk may carry the allocation's bytes.
+    /// Whether the disk may hold the allocation's bytes.
     pub touched: bool,
 }
 
 /// A lease as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeaseRow {
-    /// Id.
     pub id: LeaseId,
     /// Whose it is.
     pub allocation: AllocationId,
     /// When it ends.
     pub expires: BootMoment,
-    /// What was asked for.
     pub request: pb::AcquireLeaseRequest,
     /// What was planned.
     pub plan: pb::BundlePlan,
@@ -216,7 +213,7 @@ impl Journal {
         Ok(holds)
     }
 
-    /// Records that the disks of these slots may carry the allocation's bytes from now on.
+    /// Records that the disks of these slots may hold the allocation's bytes from now on.
     pub fn mark_touched(&self, slots: &[SlotId]) -> HostResult<()> {
         let connection = self.lock();
         for slot in slots {
@@ -259,7 +256,7 @@ pub(super) fn close_holds(
     Ok(())
 }
 
-/// Refuses tokens that are behind what their slots have seen.
+/// Refuses tokens that are behind those observed for their slots.
 fn check_tokens(connection: &Connection, tokens: &[(SlotId, Token)]) -> HostResult<()> {
     for (slot, shown) in tokens {
         let fence = connection

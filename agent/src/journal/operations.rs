@@ -88,7 +88,7 @@ impl Journal {
         Ok(self.lock().execute(sql, params![before_ms])?)
     }
 
-    /// Records a step before its effect. A step that was begun before keeps its first start time.
+    /// Records a step before its effect. A step that was begun before retains its first start time.
     pub fn begin_step(&self, id: OperationId, name: &str, now_ms: i64) -> HostResult<()> {
         self.step_sql(
             "UPDATE steps SET state = 'running', percent = 0, started_ms = coalesce(started_ms, ?3)

@@ -1,5 +1,5 @@
-//! What the last operation left each VM in, so that one that went off with its host is told from one that its owner
-//! shut down.
+//! The state in which the last operation left each VM. It distinguishes an unexpected shutdown from one by the VM's
+//! owner.
 use rusqlite::{Connection, params};
 
 use super::{Journal, Kind};
@@ -18,7 +18,7 @@ pub struct PowerRow {
 }
 
 impl Journal {
-    /// What is known of every VM.
+    /// The recorded states of every VM.
     pub fn power(&self) -> HostResult<Vec<PowerRow>> {
         let connection = self.lock();
         let mut statement = connection
@@ -43,7 +43,7 @@ impl Journal {
     }
 }
 
-/// Records what an operation that ended left behind; a failed one leaves nobody knows what. An operation never
+/// Records what an operation that ended left behind; a failed one leaves an unknown state. An operation never
 /// outlives the boot it began in.
 pub(super) fn ended(
     connection: &Connection,

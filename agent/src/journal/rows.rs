@@ -138,7 +138,6 @@ pub struct Failure {
 pub struct NewOperation {
     /// Caller's id.
     pub id: OperationId,
-    /// Kind.
     pub kind: Kind,
     /// Whose slots it works on.
     pub allocation: AllocationId,
@@ -165,7 +164,6 @@ pub struct NewOperation {
 pub struct OperationRow {
     /// Caller's id.
     pub id: OperationId,
-    /// Kind.
     pub kind: Kind,
     /// Whose slots it works on.
     pub allocation: AllocationId,
@@ -179,11 +177,9 @@ pub struct OperationRow {
     pub plan: pb::BundlePlan,
     /// W3C trace parent.
     pub traceparent: String,
-    /// State.
     pub state: State,
     /// Failure, also while its undo still runs.
     pub failure: Option<Failure>,
-    /// Results.
     pub result: pb::HostOperation,
     /// When the budget ends.
     pub deadline: BootMoment,
@@ -198,13 +194,12 @@ pub struct OperationRow {
 /// A step as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {
-    /// Name.
     pub name: String,
     /// State.
     pub status: StepStatus,
     /// Progress, 0 to 100.
     pub percent: u32,
-    /// What it is doing or what it found.
+    /// What it is doing, or its result.
     pub message: String,
     /// What later steps need of it.
     pub output: serde_json::Value,

@@ -4,11 +4,11 @@
 CREATE TABLE IF NOT EXISTS holds (
     slot_id       TEXT PRIMARY KEY,
     allocation_id TEXT NOT NULL,
-    -- A clone onto the slot's disk has begun: the disk may carry this allocation's bytes.
+    -- A clone onto the slot's disk has begun: the disk may hold this allocation's bytes.
     touched       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Highest fencing token seen per slot; it outlives holds. A generation that ended with proof is closed.
+-- Highest fencing token observed per slot; it outlives holds. A generation that ended with proof is closed.
 CREATE TABLE IF NOT EXISTS fences (
     slot_id             TEXT PRIMARY KEY,
     cell_epoch          INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS steps (
     PRIMARY KEY (operation_id, position)
 ) STRICT;
 
--- State that the last operation left an allocation's VM in, and the boot in which it did. No row: not known.
+-- State that the last operation left an allocation's VM in, and the boot in which it did. No row: unknown.
 CREATE TABLE IF NOT EXISTS power (
     allocation_id TEXT PRIMARY KEY,
     running       INTEGER NOT NULL,

@@ -14,7 +14,6 @@ pub enum Purpose {
     Provision,
     /// Release or clean-up.
     Release,
-    /// Repair.
     Repair,
     /// Stop, start or reboot of a VM that is there.
     Power,
@@ -47,12 +46,11 @@ pub struct LeaseSpec {
     pub purpose: Purpose,
 }
 
-/// What the journal knows of one slot.
+/// The journal's state of one slot.
 #[derive(Debug, Clone)]
 pub struct SlotFacts {
-    /// The slot.
     pub slot: SlotId,
-    /// Highest token seen.
+    /// Highest token observed.
     pub fence: Option<Token>,
     /// Cell epoch and generation whose hold ended with proof.
     pub closed: Option<(u64, u64)>,
@@ -63,11 +61,9 @@ pub struct SlotFacts {
 /// A lease that has not expired.
 #[derive(Debug, Clone)]
 pub struct LiveLease {
-    /// Id.
     pub id: LeaseId,
     /// Whose it is.
     pub allocation: AllocationId,
-    /// Its slots.
     pub slots: BTreeSet<SlotId>,
 }
 
@@ -91,7 +87,6 @@ pub enum Refusal {
     BadSlots,
     /// Another allocation holds the slot (D-08).
     Held {
-        /// The slot.
         slot: SlotId,
         /// By whom.
         by: AllocationId,
@@ -101,13 +96,12 @@ pub enum Refusal {
         /// The slot.
         slot: SlotId,
     },
-    /// The token is lower than one already seen, or of a generation that ended with proof.
+    /// The token is lower than one already observed, or of a generation that ended with proof.
     Fenced {
-        /// The slot.
         slot: SlotId,
         /// The token that came.
         token: Token,
-        /// The highest seen.
+        /// The highest observed.
         fence: Token,
     },
 }
@@ -164,7 +158,7 @@ pub fn decide(
             closed.is_some_and(|closed| (token.cell_epoch, token.slot_generation) <= closed);
         match (hold, ended, spec.purpose) {
             (Some(_), _, _) => {}
-            // A release asked again after its proof: its answer is journaled, and no hold may come back.
+            // A release requested again after its proof: its answer is journaled, and no hold may come back.
             (None, true, Purpose::Release) => {}
             (None, _, Purpose::Power) => return Err(Refusal::NotHeld { slot: *slot }),
             (None, true, Purpose::Provision | Purpose::Repair) => {
@@ -177,8 +171,8 @@ pub fn decide(
             (None, false, _) => take_hold.push(*slot),
         }
     }
-    // No other allocation holds an asked slot, and without a hold a lease leads to no effect on one: a release that
-    // was asked for again after its proof has such a lease, and the slot's next tenant does not wait for its end.
+    // No other allocation holds a requested slot, and without a hold a lease leads to no effect on one: a release that
+    // was requested again after its proof has such a lease, and the slot's next tenant does not wait for its end.
     let overlapping = || {
         leases
             .iter()

@@ -132,7 +132,7 @@ fn d_08_a_late_worker_neither_renews_nor_ends_the_lease_of_the_next() {
     );
     journal.end_lease(late, allocation(1), &[]).unwrap();
 
-    // it may know the next one's id from the list of leases, but its token tells it apart
+    // it may know the next one's id from the list of leases, but its token differs
     let behind = [(slot(0), token(1, 1))];
     for refused in [
         journal.renew_lease(next, &behind, longer, &at(2)).err(),
@@ -341,7 +341,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is asked in whatever order: a hold never changes its owner without proof, the fence never
+    /// Any requests in any order: a hold never changes its owner without proof, the fence never
     /// falls, a refusal changes nothing, and a slot has at most one lease.
     #[test]
     fn d_10_no_order_of_asks_breaks_a_hold(acts in prop::collection::vec(act(), 1..40)) {

@@ -12,7 +12,6 @@ use crate::journal::Kind;
 pub struct Place<'a> {
     /// Kind of operation.
     pub kind: Kind,
-    /// The step.
     pub step: &'a str,
     /// Before its effect, or after it and before its record.
     pub edge: Edge,
@@ -30,7 +29,7 @@ pub trait Edges: Send + Sync {
 
 /// The agent's own: everything passes, but for the kill points of builds for fault tests.
 pub struct KillFile {
-    /// Where the order to die is looked for.
+    /// Path of the order to die.
     pub state_dir: PathBuf,
 }
 

@@ -1,8 +1,8 @@
 //! Operations: tables of journaled steps that run to their end, whether or not anybody watches, and go on
 //! after a restart of the agent.
 //!
-//! Every step may run again from its beginning: it was recorded before its effect and not after it, so nobody
-//! knows how far it came. A step therefore either finds its effect done or does it anew.
+//! Every step may run again from its beginning: it was recorded before its effect and not after it, so it is
+//! unknown how far it came. A step therefore either finds its effect done or does it anew.
 mod edges;
 mod power;
 mod provision;

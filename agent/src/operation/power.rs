@@ -1,5 +1,5 @@
 //! Stop, start and reboot of a VM that was provisioned. There is no undo: a VM that started and does not answer is
-//! its owner's, and is left as it is; the control plane asks what it is in.
+//! its owner's, and is left as it is; the control plane queries its state.
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -50,7 +50,7 @@ async fn runs(work: &Work) -> HostResult<bool> {
     Ok(state == Some(PowerState::Running))
 }
 
-/// Proves every disk: it is the one that was approved, and nobody but this allocation's own domain names or uses it.
+/// Proves every disk: it is the one that was approved, and nothing but this allocation's own domain names or uses it.
 /// Returns today's devices.
 async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
     let intent = Intent::Boot {
@@ -96,7 +96,7 @@ async fn start(work: &Work) -> HostResult<Done> {
     ))
 }
 
-/// Logs in at the slot's address: the same disk answers there, and says which boot this is.
+/// Logs in at the slot's address: the same disk answers there, and reports its boot id.
 async fn wait_login(work: &Work) -> HostResult<Done> {
     let request: pb::PowerRequest = work.request()?;
     let user = request.guest_user.parse()?;

@@ -199,7 +199,7 @@ async fn reserve_address(work: &Work) -> HostResult<Done> {
         other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)
     });
     for stale in in_the_way {
-        // The hold says the slot is ours; whose address this was has no domain any more, or something is wrong.
+        // The hold proves that the slot is ours; the domain that had this address is gone, or something is wrong.
         if let Some(state) = work.node.hypervisor.state(stale.vm.as_str()).await? {
             return Err(HostError::host(
                 ErrorReason::HostNotReady,
@@ -235,7 +235,7 @@ async fn define(work: &Work) -> HostResult<Done> {
         ));
     }
     if running.is_some() {
-        // Our own definition from before a restart; without it the disks are nobody's and can be proven.
+        // Our own definition from before a restart; without it the disks have no owner and can be proven.
         remove::undefine(&work.node, work.operation.allocation).await?;
     }
     let mut disks = Vec::new();
@@ -253,7 +253,7 @@ async fn define(work: &Work) -> HostResult<Done> {
     ))
 }
 
-/// Defines the allocation's domain on these devices, or defines it again under the same name and UUID, which keeps
+/// Defines the allocation's domain on these devices, or defines it again under the same name and UUID, which preserves
 /// its NVRAM. Returns the UUID.
 pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResult<String> {
     let plan = &work.operation.plan;

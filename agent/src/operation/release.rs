@@ -176,7 +176,7 @@ async fn verify_wipe(work: &Work) -> HostResult<Done> {
     ))
 }
 
-/// Reads the disk back; returns how many bytes were found zero.
+/// Reads the disk back; returns how many bytes were zero.
 async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
     let not_proven = |what: String| {
         HostError::device(
@@ -248,7 +248,7 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
     })
 }
 
-/// Random places for samples, since guessable ones would tell a cheating disk what to blank. Twice as many as
+/// Random offsets for samples, since guessable ones would let a cheating disk blank only those. Twice as many as
 /// samples, since some repeat.
 fn random_places(sample_bytes: u64) -> HostResult<Vec<u64>> {
     let count = usize::try_from(sample_bytes / CHUNK * 2).unwrap_or(0);

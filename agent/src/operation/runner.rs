@@ -1,7 +1,7 @@
 //! Drives operations through their steps, and their undo, and takes them up again after a restart.
 //!
-//! Operations of one allocation run one after the other. A release, clean-up or repair asks what else runs for the
-//! same allocation (a provision, a start, a reboot) to stop, waits until its undo is through, then begins.
+//! Operations of one allocation run one after the other. A release, clean-up or repair stops everything else of the same
+//! allocation (a provision, a start, a reboot), waits until its undo has ended, then begins.
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::ids::{AllocationId, OperationId, SlotId};
 use crate::journal::{Failure, Kind, NewOperation, OperationRow, State, StepStatus};
 use crate::node::{Node, now_ms};
 
-/// How often, and how far apart, an undo is tried.
+/// How often, and at which interval, an undo is tried.
 const UNDO_TRIES: u32 = 3;
 const UNDO_LIMIT: Duration = Duration::from_secs(90);
 
@@ -49,7 +49,7 @@ impl Runner {
         })
     }
 
-    /// Journals an operation and begins it; the same operation again is only looked up.
+    /// Journals an operation and begins it; the same operation again is only found.
     pub fn begin(self: &Arc<Self>, mut operation: NewOperation) -> HostResult<()> {
         operation.steps = steps_of(operation.kind)
             .iter()
@@ -101,7 +101,7 @@ impl Runner {
         tokio::spawn(async move {
             let turn = Arc::clone(lock(&runner.turns).entry(allocation).or_default());
             let own = turn.lock().await;
-            // Only a journal that cannot be written brings us here again; nothing is lost, so it goes on.
+            // Only a journal that cannot be written brings us here again; nothing was done, so it goes on.
             while let Err(error) = runner.drive(id, &stop).await {
                 tracing::error!(operation_id = %id, %error, "operation waits for the journal");
                 tokio::time::sleep(Duration::from_secs(5)).await;
@@ -109,7 +109,7 @@ impl Runner {
             lock(&runner.running).remove(&id);
             drop(own);
             let mut turns = lock(&runner.turns);
-            // held by the map and by us: nobody else waits for this allocation
+            // held by the map and by us: nothing else waits for this allocation
             if Arc::strong_count(&turn) == 2 {
                 turns.remove(&allocation);
             }

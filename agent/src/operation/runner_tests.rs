@@ -144,7 +144,7 @@ fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
     granted.unwrap().unwrap();
 }
 
-/// A release that was asked for again after its proof has a lease and no hold: the slot may be another's by now.
+/// A release requested again after its proof has a lease and no hold: the slot may be another's by now.
 #[tokio::test]
 async fn d_29_a_slot_that_is_not_held_is_never_wiped() {
     let dir = tempfile::tempdir().unwrap();

@@ -76,14 +76,12 @@ pub struct Work {
     pub node: Arc<Node>,
     /// The operation as it was when the step began.
     pub operation: OperationRow,
-    /// The step.
     pub step: &'static str,
 }
 
 /// A slot of the operation.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// Id.
     pub id: SlotId,
     /// Index on the host.
     pub index: u32,

@@ -17,7 +17,7 @@ use crate::guest::RelayKey;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// Messages of the guest that wait; each is at most [`CHUNK`] long.
+/// Queued messages of the guest; each is at most [`CHUNK`] long.
 const MESSAGES: usize = 4;
 /// Messages before the answer to a request; more is no SSH server's way.
 const NOISE: usize = 64;
@@ -216,7 +216,7 @@ fn config(host_keys: &[PublicKey]) -> client::Config {
     }
 }
 
-/// Waits for the answer to a request; output that comes before it is kept.
+/// Waits for the answer to a request; output that comes before it is buffered.
 async fn granted(
     from_guest: &mut ChannelReadHalf,
     what: &'static str,
@@ -282,7 +282,7 @@ async fn run(
         .await;
 }
 
-/// Passes output on until the shell ends. When nobody takes the output, nothing is read from the guest.
+/// Passes output on until the shell ends. When the output is not consumed, nothing is read from the guest.
 async fn read(
     mut from_guest: ChannelReadHalf,
     early: Vec<Bytes>,
@@ -314,12 +314,12 @@ async fn read(
         if !taken {
             return;
         }
-        // a guest that says both and never closes has ended all the same
+        // a guest that sends both and never closes has ended all the same
         if ended && status.is_some() {
             break;
         }
     }
-    // nobody waits for it when the caller went first
+    // nothing waits for it when the caller went first
     let _ = said.send(Said::Exit(status)).await;
 }
 

@@ -110,7 +110,7 @@ async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWrit
             return;
         }
         let status = child.wait().await.ok().and_then(|status| status.code());
-        // nobody waits for it when the caller went first
+        // nothing waits for it when the caller went first
         let _ = said
             .send(Said::Exit(status.and_then(|code| u32::try_from(code).ok())))
             .await;
@@ -121,12 +121,12 @@ async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWrit
     }
 }
 
-/// Passes output on until the terminal is closed by its last process; false when nobody takes it any more.
+/// Passes output on until the terminal is closed by its last process; false when the receiver is gone.
 async fn read(mut from_shell: OwnedReadPty, said: &mpsc::Sender<Said>) -> bool {
     let mut buffer = vec![0_u8; CHUNK];
     loop {
         match from_shell.read(&mut buffer).await {
-            // the kernel says EIO when nobody has the terminal open any more
+            // the kernel returns EIO when the terminal has no open descriptor any more
             Ok(0) | Err(_) => return true,
             Ok(length) => {
                 let data = Bytes::copy_from_slice(&buffer[..length]);
@@ -146,7 +146,7 @@ mod tests {
 
     const SIZE: Size = Size { cols: 80, rows: 24 };
 
-    /// Everything the shell says until `stop` holds; panics after ten seconds.
+    /// All output of the shell until `stop` holds; panics after ten seconds.
     async fn listen(shell: &mut Shell, stop: impl Fn(&str) -> bool) -> (String, Option<Said>) {
         let mut text = String::new();
         let heard = tokio::time::timeout(Duration::from_secs(10), async {

@@ -1,6 +1,6 @@
 //! `Terminal`: one interactive shell per call, in a guest or on the host itself.
 //!
-//! [`target`] (pure) decides by capacity shape where a shell is taken: a slice's in its guest by SSH with the relay
+//! [`target`] (pure) decides by capacity shape where a shell runs: a slice's in its guest by SSH with the relay
 //! key ([`guest`]), bare metal's as a local PTY ([`local`]). Both become a [`shell::Shell`], which [`session_loop`] joins
 //! with the call under the windows of both directions. Nothing here buffers more than those windows.
 mod guest;
@@ -31,12 +31,12 @@ use crate::node::Node;
 use shell::Shell;
 use target::{Place, Start};
 
-/// Most bytes of input that wait for the shell.
+/// Most bytes of input queued for the shell.
 pub const INPUT_WINDOW: u32 = 64 << 10;
-/// Answers that wait for the connection; each is at most [`shell::CHUNK`] long.
+/// Answers queued for the connection; each is at most [`shell::CHUNK`] long.
 const ANSWERS: usize = 2;
 
-/// What this host knows about its guests, independently of what a caller says.
+/// This host's own records of its guests, independent of a caller's claims.
 pub trait Guests: Send + Sync + 'static {
     /// The address that is reserved for an allocation's VM; `None` when it has none here.
     ///
@@ -115,7 +115,7 @@ fn refused(message: impl Into<String>) -> Status {
     Error::new(Code::FailedPrecondition, ErrorReason::GuestNoLogin, message).into()
 }
 
-/// Starts the shell that is asked for, if the host's own records agree.
+/// Starts the requested shell, if the host's own records agree.
 async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
     let stale = |message: &str| -> Status {
         Error::new(Code::FailedPrecondition, ErrorReason::HostNotReady, message).into()
@@ -168,7 +168,7 @@ async fn serve(
     let start = target::parse(start)?;
     let opened = tokio::select! {
         opened = open(&host, &start) => opened,
-        // the caller went away while the guest thought about it
+        // the caller disconnected while the guest was busy
         () = answers.closed() => return Ok(()),
     };
     let shell = opened.inspect_err(|status| {

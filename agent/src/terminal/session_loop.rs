@@ -21,8 +21,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// Whether one more piece of output fits. A piece is never cut: the window is kept to the byte by reading only
-    /// when a whole piece fits.
+    /// Whether one more piece of output fits. A piece is never cut: the window is exact to the byte by reading only
+    /// when a complete piece fits.
     fn may_read(&self) -> bool {
         self.sent - self.acked + CHUNK as u64 <= self.output_window.max(CHUNK as u64)
     }

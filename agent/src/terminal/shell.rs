@@ -34,7 +34,7 @@ impl Size {
     }
 }
 
-/// What a shell says.
+/// A message of a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
     /// Output, at most [`CHUNK`] bytes.
@@ -45,18 +45,18 @@ pub enum Said {
 
 /// A shell. Dropping it ends it.
 pub struct Shell {
-    /// What it says. Who does not read stops it from talking.
+    /// Its messages. A reader that stops applies backpressure.
     pub said: mpsc::Receiver<Said>,
-    /// Input. One piece waits; the next one waits to be sent.
+    /// Input. One piece is queued; the next one waits to be sent.
     pub input: mpsc::Sender<Bytes>,
-    /// How many bytes of input the shell has taken.
+    /// Bytes of input that the shell has consumed.
     pub taken: watch::Receiver<u64>,
     /// Its size; only the last of several changes reaches it.
     pub size: watch::Sender<Size>,
     task: AbortHandle,
 }
 
-/// The other side of a [`Shell`].
+/// The other end of a [`Shell`].
 pub struct Ends {
     pub said: mpsc::Sender<Said>,
     pub input: mpsc::Receiver<Bytes>,

@@ -1,4 +1,4 @@
-//! Which shell a start message asks for: dispatch by capacity shape, before anything is looked up (INC-25).
+//! The shell that a start message requests: dispatch by capacity shape, before anything is read (INC-25).
 use std::net::Ipv4Addr;
 
 use gpuaas_common::Error;

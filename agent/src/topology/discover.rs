@@ -10,7 +10,7 @@ use super::pci::{self, PciDevice, PciKind};
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::host::root::HostRoot;
 
-/// What was found of a disk, by the same inspection and decision that stand before a clone.
+/// The findings about a disk, by the same inspection and decision that precede a clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskInspection {
     /// Kernel name, when the identity leads to a device.
@@ -133,7 +133,7 @@ fn candidate(
     }
 }
 
-/// What stands against a disk. One that nobody inspected is nobody's to call raw and unused.
+/// What stands against a disk. Without an inspection a disk is not raw and unused.
 fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>) -> Vec<String> {
     let Some(link) = &disk.by_id else {
         return vec![format!("{} has no nvme-eui link", disk.name)];

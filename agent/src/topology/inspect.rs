@@ -1,5 +1,5 @@
 //! Inspection of the disks that slots may be made of: resolved, gathered and decided as before a clone, so that what an
-//! approval calls raw and unused was seen and not assumed (D-29, INC-43).
+//! approval calls raw and unused was observed and not assumed (D-29, INC-43).
 use std::collections::BTreeMap;
 
 use super::discover::DiskInspection;

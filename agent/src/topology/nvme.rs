@@ -15,7 +15,7 @@ pub struct NvmeDisk {
     pub pci: Option<PciAddress>,
     /// NUMA node of its controller.
     pub numa_node: Option<u32>,
-    /// What the kernel tells.
+    /// The kernel's attributes.
     pub facts: DiskFacts,
 }
 
@@ -26,7 +26,7 @@ impl NvmeDisk {
     }
 }
 
-/// All whole NVMe disks, by the address of their controllers: kernel names change across reboots (INC-15).
+/// All NVMe disks, by the address of their controllers: kernel names change across reboots (INC-15).
 pub fn disks(root: &HostRoot) -> Vec<NvmeDisk> {
     let mut disks: Vec<NvmeDisk> = root
         .names("/sys/class/block")

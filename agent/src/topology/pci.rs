@@ -18,11 +18,10 @@ pub enum PciKind {
 /// A PCI function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciDevice {
-    /// Address.
     pub address: PciAddress,
     /// What it is to us.
     pub kind: PciKind,
-    /// NUMA node, if the firmware tells.
+    /// NUMA node, if the firmware reports it.
     pub numa_node: Option<u32>,
     /// Bound driver.
     pub driver: Option<String>,

@@ -1,5 +1,5 @@
 //! The domain description, written element by element: UEFI with Secure Boot off (D-50..D-52), no TPM (D-49),
-//! no graphics (D-61), raw block disks, the seed on a CD, one vNIC (D-60), whole PCI functions by VFIO (D-47).
+//! no graphics (D-61), raw block disks, the seed on a CD, one vNIC (D-60), complete PCI functions by VFIO (D-47).
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,6 @@ use crate::settings::{BridgeKind, HostProfile, Network};
 /// What the VM owns.
 #[derive(Debug, Clone)]
 pub struct DomainSpec {
-    /// Name.
     pub name: VmName,
     /// UUID: the allocation's.
     pub uuid: Uuid,
@@ -245,7 +244,7 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
             empty(xml, "target", &[("dev", &spec.port)])?;
             empty(xml, "model", &[("type", "virtio")])?;
             if network.passes_in_user_space() {
-                // what a guest leaves to its device nobody would fill in, and its packets would be dropped
+                // what a guest leaves to its device nothing would compute, and its packets would be dropped
                 xml.create_element("driver")
                     .write_inner_content(|xml| empty(xml, "host", &[("csum", "off")]))?;
             }

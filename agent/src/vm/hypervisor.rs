@@ -57,7 +57,7 @@ impl PowerState {
         }
     }
 
-    /// As `virsh` says it.
+    /// As `virsh` reports it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -70,9 +70,7 @@ impl PowerState {
 /// A domain as libvirt knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
-    /// Name.
     pub name: String,
-    /// State.
     pub state: PowerState,
     /// Files and devices its disks name, of the running and of the stored description.
     pub disk_sources: Vec<String>,
@@ -131,7 +129,7 @@ impl Hypervisor {
     {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            // The caller gave up while this call waited for its turn: what comes next must not find its effect.
+            // The caller gave up while this call was queued: what comes next must not find its effect.
             if answer.is_closed() {
                 return;
             }
@@ -162,7 +160,7 @@ impl Hypervisor {
             .map_err(|_| gone())?
     }
 
-    /// libvirt's version, as proof that it answers now; it does not wait for one that is away.
+    /// libvirt's version, as proof that it answers now; it does not wait for one that is down.
     pub async fn version(&self) -> HostResult<u32> {
         let version = self
             .call_once("get version", Arc::new(Connect::get_lib_version))
@@ -186,7 +184,7 @@ impl Hypervisor {
     }
 
     /// Names of the domains that run, each with a number that it has for this run alone; it does not wait for a libvirt that is
-    /// away.
+    /// down.
     pub async fn running(&self) -> HostResult<Vec<(String, u32)>> {
         let list = |connection: &Connect| -> Result<Vec<(String, u32)>, virt::error::Error> {
             let mut running = Vec::new();
@@ -274,7 +272,7 @@ impl Hypervisor {
             };
             let mut flags =
                 sys::VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | sys::VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA;
-            // libvirt's in-memory driver keeps no NVRAM, and refuses to be told about it
+            // libvirt's in-memory driver stores no NVRAM, and refuses its configuration
             if connection.get_type()? != IN_MEMORY {
                 flags |= sys::VIR_DOMAIN_UNDEFINE_NVRAM;
             }

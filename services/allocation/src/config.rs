@@ -4,14 +4,14 @@ use serde::Deserialize;
 
 use crate::domain::wipe::Thoroughness;
 
-/// What brings up and erases whole nodes.
+/// What provisions and erases bare-metal nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WholeNodes {
-    /// Nothing: a whole node that was sold all the same is given back untouched.
+    /// Nothing: a bare-metal node that was allocated all the same is released untouched.
     #[default]
     None,
-    /// Nothing either, but it says that it did: no host is touched. To try the platform, and for tests.
+    /// Nothing either, but it reports success: no host is touched. To try the platform, and for tests.
     Simulated,
 }
 
@@ -40,18 +40,18 @@ pub struct Config {
     pub graceful_stop_seconds: u64,
     /// Seconds a guest may take to shut down before it is stopped hard, when its owner stops or reboots it.
     pub power_graceful_seconds: u64,
-    /// Disks up to this many bytes must have been read back whole after a wipe.
+    /// Disks up to this many bytes must have been read back completely after a wipe.
     pub wipe_full_verify_bytes: u64,
     /// Bytes of a larger disk that must at least have been read back.
     pub wipe_sample_verify_bytes: u64,
-    /// What brings up whole nodes: `none`, or `simulated`, which touches no host and is for trying the platform and for
+    /// What provisions bare-metal nodes: `none`, or `simulated`, which touches no host and is for trying the platform and for
     /// tests. See `scheduler.baremetal`.
     pub baremetal: WholeNodes,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
     /// Seconds between two polls for what watch streams show; wake-ups come sooner.
     pub watch_poll_seconds: f64,
-    /// Seconds after which a watch stream on which nothing happened says that it is alive.
+    /// Seconds after which a watch stream on which nothing happened sends a heartbeat.
     pub watch_heartbeat_seconds: f64,
 }
 

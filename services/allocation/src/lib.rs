@@ -4,7 +4,7 @@
 //! service moves what is reserved through its life. Called by the gateway (users, administrators) and by
 //! consumers of events; calls the scheduler, the image catalog and hosts.
 //!
-//! Promises it keeps: a retried call has one effect (P4), a crash at any step leaks nothing (P5), a stale runner
+//! Guarantees: a retried call has one effect (P4), a crash at any step leaks nothing (P5), a stale runner
 //! is harmless (P6), an accepted operation ends or explains itself (P7), losing Redis costs at most a poll
 //! interval (P8), every privileged action is on record (P10).
 //!

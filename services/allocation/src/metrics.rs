@@ -76,7 +76,7 @@ impl Metrics {
         self.stamped.add(count, &[]);
     }
 
-    /// What a comparison of a node found.
+    /// The result of a comparison of a node.
     pub fn residue(&self, node: &str, kind: &'static str, count: u64) {
         self.residue.record(
             count,

@@ -1,5 +1,5 @@
 //! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
-//! is provably ours and over (P5), and has the ledger say `stopped` of a VM that went off by itself.
+//! is provably ours and over (P5), and records `stopped` after an unexpected shutdown of a VM.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
     Ok(findings)
 }
 
-/// Has the ledger say what is, and starts again what went off with its host.
+/// Records unexpected shutdowns, and starts again the VMs that stopped with their host.
 async fn unexpected_shutdown(
     deps: &Deps,
     id: Uuid,

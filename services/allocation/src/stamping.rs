@@ -10,7 +10,7 @@ use crate::workflow::Deps;
 /// Time between two sweeps of old events.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Removes events that are kept no longer, now and then, until `shutdown`. Any number may run.
+/// Removes events past their retention, periodically, until `shutdown`. Any number may run.
 pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
     loop {
         match shutdown
@@ -31,7 +31,7 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
     }
 }
 
-/// Stamps until `shutdown`. Any number may run; they take turns under the ledger's own lock.
+/// Stamps until `shutdown`. Any number may run; they alternate under the ledger's own lock.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
     let poll = Duration::from_secs_f64(deps.config.poll_seconds);
     let waiter = deps.wake.subscribe(outbox::TOPIC);

@@ -37,13 +37,13 @@ pub enum CertificateError {
 }
 
 impl From<CertificateError> for gpuaas_common::Error {
-    /// A signature that failed; what is wrong with a request is told with its field.
+    /// A signature that failed; what is wrong with a request is reported with its field.
     fn from(error: CertificateError) -> Self {
         Self::internal(error)
     }
 }
 
-/// The key that a host asks a certificate for; whoever asks has proven to hold it.
+/// The key that a host requests a certificate for; the host has proven to hold it.
 pub struct HostKey {
     request: CertificateSigningRequestParams,
 }
@@ -68,7 +68,7 @@ impl HostKey {
         }
     }
 
-    /// What the key is known by: SHA-256 of its SubjectPublicKeyInfo in DER.
+    /// The fingerprint of the key: SHA-256 of its SubjectPublicKeyInfo in DER.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.request.public_key.subject_public_key_info()).into()

@@ -30,7 +30,7 @@ pub struct Config {
     pub discovery_timeout_seconds: u32,
     /// How often the background work polls for something to do, in milliseconds.
     pub poll_interval_milliseconds: u64,
-    /// How often hosts and slots are read while somebody watches them, in milliseconds.
+    /// How often hosts and slots are read while they are watched, in milliseconds.
     pub watch_interval_milliseconds: u64,
     /// Idle time after which a watch stream sends a heartbeat, in milliseconds.
     pub watch_heartbeat_milliseconds: u64,
@@ -72,7 +72,7 @@ impl Config {
         Duration::from_millis(self.poll_interval_milliseconds)
     }
 
-    /// How often hosts and slots are read while somebody watches them.
+    /// How often hosts and slots are read while they are watched.
     #[must_use]
     pub fn watch_interval(&self) -> Duration {
         Duration::from_millis(self.watch_interval_milliseconds.max(10))

@@ -1,15 +1,15 @@
 //! Inventory: regions, nodes, what hosts report, and which slots an operator approved.
 //!
 //! It owns schema `inventory`. Callers: the gateway (regions, node administration) and agents (enrolment,
-//! heartbeats). It calls the scheduler, which keeps the ledger's rows of regions, nodes and slots, and agents, to look
-//! at their topology. It never reads another context's tables.
+//! heartbeats). It calls the scheduler, which owns the ledger's rows of regions, nodes and slots, and agents, to inspect
+//! their topology. It never reads another context's tables.
 //!
 //! | promise | how |
 //! |---|---|
-//! | a host that is not known to be fit now is not sold from (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; a missed heartbeat and age end it |
+//! | a host that is not proven fit now is not schedulable (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; a missed heartbeat and age end it |
 //! | an earlier image of a machine counts for nothing (A-09) | its certificate names its instance; only the node's current instance is heard |
-//! | nothing a host proposes is sold before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
-//! | the ledger learns of every change | what it shall know is stored with the change and pushed until confirmed |
+//! | nothing a host proposes is schedulable before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
+//! | the ledger learns of every change | the desired state is stored with the change and pushed until confirmed |
 //! | every privileged action is on record (P10) | audit row in the transaction of the effect |
 mod api;
 mod authority;

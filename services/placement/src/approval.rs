@@ -17,23 +17,22 @@ use crate::{Error, Result, lock, slots};
 pub struct Definition {
     /// Index on the node.
     pub slot_index: i32,
-    /// Class.
     pub class: SlotClass,
     /// Devices and addresses.
     pub bindings: Bindings,
 }
 
-/// The look at a host that slots are approved from.
+/// The inspection of a host that slots are approved from.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// Host instance that was looked at; none: whichever it was.
+    /// Host instance that was inspected; none: any.
     pub instance_id: Option<Uuid>,
-    /// Generations that the node's slots had before it, by index. What is not among them is not known, or there was no such
+    /// Generations of the node's slots before the inspection, by index. A slot not among them is unknown, or there was no such
     /// slot.
     pub generations: BTreeMap<i32, i64>,
 }
 
-/// What a slot of this class still lacks before it can be sold: names of binding fields.
+/// What a slot of this class still lacks before it is schedulable: names of binding fields.
 #[must_use]
 pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
     let mut rules = vec![
@@ -87,8 +86,8 @@ pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
 /// # Errors
 /// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
 /// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or when what is approved may
-/// have had a tenant since the look (P2): the slot has another generation, or the ledger has no such slot and others of a node
-/// that was sold as bare metal have another one.
+/// have had a tenant since (P2): the slot has another generation, or the ledger has no such slot and others of a node
+/// that was allocated as bare metal have another one.
 pub async fn approve(
     conn: &mut PgConnection,
     node_id: Uuid,
@@ -135,7 +134,7 @@ fn stale_slot(definition: &Definition) -> Error {
     ))
 }
 
-/// Somebody may have had the bare-metal node since the look, with the disks of slots that the ledger does not know.
+/// Somebody may have had the bare-metal node since the inspection, with the disks of slots that are not in the ledger.
 async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) -> Result<bool> {
     let was_sold: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive')",
@@ -152,10 +151,10 @@ async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) 
     Ok(!slots.iter().all(seen))
 }
 
-/// What a look says of one slot.
+/// What an inspection reports of one slot.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
-    /// Before the look.
+    /// Before the inspection.
     generation: Option<i64>,
     /// The node may have had a tenant since.
     had_tenants: bool,
@@ -254,7 +253,7 @@ async fn insert(
     Ok(id)
 }
 
-/// A definition the schema refuses, told as a rule of the request.
+/// A definition the schema refuses, reported as a broken rule of the request.
 fn refused_definition(error: sqlx::Error, slot_index: i32) -> Error {
     let Some(database) = error.as_database_error() else {
         return error.into();

@@ -2,7 +2,7 @@
 //! system and for the model-based test.
 //!
 //! Most of them are held up by a constraint or trigger already, and then an audit shows that the database was not
-//! edited past it. The others (what an allocation was sold is what it holds, each state has its event, what is on
+//! edited past it. The others (an allocation holds the GPUs it was launched with, each state has its event, what is on
 //! its way is worked on) hold because every change is one transaction, and nothing but an audit would show a
 //! transaction that forgot a part. Reads only; all predicates see one snapshot.
 use std::fmt::Write as _;
@@ -185,7 +185,7 @@ pub const INVARIANTS: [Invariant; 24] = [
     Invariant {
         name: "event_explains_allocation",
         rule: "the last event of an allocation is of its present revision and names its present state",
-        // what has not changed since the oldest event that is kept may have lost its own
+        // what has not changed since the oldest event that is retained may have lost its own
         query: "SELECT a.id::text FROM allocations a CROSS JOIN kept LEFT JOIN LATERAL
                   (SELECT type, revision FROM outbox WHERE aggregate_id = a.id ORDER BY revision DESC LIMIT 1) e ON true
                  WHERE (CASE WHEN e.revision IS NULL THEN kept.swept AND a.updated_at < kept.since
@@ -228,7 +228,7 @@ pub const INVARIANTS: [Invariant; 24] = [
     },
 ];
 
-/// Since when events are kept, and whether earlier ones were removed by age.
+/// Since when events are retained, and whether earlier ones were removed by age.
 const KEPT: &str = "kept AS MATERIALIZED
     (SELECT h.position > 0 AND NOT EXISTS (SELECT FROM outbox WHERE position = 1) AS swept,
             coalesce((SELECT at FROM outbox WHERE position IS NOT NULL ORDER BY position LIMIT 1), 'infinity') AS since
@@ -269,7 +269,7 @@ pub struct Finding {
 /// What an audit saw.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Database time just before the snapshot was taken.
+    /// Database time just before the snapshot.
     pub at: Timestamp,
     /// Every invariant, in the order of [`INVARIANTS`].
     pub findings: Vec<Finding>,
@@ -282,7 +282,7 @@ impl Report {
     }
 }
 
-/// Evaluates every invariant on one snapshot. It reads the ledger as a whole, so its time grows with what is stored.
+/// Evaluates every invariant on one snapshot. It reads the ledger completely, so its time grows with what is stored.
 ///
 /// # Errors
 /// Those of the database.

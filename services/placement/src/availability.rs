@@ -1,4 +1,4 @@
-//! What could be launched now, per region, SKU and GPU count, and why not more (B-57, B-58).
+//! What could be launched now, per region, SKU and GPU count, and the unschedulable reasons (B-57, B-58).
 use std::sync::Arc;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -18,9 +18,7 @@ use crate::{Reason, Result, candidates};
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Availability {
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
     /// GPUs of one allocation.
     pub gpu_count: u32,
@@ -136,7 +134,7 @@ fn nobody_brings_up() -> Reason {
     }
 }
 
-/// A cause without numbers.
+/// A reason without numbers.
 pub(crate) fn cause(reason: ErrorReason) -> Reason {
     Reason {
         reason,

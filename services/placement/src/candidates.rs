@@ -1,4 +1,4 @@
-//! Loading what the placement decision looks at.
+//! Loads the input of the placement decision.
 use std::collections::HashMap;
 
 use sqlx::types::Json;
@@ -67,7 +67,7 @@ macro_rules! hugepages_owed {
     };
 }
 
-/// Columns of a node `n` but whether it is held.
+/// Columns of a node `n` except whether it is held.
 macro_rules! node_columns {
     () => {
         concat!(
@@ -94,9 +94,9 @@ macro_rules! slot_columns {
 }
 
 /// Few nodes with their slots in one statement, a row per slot. What belongs to a node is read by that node's key,
-/// whatever the statistics say: `LATERAL` with `OFFSET 0` leaves the planner no join to choose, and there is no `EXISTS` to
-/// hash. A join of the tables was planned well or badly by the moment of the last ANALYZE, and kept for as long as the
-/// connection. `OFFSET 0` also keeps what is counted per node from being counted per slot.
+/// whatever the statistics are: `LATERAL` with `OFFSET 0` leaves the planner no join to choose, and there is no `EXISTS` to
+/// hash. A join of the tables was planned well or badly by the moment of the last ANALYZE, and cached for as long as the
+/// connection. `OFFSET 0` also prevents counting per slot what is counted per node.
 macro_rules! few {
     () => {
         concat!(
@@ -222,7 +222,7 @@ struct BaremetalRow {
     held: bool,
 }
 
-/// `$held` asks whether a live claim of the node exists.
+/// `$held` is the expression for whether a live claim of the node exists.
 macro_rules! baremetal {
     ($held:literal, $which:literal) => {
         concat!(
@@ -235,7 +235,7 @@ macro_rules! baremetal {
     };
 }
 
-/// All nodes of a region as whole ones, whatever mode they are in now; only `node_id` when given. One node is read by a
+/// All nodes of a region as bare metal, in any mode; only `node_id` when given. One node is read by a
 /// statement of its own: a plan that serves both would read the region for it.
 pub(crate) async fn load_baremetal(
     conn: &mut PgConnection,
@@ -290,7 +290,7 @@ macro_rules! slots {
     };
 }
 
-/// How much of a region is read: it decides whether claims are better hashed or looked up.
+/// How much of a region is read: it decides whether claims are better hashed or found by key.
 #[derive(Clone, Copy)]
 enum Extent {
     All,
@@ -328,7 +328,7 @@ impl From<SlotRow> for CandidateSlot {
             status: row.status,
             health: row.health_state,
             held: row.held,
-            // asked again here, so that a row the approval never saw is not sold (B-44, INC-40)
+            // checked again here, so that a row the approval never saw is not allocated (B-44, INC-40)
             complete: missing(row.class, &row.bindings).is_empty(),
             module_id: row
                 .bindings

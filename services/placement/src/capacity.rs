@@ -1,10 +1,10 @@
-//! The nodes of every region in the memory of a process: where a reservation looks first, and what refusals, availability
-//! and explanations are told from.
+//! The nodes of every region, cached in the memory of a process: the source of shortlists, and of refusals, availability
+//! and explanations.
 //!
-//! The database says what changed: every change of what placement sees of a node leaves the number
+//! The database reports changes: every change of what placement observes of a node stores the number
 //! of its transaction. A copy keeps the snapshot it was read with, and brings itself up to date by reading the nodes
 //! whose last change that snapshot could not see. So each answer is as new as one that reads everything, at the cost
-//! of what changed; nothing runs in the background and nothing lags. What is sold is decided under the node's lock, on the
+//! of what changed; nothing runs in the background and nothing lags. Placement is decided under the node's lock, on the
 //! rows themselves or on a copy of the same version.
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::{Error, Result, candidates};
 pub use crate::decision::Regions;
 
 /// How connections of a process that places are set up: statements are planned once per connection. Planning them for
-/// each reservation anew takes as long as running them, and what they look for is always found by its keys.
+/// each reservation again takes as long as running them, and they always read by key.
 pub const CONNECTION: [(&str, &str); 1] = [("plan_cache_mode", "force_generic_plan")];
 
-/// How long the readings of others are waited for: as long as for a row that others have locked, so that a reading that
-/// hangs does not keep all others with it.
+/// How long to wait for concurrent reads: as long as for a locked row, so that a read that hangs
+/// does not block all others.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// The ledger as a process that places has it: connections, and one copy of the nodes for all of them.
+/// The ledger as a placing process uses it: connections, and one copy of the nodes for all of them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     pool: PgPool,
@@ -63,7 +63,7 @@ pub struct Capacity {
     known: Mutex<Known>,
     /// How many readings have begun.
     begun: AtomicU64,
-    /// One transaction has it for itself: what that wrote may be known here.
+    /// One transaction owns it, so it may contain what that transaction wrote.
     own: bool,
 }
 
@@ -77,20 +77,20 @@ struct Known {
     regions: Regions,
 }
 
-/// What a look at the ledger finds.
+/// The snapshot read from the ledger.
 #[derive(sqlx::FromRow)]
 struct Look {
     epoch: i64,
     snapshot: String,
-    /// The transaction has written: its snapshot shows to it what it shows to nobody else.
+    /// The transaction has written: its snapshot contains its own changes.
     writes: bool,
     changed: Vec<Uuid>,
 }
 
 impl Capacity {
-    /// All slice nodes as they are now, for this connection: inside a transaction that has written, its own changes are
-    /// among them, and stay out of the copy. Nobody else shares the reading: the connection may see an older state than
-    /// those who ask now.
+    /// All slice nodes as they are now, for this connection. Inside a transaction that has written, this includes its own
+    /// changes, which stay out of the copy. The read is not shared: the connection may observe an older state than
+    /// concurrent requests.
     ///
     /// # Errors
     /// [`Error::Reading`]; those of the database.
@@ -107,10 +107,10 @@ impl Capacity {
         Ok(known.regions.clone())
     }
 
-    /// A copy of it for one transaction that looks often between its writes: it keeps what the transaction has changed, so
-    /// that the fleet is copied once and not for each look. What the transaction writes after its first look it must tell by
-    /// [`Capacity::changed`]: its snapshots do not count its own number among those that run. Nothing that it has read may
-    /// be taken back to a savepoint.
+    /// A copy for one transaction that reads often between its writes: it keeps what the transaction changed, so
+    /// that the fleet is copied once and not for each read. It must report what it writes after its first read with
+    /// [`Capacity::changed`]: its snapshots do not count its own number as running. Nothing that it has read may
+    /// be rolled back to a savepoint.
     pub(crate) async fn for_transaction(&self) -> Result<Self> {
         Ok(Self {
             known: Mutex::new(self.lock().await?.clone()),
@@ -128,7 +128,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// Looks at a region as it was when it was last read: for where to look, not for what is told.
+    /// A region as it was when it was last read: for choosing nodes to try, not for answers.
     pub(crate) async fn known<T>(
         &self,
         region_code: &str,
@@ -137,8 +137,8 @@ impl Capacity {
         Ok(self.lock().await?.region(region_code, look))
     }
 
-    /// Looks at the regions as they are now. Those who ask at the same time share one reading, which begins after all of them
-    /// have asked. The connection's transaction must not have written.
+    /// The regions as they are now. Concurrent requests share one read, which begins after all of them
+    /// have started. The connection's transaction must not have written.
     pub(crate) async fn look<T>(
         &self,
         conn: &mut PgConnection,
@@ -153,7 +153,7 @@ impl Capacity {
         self.current(conn).await.map(drop)
     }
 
-    /// What is known, once the readings of others are over.
+    /// The cached state, once concurrent reads are over.
     async fn lock(&self) -> Result<MutexGuard<'_, Known>> {
         let locked = timeout(WAIT, self.known.lock()).await;
         locked.map_err(|_| Error::Reading)

@@ -7,18 +7,17 @@ use uuid::Uuid;
 use crate::model::{Price, Profile, Shape, SlotClass};
 use crate::{Error, Result};
 
-/// What is sold.
+/// What is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sku {
     /// Slug.
     pub code: String,
     /// For people.
     pub display_name: String,
-    /// Shape.
     pub capacity_shape: Shape,
-    /// The only slots it sells.
+    /// The only slots it offers.
     pub slot_class: SlotClass,
-    /// GPU counts it is sold in, ascending.
+    /// GPU counts it is offered in, ascending.
     pub allowed_gpu_counts: Vec<i32>,
     /// VM per GPU.
     pub profile: Profile,

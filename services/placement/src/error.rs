@@ -1,4 +1,4 @@
-//! What the ledger answers when it does not do as asked, and how that reads on the wire.
+//! Errors of the ledger, and how they read on the wire.
 use gpuaas_common::error::reason_name;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
@@ -10,14 +10,14 @@ use crate::quota;
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One cause why capacity does not fit, with how much it keeps away (B-57, B-58).
+/// One unschedulable reason, with the GPUs and nodes it removes (B-57, B-58).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// The closed reason.
     pub reason: ErrorReason,
-    /// GPUs this cause keeps away.
+    /// GPUs that this reason removes.
     pub gpus: u32,
-    /// Nodes it was seen on.
+    /// Nodes that this reason removes.
     pub nodes: u32,
     /// A sentence for the user.
     pub message: String,
@@ -34,12 +34,12 @@ impl From<UnschedulableReason> for Reason {
     }
 }
 
-/// What the decision found, as the ledger reports it.
+/// The result of the decision, as the ledger reports it.
 pub(crate) fn reasons(found: Vec<UnschedulableReason>) -> Vec<Reason> {
     found.into_iter().map(Reason::from).collect()
 }
 
-/// The closed reason of a cause.
+/// The closed reason code.
 fn reason_of(cause: Cause) -> ErrorReason {
     match cause {
         Cause::Fragmented => ErrorReason::Fragmented,
@@ -82,7 +82,7 @@ pub struct Exceeded {
     pub limit: i64,
     /// How many there are.
     pub used: i64,
-    /// How many more were asked for.
+    /// How many more were requested.
     pub asked: i64,
 }
 
@@ -97,7 +97,7 @@ pub enum Error {
     NotFound {
         /// Kind of row: "allocation", "node", "slot".
         what: &'static str,
-        /// The id or code asked for.
+        /// The id or code that was requested.
         id: String,
     },
     /// The row is in a state from which this is not possible.
@@ -105,7 +105,6 @@ pub enum Error {
     Conflict {
         /// Kind of row.
         what: &'static str,
-        /// Its id.
         id: Uuid,
         /// The state it is in.
         state: String,
@@ -127,7 +126,7 @@ pub enum Error {
         reason: ErrorReason,
         /// A sentence for the user.
         message: String,
-        /// All causes.
+        /// All reasons.
         causes: Vec<Reason>,
         /// The limit, where one was exceeded.
         exceeded: Option<Exceeded>,
@@ -141,7 +140,7 @@ pub enum Error {
         /// Nodes that would have fitted.
         nodes: usize,
     },
-    /// Others took what was to be taken; the transaction is rolled back and run again.
+    /// Contention: the transaction was rolled back and is retried.
     #[error("contention")]
     Contention,
     /// Others were reading the nodes into memory for too long. Nothing was changed.
@@ -150,12 +149,12 @@ pub enum Error {
     /// One request of a batch was refused, and so all of them were.
     #[error("request {index}: {source}")]
     InBatch {
-        /// Its place in the batch, from 0.
+        /// Its index in the batch, from 0.
         index: usize,
         /// Why.
         source: Box<Error>,
     },
-    /// The evidence given does not cover what it must.
+    /// The evidence does not cover what it must.
     #[error("evidence does not cover slot {0}")]
     EvidenceMissing(Uuid),
     /// From `gpuaas_common`: idempotency, audit.
@@ -185,7 +184,7 @@ impl Error {
         }
     }
 
-    /// Whether the transaction came to nothing for what others were doing: a lost node, a reading that takes too long,
+    /// Whether the transaction failed by contention: a node taken meanwhile, a reading that takes too long,
     /// serialization failure, deadlock, lock timeout, or a key that another call recorded first.
     pub(crate) fn is_contention(&self) -> bool {
         let state = self.sqlstate();
@@ -295,7 +294,7 @@ impl From<Error> for gpuaas_common::Error {
     }
 }
 
-/// The refusal of one request as the refusal of its batch: fields get the request's place as prefix.
+/// The refusal of one request as the refusal of its batch: fields get the request's index as prefix.
 #[must_use]
 pub fn of_batch(index: usize, error: &gpuaas_common::Error) -> gpuaas_common::Error {
     let place = format!("allocations[{index}]");

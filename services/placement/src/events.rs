@@ -50,10 +50,10 @@ pub async fn read(conn: &mut PgConnection, after: i64, limit: i64) -> Result<(Ve
     Ok((events, head))
 }
 
-/// What of the log is kept: the first position that can be read on from, and the highest one assigned.
+/// What the log retains: the first position that can be read on from, and the highest one assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Kept {
-    /// Everything after it is kept.
+    /// Everything after it is retained.
     pub from: i64,
     /// The last event.
     pub head: i64,
@@ -67,7 +67,7 @@ impl Kept {
     }
 }
 
-/// What of the log is kept.
+/// What the log retains.
 ///
 /// # Errors
 /// Those of the database.
@@ -85,11 +85,11 @@ pub async fn kept(conn: &mut PgConnection) -> Result<Kept> {
 pub struct Touched {
     /// The allocation.
     pub id: Uuid,
-    /// Its last event that was looked at.
+    /// Its last event that was read.
     pub position: i64,
     /// Position of its first event, when that is among them.
     pub created: Option<i64>,
-    /// Events of it that were looked at.
+    /// Events of it that were read.
     pub events: i64,
 }
 

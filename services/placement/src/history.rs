@@ -14,17 +14,15 @@ pub const MAX_BUCKETS: i64 = 1500;
 pub struct Bucket {
     /// Start of the bucket.
     pub at: Timestamp,
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
     /// Most nodes that had slots of the SKU's class.
     pub nodes: i32,
     /// Most GPUs there were.
     pub gpus: i32,
-    /// Most GPUs that allocations of the SKU held, or a repair owed.
+    /// Most GPUs that allocations of the SKU held, or that waited for a repair.
     pub gpus_in_use: i32,
-    /// Fewest GPUs that could have been sold as this SKU, each alone.
+    /// Fewest GPUs that could have been allocated as this SKU, each alone.
     pub gpus_free: i32,
 }
 
@@ -48,7 +46,7 @@ pub struct Query<'a> {
 /// # Errors
 /// Those of the database.
 pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
-    // A slice is sold slot by slot; a bare-metal node when every one of its slots is free and nothing claims it.
+    // A slice is allocated by slots; a bare-metal node when every one of its slots is free and nothing claims it.
     let written = sqlx::query(
         "WITH live AS (SELECT node_id, slot_id, sku, kind FROM claims WHERE state <> 'released'),
               now AS (
@@ -80,7 +78,7 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
     Ok(written.rows_affected())
 }
 
-/// Removes samples that are older than `keep`; returns how many.
+/// Deletes samples that are older than `keep`; returns how many.
 ///
 /// # Errors
 /// Those of the database.
@@ -94,7 +92,7 @@ pub async fn prune(conn: &mut PgConnection, keep: Duration) -> Result<u64> {
     Ok(gone.rows_affected())
 }
 
-/// The samples, in buckets, oldest first, then by region and SKU. Minutes without a sample are missing: nobody knows
+/// The samples, in buckets, oldest first, then by region and SKU. Minutes without a sample are missing: it is unknown
 /// what was then.
 ///
 /// # Errors

@@ -1,25 +1,25 @@
 //! The placement ledger: the only code that writes schema `placement`.
 //!
 //! Two services share it, scheduler and allocation, because claims, slot states, allocation state and events
-//! must commit together. The database itself refuses a double sale (P1), the sale of a slot without clean
+//! must commit together. The database itself refuses to allocate a GPU twice (P1), to allocate a slot without clean
 //! evidence (P2) and a transition that is not in the tables; this library gives the legal changes their names.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`reserve`] | one transaction from request to claims; a refusal stores nothing |
-//! | [`reservations`] | capacity that is kept for one project for a while |
+//! | [`reservations`] | capacity reserved for one project for a time window |
 //! | [`queue`] | queued requests: their order, and the backfill reservations of the first |
 //! | [`decision`] | the pure placement decision with its reasons: a crate of its own |
-//! | [`availability`] | what fits now, and why not more |
+//! | [`availability`] | what fits now, and the unschedulable reasons |
 //! | [`capacity`] | the nodes in memory, for availability, explanations and reports |
-//! | [`reports`] | plans for operators: to empty nodes, to defragment, to keep bare-metal nodes |
+//! | [`reports`] | plans for operators: to drain nodes, to defragment, to preserve bare-metal nodes |
 //! | [`audit`] | the ledger's invariants as queries |
 //! | [`allocations`] | load and list, always scoped |
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain and what placement makes of a node |
-//! | [`sweep`] | the end of rows that nobody needs any more |
+//! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
 //! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
 //! | [`wire`] | values as proto messages |
@@ -28,7 +28,7 @@
 //! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
 //! commit to it, so that a step record or an idempotency row can join the effect. Locks are taken in the order
 //! idempotency key, quota of the project, quota of the SKU, limit on the project's reservations, capacity reservation,
-//! node, slots by id, held slots, allocation, workflow, outbox. Every transition of a workflow takes its [`Fence`]; when
+//! node, slots by id, reserved slots, allocation, workflow, outbox. Every transition of a workflow takes its [`Fence`]; when
 //! another runner has taken over, it changes nothing and returns [`Error::StaleLease`]. A transition that was made before
 //! answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are `greatest(clock_timestamp(), previous)` under
 //! the row lock.
@@ -48,7 +48,7 @@
 //!     HostState::Untouched { detail: Value }                             slots back to available, claims released
 //!     HostState::Dirty { health_detail: &str }                           slots cleanup_blocked / failed (INC-14)
 //! power::begin(conn, Scope, id, Action, traceparent, request_id) -> Result<(Allocation, workflow_id)>
-//! power::settle(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    what the host was seen to be in
+//! power::settle(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    the power state observed on the host
 //! release::begin(conn, Scope, id, traceparent, request_id) -> Result<release::Begun>
 //!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
 //!                                                                        itself; None: it had begun before, or nothing

@@ -1,4 +1,4 @@
-//! Row locks, taken in the one order that the crate's page tells.
+//! Row locks, taken in the one order documented in the crate.
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ pub(crate) async fn allocation(
     if let Some(node_id) = allocations::get(conn, scope, id).await?.node_id {
         return with_node(conn, node_id, id).await;
     }
-    // It waits in the queue, and may be given a node just now: then its lock is given back, and taken in its order.
+    // It is queued, and may be placed on a node just now: then its lock is released, and taken in its order.
     let mut savepoint = conn.begin().await?;
     let locked = allocations::lock(&mut savepoint, id).await?;
     let Some(node_id) = locked.node_id else {

@@ -50,7 +50,7 @@ pub enum Outcome {
     Unchanged,
 }
 
-/// A closed set of words, stored as text.
+/// A closed set of values, stored as text.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -63,13 +63,13 @@ macro_rules! words {
             /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The database's word.
+            /// The value in the database.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The value of a word.
+            /// The value from text.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == word)
@@ -85,9 +85,9 @@ macro_rules! words {
 }
 
 words! {
-    /// Shape capacity is sold in; the set is closed (B-04).
+    /// Capacity shape; the set is closed (B-04).
     Shape {
-        /// A VM that owns whole GPUs of a node.
+        /// A VM that owns GPUs of a node.
         GpuSlice = "gpu_slice",
         /// A bare-metal node.
         Baremetal = "baremetal",
@@ -119,7 +119,7 @@ words! {
         Scheduled = "scheduled",
         /// It holds slots, or gathers them.
         Active = "active",
-        /// Its window is over, or all of it was given back.
+        /// Its window is over, or all of its GPUs were released.
         Ended = "ended",
         /// Somebody ended it.
         Canceled = "canceled",
@@ -143,11 +143,11 @@ words! {
     }
 }
 words! {
-    /// Class of waiting requests, from the last to the first; an operator sets it for a project.
+    /// Priority class of queued requests, lowest first; an operator sets it for a project.
     Priority {
         /// After all others.
         Low = "low",
-        /// Where nothing was said.
+        /// The default.
         Normal = "normal",
         /// Before all others.
         High = "high",
@@ -162,7 +162,7 @@ words! {
         Wiped = "wiped",
         /// No host effect ever began.
         Untouched = "untouched",
-        /// The device was destroyed; the slot is never sold again.
+        /// The device was destroyed; the slot is never schedulable again.
         Destroyed = "destroyed",
     }
 }
@@ -199,7 +199,7 @@ impl From<Health> for StoredHealth {
     }
 }
 
-/// A word of a closed set as the database has it: text.
+/// A value of a closed set as the database has it: text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored<T>(pub T);
 
@@ -227,9 +227,8 @@ where
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, sqlx::FromRow)]
 #[serde(default)]
 pub struct Bindings {
-    /// PCI address of the GPU.
     pub gpu_pci_address: String,
-    /// Module id of the GPU on its board.
+    /// Module id of the GPU on its baseboard.
     pub gpu_module_id: Option<i32>,
     /// NUMA node of the GPU.
     pub numa_node: Option<i32>,
@@ -258,9 +257,7 @@ pub struct Bindings {
 pub struct Profile {
     /// For example "h200_1g_24c_64g".
     pub name: String,
-    /// vCPUs per GPU.
     pub vcpus_per_gpu: i32,
-    /// MiB per GPU.
     pub memory_mib_per_gpu: i32,
     /// Backed by 1 GiB hugepages.
     pub hugepages: bool,
@@ -280,7 +277,6 @@ pub struct Price {
 /// Image as resolved by the catalog, frozen into the allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Slug.
     pub slug: String,
     /// "sha256:…" of the raw disk image.
     pub digest: String,
@@ -301,7 +297,7 @@ pub struct GuestAccess {
     pub private_ip: String,
     /// Port of sshd in the guest (C-16).
     pub ssh_port: u32,
-    /// A login was seen to work (C-15).
+    /// A login was observed to work (C-15).
     pub ssh_ready: bool,
     /// Host that reaches the guest from where the API is used.
     pub ssh_host: String,
@@ -311,7 +307,7 @@ pub struct GuestAccess {
     pub ssh_host_keys: Vec<String>,
 }
 
-/// Why an allocation failed, in words a user understands (C-05).
+/// Why an allocation failed, as text for a user (C-05).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Name of an `ErrorReason` without prefix.
@@ -327,25 +323,19 @@ pub struct Failure {
 /// An allocation as stored.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Allocation {
-    /// Id.
     pub id: Uuid,
     /// Project that owns and pays.
     pub project_id: Uuid,
     /// DNS label, unique among the project's allocations that have not ended.
     pub name: String,
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
-    /// GPUs.
     pub gpu_count: i32,
-    /// Shape.
     pub capacity_shape: Shape,
     /// Node it was placed on (B-24).
     pub node_id: Option<Uuid>,
-    /// State.
     pub state: AllocationState,
-    /// Power state word, set while active.
+    /// Power state, set while active.
     pub power: Option<String>,
     /// Set in state failed only.
     pub failure: Option<Json<Failure>>,
@@ -385,7 +375,7 @@ pub struct Allocation {
     pub deadline_at: Option<Timestamp>,
     /// Boot id at the login that proved the last start; none when that was not proven.
     pub boot_id: Option<Uuid>,
-    /// Where its launch asked to be placed; none: it is not known, the platform before this one made it.
+    /// The placement constraints of its launch; none: unknown, the platform before this one made it.
     pub constraints: Option<Json<Constraints>>,
 }
 
@@ -417,21 +407,17 @@ pub struct Snapshot {
 /// A claim as stored.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Claim {
-    /// Id.
     pub id: Uuid,
     /// Allocation that holds.
     pub allocation_id: Uuid,
     /// "slot" or "node_exclusive".
     pub kind: String,
-    /// Node.
     pub node_id: Uuid,
     /// Slot, for kind slot.
     pub slot_id: Option<Uuid>,
     /// Index of the slot on its node.
     pub slot_index: Option<i32>,
-    /// Class of the slot.
     pub slot_class: Option<Stored<SlotClass>>,
-    /// State.
     pub state: ClaimState,
     /// Generation of the slot under this claim: part of the fencing token.
     pub slot_generation: i64,
@@ -446,9 +432,7 @@ pub struct Claim {
 /// A slot as stored.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Slot {
-    /// Id.
     pub id: Uuid,
-    /// Node.
     pub node_id: Uuid,
     /// Index on the node.
     pub slot_index: i32,
@@ -462,7 +446,7 @@ pub struct Slot {
     pub generation: i64,
     /// Generation of the latest clean evidence.
     pub clean_generation: Option<i64>,
-    /// The operator wants it out of sale.
+    /// Unschedulable by the operator's intent.
     pub disabled: bool,
     /// Worst of host and cleanup health.
     #[sqlx(try_from = "StoredHealth")]
@@ -483,7 +467,6 @@ pub struct Slot {
 /// Proof that a slot's disk holds no tenant data, for its current generation.
 #[derive(Debug, Clone)]
 pub struct SlotEvidence {
-    /// Slot.
     pub slot_id: Uuid,
     /// Generation the proof is about; must be the slot's.
     pub generation: i64,

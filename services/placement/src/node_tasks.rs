@@ -1,4 +1,4 @@
-//! The durable record of each call to a host (C-22..C-27, C-33). Its id is the operation id the host is given,
+//! The durable record of each call to a host (C-22..C-27, C-33). Its id is the operation id sent to the host,
 //! so a call that is made again is the same row.
 
 use jiff_sqlx::Timestamp;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// What the host is asked to do.
+/// The type of a call to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskType {
     /// Bring up a VM (C-23).
@@ -46,9 +46,9 @@ impl TaskType {
 pub struct NewTask<'a> {
     /// The operation id.
     pub id: Uuid,
-    /// What is asked.
+    /// The type of the call.
     pub task_type: TaskType,
-    /// The workflow that asks.
+    /// The workflow that makes the call.
     pub workflow_id: Uuid,
     /// The allocation it is about.
     pub allocation_id: Option<Uuid>,
@@ -56,7 +56,7 @@ pub struct NewTask<'a> {
     pub slot_id: Option<Uuid>,
     /// The host.
     pub node_id: Uuid,
-    /// What was asked, without secrets.
+    /// The request, without secrets.
     pub payload: &'a Value,
 }
 
@@ -70,7 +70,7 @@ pub struct Task {
     pub task_type: String,
     /// `running`, `done` or `failed`.
     pub state: String,
-    /// What was asked.
+    /// The type of the call.
     pub payload: Value,
     /// What the host answered (C-27).
     pub output: Value,
@@ -123,8 +123,8 @@ pub async fn finish(
     Ok(())
 }
 
-/// Ends the tasks of an allocation as a whole, or of one slot, whose answers nobody waits for any more: their
-/// workflow was cancelled, or gave up on the host. What the host did is told by the task that came after.
+/// Ends the tasks of an allocation itself, or of one slot, whose answers are no longer needed: their
+/// workflow was cancelled, or gave up on the host. The task that follows reports what the host did.
 ///
 /// # Errors
 /// Those of the database.

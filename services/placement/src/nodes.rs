@@ -9,11 +9,9 @@ use crate::{Error, Result, lock, slots};
 /// A node as inventory hands it over.
 #[derive(Debug, Clone)]
 pub struct NodeSpec {
-    /// Id.
     pub id: Uuid,
     /// Host name.
     pub hostname: String,
-    /// Region.
     pub region_code: String,
     /// "slice" or "baremetal".
     pub mode: String,
@@ -29,7 +27,7 @@ pub struct NodeSpec {
     pub hugepages_1g_free: i32,
     /// 0: no limit.
     pub max_vms: i32,
-    /// Sets of GPU module ids that may be sold together.
+    /// Sets of GPU module ids that may be allocated together.
     pub legal_groups: Vec<Vec<u32>>,
     /// Emulated.
     pub lab: bool,
@@ -46,15 +44,13 @@ pub struct NodeSpec {
 /// A node as stored.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Node {
-    /// Id.
     pub id: Uuid,
     /// Host name.
     pub hostname: String,
-    /// Region.
     pub region_code: String,
     /// "slice" or "baremetal": what its live claims make of it.
     pub mode: String,
-    /// What inventory wants it to be; an empty node is that.
+    /// The mode that inventory desires; an empty node is in it.
     pub intended_mode: String,
     /// "enabled", "cordoned" or "draining".
     pub admin_state: String,
@@ -72,7 +68,7 @@ pub struct Node {
     pub hugepages_1g_free: i32,
     /// 0: no limit.
     pub max_vms: i32,
-    /// Sets of GPU module ids that may be sold together.
+    /// Sets of GPU module ids that may be allocated together.
     pub legal_groups: Json<Vec<Vec<u32>>>,
     /// Emulated.
     pub lab: bool,
@@ -107,8 +103,8 @@ async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
     Ok(row)
 }
 
-/// Creates or replaces a node. Said again, it changes nothing. A host that was installed anew has lost what it
-/// knew: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
+/// Creates or replaces a node. Idempotent. A host that was reinstalled has lost its
+/// state: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the region; [`Error::Conflict`] when the mode changes under live claims.
@@ -183,7 +179,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(spec.id)
     .bind(&spec.hostname)
     .bind(&spec.region_code)
-    // said again, the wish leaves the node what its claims make of it
+    // repeated, the desired mode leaves the node what its claims make of it
     .bind(if before.intended_mode == spec.mode {
         &before.mode
     } else {
@@ -235,7 +231,7 @@ pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Resul
     Ok(())
 }
 
-/// Takes every slot of a locked node out of sale, because a tenant of the bare-metal node may write to any disk. Raising the
+/// Makes every slot of a locked node unschedulable, because a tenant of the bare-metal node may write to any disk. Raising the
 /// generation makes their evidence stale, also that of slots that an operator had disabled: only a new approval brings
 /// them back (P2).
 pub(crate) async fn retire_evidence(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
 
-/// What an operator wants of a node.
+/// An operator's intent for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// Take allocations.
@@ -19,7 +19,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// The database's word.
+    /// The value in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,20 +30,18 @@ impl Intent {
     }
 }
 
-/// A node as placement sees it.
+/// A node from placement's point of view.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct NodePlacement {
-    /// Id.
     pub id: Uuid,
     /// Host name.
     pub hostname: String,
-    /// Region.
     pub region_code: String,
     /// "slice" or "baremetal", as it is now.
     pub mode: String,
     /// "enabled", "cordoned" or "draining".
     pub admin_state: String,
-    /// Why, as the operator said it.
+    /// The operator's reason.
     pub admin_reason: String,
     /// When the operator's intent last changed.
     pub admin_at: Option<Timestamp>,
@@ -53,11 +51,11 @@ pub struct NodePlacement {
     pub not_schedulable_reason: String,
     /// Grows with every change.
     pub generation: i64,
-    /// Claims that hold something of it: what a drain waits for.
+    /// Live claims on the node: what a drain waits for.
     pub live_claims: i64,
     /// Allocations on it that have not ended.
     pub live_allocations: i64,
-    /// Slots on sale.
+    /// Schedulable slots.
     pub available_slots: i64,
     updated_at: Timestamp,
 }
@@ -120,8 +118,8 @@ pub async fn list(
     Ok(rows)
 }
 
-/// Says what an operator wants of a node, under the node's lock: a placement that runs is finished before or sees it.
-/// Said again with the same reason, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
+/// Sets an operator's intent for a node, under the node's lock: a running placement is finished before or observes it.
+/// Repeated with the same reason, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
 ///
 /// # Errors
 /// [`Error::NotFound`].

@@ -50,7 +50,7 @@ pub async fn append(conn: &mut PgConnection, event: NewEvent<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Writes an allocation's event with what consumers need to act without asking back.
+/// Writes an allocation's event with everything that consumers need to act.
 pub(crate) async fn append_allocation(
     conn: &mut PgConnection,
     kind: &str,
@@ -61,7 +61,7 @@ pub(crate) async fn append_allocation(
     append_holding(conn, kind, allocation, &held).await
 }
 
-/// A claim as an event tells of it.
+/// A claim in an event.
 pub(crate) struct Held<'a> {
     pub id: Uuid,
     pub kind: &'a str,
@@ -82,7 +82,7 @@ impl<'a> From<&'a Claim> for Held<'a> {
     }
 }
 
-/// The same by who knows what the allocation holds, by slot index.
+/// The same for a caller that has the allocation's claims, by slot index.
 pub(crate) async fn append_holding(
     conn: &mut PgConnection,
     kind: &str,
@@ -104,7 +104,7 @@ pub(crate) async fn append_holding(
     .await
 }
 
-/// What an event tells of an allocation and of what it holds.
+/// An allocation and its claims in an event.
 pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
     let claims: Vec<Value> = held
         .iter()

@@ -10,7 +10,7 @@ use crate::model::{Allocation, AllocationState, Fence, Outcome, Scope, Shape};
 use crate::provision::conflict;
 use crate::{Result, allocations, lock, outbox, timeline, workflows};
 
-/// What is asked for.
+/// The requested power operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// `running → stopping → stopped`.
@@ -45,7 +45,7 @@ impl Action {
         }
     }
 
-    /// What a user is told when it is accepted.
+    /// The text for the user when it is accepted.
     fn told(self) -> &'static str {
         match self {
             Self::Stop => {
@@ -78,7 +78,7 @@ pub async fn begin(
     {
         return Err(refusal(action, &allocation).into());
     }
-    // What still runs has only its host lease left to give back; the new workflow is given the same one.
+    // What still runs has only its host lease left to release; the new workflow gets the same one.
     workflows::cancel(conn, id).await?;
     let window = workflows::POWER_WINDOW_SECONDS;
     let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
@@ -96,7 +96,7 @@ pub async fn begin(
     Ok((allocation, workflow_id))
 }
 
-/// Ends a change of power: `power` is what the host was seen to be in, `boot_id` the proof of a start.
+/// Ends a power operation: `power` is the state observed on the host, `boot_id` the proof of a start.
 ///
 /// # Errors
 /// [`crate::Error::StaleLease`], [`crate::Error::Conflict`].
@@ -123,9 +123,9 @@ pub async fn settle(
     Ok(Outcome::Changed)
 }
 
-/// Records that the VM went off by itself: the guest shut down, or ended `with_host`, and then it is started again;
-/// returns the workflow of that start. Changes nothing unless the ledger still says that the boot `boot_id` runs and
-/// nobody works on the allocation: the observation is old news then.
+/// Records an unexpected shutdown of the VM: by the guest, or together `with_host`, and then it is started again;
+/// returns the workflow of that start. Changes nothing unless the ledger still states that the boot `boot_id` runs and
+/// no workflow works on the allocation: otherwise the observation is outdated.
 ///
 /// # Errors
 /// [`crate::Error::NotFound`].

@@ -14,7 +14,7 @@ use crate::{Error, Result, claims, lock, nodes, slots, workflows};
 /// What a failed provision left on its host.
 #[derive(Debug, Clone)]
 pub enum HostState<'a> {
-    /// Proven: no effect ever began on any disk. The slots go back on sale.
+    /// Proven: no effect ever began on any disk. The slots become schedulable.
     Untouched {
         /// What the proof is.
         detail: Value,
@@ -59,8 +59,8 @@ pub async fn start(conn: &mut PgConnection, fence: Fence, id: Uuid) -> Result<Ou
     Ok(Outcome::Changed)
 }
 
-/// `provisioning → active`: the billable period opens at this moment and the event says so. `access` is how its owner
-/// gets in; none: nobody can. `boot_id` is what the guest's kernel said of itself, if it did.
+/// `provisioning → active`: the billable period opens at this moment and the event records it. `access` is how its owner
+/// logs in; none: no login. `boot_id` is the boot id that the guest's kernel reported, if it did.
 ///
 /// # Errors
 /// [`Error::StaleLease`], [`Error::Conflict`].
@@ -161,7 +161,7 @@ pub async fn fail(
     Ok(Outcome::Changed)
 }
 
-/// Ends the claims and puts the slots back on sale, with evidence that nothing touched them.
+/// Ends the claims and makes the slots schedulable, with evidence that nothing touched them.
 pub(crate) async fn give_back_untouched(
     conn: &mut PgConnection,
     allocation: &Allocation,
@@ -230,7 +230,7 @@ pub(crate) async fn held(conn: &mut PgConnection, id: Uuid) -> Result<Vec<Uuid>>
 }
 
 /// Ids of the slots an allocation holds, all of which must be in this status: a reinstall of the host may have
-/// taken them away since.
+/// blocked them since.
 async fn held_in(conn: &mut PgConnection, id: Uuid, status: SlotStatus) -> Result<Vec<Uuid>> {
     let slots = slots::held_by(conn, id).await?;
     match slots.iter().find(|slot| slot.status != status) {

@@ -17,7 +17,7 @@ pub(crate) const GPUS: &str = "gpus";
 /// Name of the limit on the allocations of a project, for programs.
 pub(crate) const ALLOCATIONS: &str = "allocations";
 
-/// The limits on one SKU's launches and what counts against them: allocations that have not ended and do not wait for
+/// The limits on one SKU's launches and what counts against them: allocations that have not ended and are not queued for
 /// capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Quota {
@@ -62,7 +62,7 @@ pub struct Quotas {
     pub max_allocations: i64,
     /// Allocations that count against it.
     pub used_allocations: i64,
-    /// The SKUs that it holds, held or has a quota of, by code.
+    /// The SKUs that it holds, held, or has a quota for, by code.
     pub skus: Vec<SkuQuota>,
 }
 
@@ -197,7 +197,7 @@ pub async fn read(
         .await?)
 }
 
-/// The same, and whether anybody waits in the queue of a region and class.
+/// The same, and whether the queue of a region and class is not empty.
 pub(crate) async fn read_with_queue(
     conn: &mut PgConnection,
     (project_id, sku, policy): (Uuid, &str, Policy),

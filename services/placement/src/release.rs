@@ -21,8 +21,8 @@ pub struct Begun {
 }
 
 /// Accepts a release. The billable period ends at this moment; a running provision workflow loses its lease and
-/// the release workflow is started, both in this transaction. One that waits in the queue leaves it and is released at once.
-/// Asking again changes nothing.
+/// the release workflow is started, both in this transaction. A queued one leaves the queue and is released at once.
+/// Repeating it changes nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for an allocation that failed.
@@ -43,7 +43,7 @@ pub async fn begin(
         }
         AllocationState::Reserved | AllocationState::Provisioning | AllocationState::Active => {}
         AllocationState::Requested => {
-            // it waits in the queue: nothing is claimed, no host knows of it
+            // it is queued: nothing is claimed, no host knows of it
             timeline::end_running(conn, id, "The owner canceled the request.").await?;
             let allocation =
                 advance(conn, id, AllocationState::Released, Change::default()).await?;
@@ -104,8 +104,8 @@ pub async fn begin(
     })
 }
 
-/// Ends a release with proof for every slot: slots back on sale (or disabled by the operator's intent), claims
-/// and allocation `released`. Slots that a reinstall of the host took away meanwhile stay blocked.
+/// Ends a release with proof for every slot: slots schedulable (or disabled by the operator's intent), claims
+/// and allocation `released`. Slots that a reinstall of the host blocked meanwhile stay blocked.
 ///
 /// # Errors
 /// [`Error::StaleLease`], [`Error::Conflict`]; [`Error::EvidenceMissing`] when a slot has no evidence of its

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
 use crate::{Error, Result, lock, slots, workflows};
 
-/// What asking for a repair led to.
+/// The result of a repair request.
 #[derive(Debug)]
 pub struct Begun {
     /// The slot as it is now.
@@ -104,7 +104,7 @@ pub async fn begin(
     })
 }
 
-/// Ends a repair with proof of the slot's present generation: its claim is released and the slot is back on sale,
+/// Ends a repair with proof of the slot's present generation: its claim is released and the slot is schedulable,
 /// disabled by the operator's intent, or retired when the device was destroyed.
 ///
 /// # Errors

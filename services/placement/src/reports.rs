@@ -1,11 +1,11 @@
 //! Planning reports for operators: what emptying nodes would take, what moving a few allocations would bring, and
-//! which nodes could be sold as bare metal. They read and answer; nothing is stopped, moved or kept free. There is no live
+//! which nodes could be allocated as bare metal. They read and answer; nothing is stopped, moved or reserved. There is no live
 //! migration (B-49): a move means to stop the owner's VM, to wipe its disks, and to launch it again elsewhere, empty.
 //!
-//! Free room comes from the copy in memory ([`crate::capacity`]), what is held from the claims; both are of one
+//! Free capacity comes from the copy in memory ([`crate::capacity`]), what is held from the claims; both are of one
 //! snapshot when the caller's transaction has one. The decisions are pure functions
 //! ([`crate::decision::evacuate`], [`crate::decision::defragment`], [`crate::decision::preserve`]) that place with the
-//! code that places launches. They look at room alone: not at quotas, nor at whether region, SKU and image are open.
+//! code that places launches. They consider capacity alone: not quotas, nor whether region, SKU and image are enabled.
 mod defragmentation;
 mod evacuation;
 mod held;

@@ -1,14 +1,14 @@
 //! Capacity reservations: GPUs of a SKU that only one project may draw on for a while.
 //!
-//! What is reserved is *held*, slot by slot: the database refuses a claim on a held slot, and on a node with one, for
-//! any other project. A slot is held the way it is sold, by the same decision under the same node's lock, so what is
-//! held can be launched on. What is not held yet is not promised: a reservation says how much it holds of what it
-//! reserves. Reservations stand in no line; they take what is free before those that wait.
+//! What is reserved is bound slot by slot: the database refuses a claim on a reserved slot, and on a node with one, for
+//! any other project. A slot is reserved the way it is allocated, by the same decision under the same node's lock, so a
+//! reserved slot can be launched on. What has no slots yet is not promised: a reservation states how many slots it has of
+//! what it reserves. Reservations are not queued; they take free capacity before queued requests do.
 //!
-//! [`reconcile`] does what time brings: it begins windows, holds what is missing, replaces what is not fit any more, gives
-//! back what nobody uses, and ends windows. An allocation that runs is never touched by any of it.
-/// Whether a held slot `h` can still be launched on, now or once who uses it has gone; its slot is `s`, on node `n`, and
-/// its reservation in `$region`. A host that only does not report, so that the health of all its slots is unknown, changes
+//! [`reconcile`] does what time brings: it begins windows, reserves missing slots, replaces what is not fit any more, releases
+//! unused slots, and ends windows. A running allocation is never touched by any of it.
+/// Whether a reserved slot `h` can be launched on, now or once its allocation has ended; its slot is `s`, on node `n`, and
+/// its reservation in `$region`. A host that merely does not report, so that the health of all its slots is unknown, changes
 /// nothing.
 macro_rules! fits {
     ($region:literal) => {
@@ -52,27 +52,23 @@ const SYSTEM: &str = "service:scheduler";
 /// A reservation with how it stands.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct CapacityReservation {
-    /// Id.
     pub id: Uuid,
     /// Whose allocations may draw on it.
     pub project_id: Uuid,
     /// DNS label.
     pub name: String,
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
-    /// GPUs that were asked for.
+    /// GPUs that were requested.
     pub gpu_count: i32,
-    /// Of them, given back unused.
+    /// Of them, released unused.
     pub released_gpus: i32,
     /// Begin of the window.
     pub starts_at: Timestamp,
     /// End of the window.
     pub ends_at: Timestamp,
-    /// Seconds that a held GPU may be unused.
+    /// Seconds that a reserved GPU may be unused.
     pub release_unused_after: Option<i32>,
-    /// State.
     pub state: ReservationState,
     /// A member made it, not an operator.
     pub made_by_project: bool,
@@ -86,7 +82,7 @@ pub struct CapacityReservation {
     pub updated_at: Timestamp,
     /// When it was over.
     pub ended_at: Option<Timestamp>,
-    /// GPUs that nobody else can have now.
+    /// GPUs that no other project can use now.
     pub reserved_gpus: i64,
     /// Of them, in use.
     pub used_gpus: i64,
@@ -97,7 +93,7 @@ pub struct CapacityReservation {
 }
 
 impl CapacityReservation {
-    /// GPUs that it reserves and does not hold.
+    /// GPUs that it reserves and has no slots for.
     #[must_use]
     pub fn missing(&self) -> u32 {
         let missing = i64::from(self.gpu_count - self.released_gpus) - self.reserved_gpus;
@@ -180,7 +176,7 @@ pub async fn list(
     .await?)
 }
 
-/// How many launches of each count that the SKU sells fit on what a reservation holds and nobody uses, each count for
+/// How many launches of each count that the SKU offers fit on the unused reserved slots of a reservation, each count for
 /// itself.
 ///
 /// # Errors
@@ -192,7 +188,7 @@ pub async fn launches(
     let sku = catalog::sku(conn, &of.sku).await?;
     let counts = sku.allowed_gpu_counts.iter().map(|c| c.unsigned_abs());
     if sku.capacity_shape == Shape::Baremetal {
-        // held as bare-metal nodes, and used so
+        // reserved as bare-metal nodes, and used so
         let unused = u32::try_from(of.unused_gpus).unwrap_or(0);
         return Ok(counts.map(|count| (count, unused / count)).collect());
     }
@@ -201,7 +197,7 @@ pub async fn launches(
     Ok(counts.map(|count| (count, fits(count))).collect())
 }
 
-/// The nodes with held slots as if there were nothing but what is held and unused.
+/// The nodes with reserved slots as if they had nothing but the unused reserved slots.
 async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fleet> {
     let held: Vec<(Uuid, Uuid)> =
         sqlx::query_as("SELECT slot_id, node_id FROM reserved_slots WHERE reservation_id = $1")
@@ -221,7 +217,7 @@ async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fle
     Ok(Fleet::of(&nodes))
 }
 
-/// The SKU of a reservation, if it is sold there now.
+/// The SKU of a reservation, if it is offered there now.
 async fn sold(
     conn: &mut PgConnection,
     policy: crate::reserve::Policy,
@@ -238,7 +234,7 @@ async fn sold(
     crate::reserve::check(conn, policy, &request).await
 }
 
-/// The least GPUs that a SKU sells.
+/// The smallest GPU count that a SKU offers.
 fn least(sku: &Sku) -> u32 {
     let counts = sku.allowed_gpu_counts.iter();
     counts.min().map_or(1, |count| count.unsigned_abs())

@@ -3,9 +3,9 @@
 //! other there, and the second finds what the first has made.
 //!
 //! The decision ranks nodes on a snapshot; what counts is the node under its lock: it is decided about again unless it
-//! is the very version that was looked at. Nodes that are
+//! is the very version that was read. Nodes that are
 //! locked by others are skipped at first, and waited for, within a bound, before the request is refused: a node
-//! that is merely busy must not look full. Whatever is lost to others leads to the next candidate or another try,
+//! that is merely busy must not count as full. Contention leads to the next candidate or a retry,
 //! until the placement timeout of the request. A refusal stores nothing, so its key may be used again.
 mod admit;
 pub(crate) mod baremetal;
@@ -48,17 +48,17 @@ pub use queue::{
     validate_all_or_wait, validate_or_wait,
 };
 
-/// Method name in the scope of idempotency keys: callers that answer replays themselves look for it.
+/// Method name in the scope of idempotency keys: callers that answer replays themselves search with it.
 pub const METHOD: &str = "Reserve";
 /// The same for a batch.
 pub const BATCH_METHOD: &str = "ReserveBatch";
 /// Most requests of a batch.
 pub const MAX_BATCH: usize = 16;
 
-/// What is asked for; validated but for what only the ledger knows.
+/// The requested resources; validated except for what only the ledger knows.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Who asks.
+    /// The requesting principal.
     pub principal: String,
     /// Key of the caller; unused when only validating.
     pub idempotency_key: String,
@@ -68,11 +68,8 @@ pub struct Request {
     pub project_id: Uuid,
     /// DNS label.
     pub name: String,
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
-    /// GPUs.
     pub gpu_count: u32,
     /// None: the SKU's.
     pub capacity_shape: Option<Shape>,
@@ -82,15 +79,14 @@ pub struct Request {
     pub ssh_public_keys: Vec<String>,
     /// The caller's labels.
     pub labels: BTreeMap<String, String>,
-    /// Of the request.
     pub request_id: String,
     /// The workflow continues this trace.
     pub traceparent: String,
-    /// Where it may be placed.
+    /// Placement constraints.
     pub constraints: Constraints,
-    /// Its batch, when it waits in the queue already.
+    /// Its batch, when it is queued already.
     pub batch_id: Option<Uuid>,
-    /// It is for a capacity reservation, which stands in no line.
+    /// It is for a capacity reservation, which is not queued.
     pub bypasses_queue: bool,
 }
 
@@ -101,22 +97,21 @@ pub struct Policy {
     pub default_quota_gpus: u32,
     /// Allocations, of all SKUs together, a project may hold when it has no quota of its own.
     pub default_quota_allocations: u32,
-    /// How long one busy node is waited for before the next one is tried.
+    /// How long to wait for one busy node before the next one is tried.
     pub node_lock_timeout: Duration,
-    /// How long other candidates are tried and lost races are run again, before the caller is told to come back.
+    /// The placement timeout: how long other candidates are tried and contention is retried before the call fails with busy.
     pub placement_timeout: Duration,
-    /// How nodes are filled.
     pub packing_strategy: PackingStrategy,
-    /// The allocation service has what brings up bare-metal nodes. Without it they are refused, so that none is sold that
-    /// nobody brings up.
+    /// The allocation service has what brings up bare-metal nodes. Without it they are refused, so that none is allocated that
+    /// nothing brings up.
     pub baremetal: bool,
-    /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
-    /// for fewer; none: they are kept as long as the project asks for. Operators are not bound.
+    /// Seconds after which unused GPUs that a project has reserved by itself are released, unless it requests
+    /// fewer; none: they stay reserved as long as the project requests. Operators are not bound.
     pub release_unused_after: Option<u32>,
 }
 
 impl Policy {
-    /// What a site has that sets nothing.
+    /// Defaults.
     pub const DEFAULT: Self = Self {
         default_quota_gpus: 64,
         default_quota_allocations: 256,
@@ -131,27 +126,26 @@ impl Policy {
 /// A reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserved {
-    /// Allocation.
     pub allocation_id: Uuid,
-    /// The key was seen before with this very request.
+    /// The key was used before with this very request.
     pub replayed: bool,
 }
 
 /// Where a request would fit now, and what removes the other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// Nodes of the region that have what is asked for on sale, free or not; for bare-metal nodes, all of the region.
+    /// Schedulable nodes of the region with the requested class, free or not; for bare-metal nodes, all of the region.
     pub nodes: u32,
     /// Nodes on which it fits.
     pub nodes_fit: u32,
-    /// Per cause, the nodes it removes.
+    /// Per reason, the nodes it removes.
     pub removed: Vec<UnschedulableReason>,
 }
 
 /// One key with all that is reserved under it.
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
-    /// Who asks.
+    /// The requesting principal.
     pub principal: &'a str,
     /// The caller's key.
     pub idempotency_key: &'a str,
@@ -192,7 +186,7 @@ pub async fn reserve(
 }
 
 /// Reserves several allocations of one project, all or none, and returns their ids in the order of the requests, and
-/// whether the key was seen before. Principal, key and hash of the single requests are not used.
+/// whether the key was used before. Principal, key and hash of the single requests are not used.
 ///
 /// # Errors
 /// As [`reserve`]; what is about one request is [`Error::InBatch`].
@@ -211,8 +205,8 @@ pub async fn reserve_all(
     run(ledger, ids, policy, &call, Mode::Commit).await
 }
 
-/// Checks a batch as a whole, by reserving it and taking that back: whether several fit together is only known once
-/// they have been placed. Nothing is kept, the key included.
+/// Checks a batch as a dry run: reserves it and rolls that back, because whether several fit together is only known once
+/// they have been placed. Nothing is stored, the key included.
 ///
 /// # Errors
 /// As [`reserve_all`].
@@ -225,7 +219,7 @@ pub async fn validate_all(
 ) -> Result<()> {
     let call = Call {
         method: BATCH_METHOD,
-        // a key of its own: that of the caller stays free, and is not looked up
+        // a key of its own: that of the caller stays free, and is not read
         key: Key {
             idempotency_key: &ids.next().to_string(),
             ..key
@@ -237,7 +231,7 @@ pub async fn validate_all(
         .map(drop)
 }
 
-/// Checks everything [`reserve`] checks on the ledger as it is now, writes nothing, and tells where it would fit.
+/// Checks everything [`reserve`] checks on the ledger as it is now, writes nothing, and returns where it would fit.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -286,13 +280,13 @@ async fn run(
         capacity: &ledger.capacity,
         policy,
         until,
-        // the second of a batch often looks for a node that the first has changed
+        // the second of a batch often needs a node that the first has changed
         savepoints: call.requests.len() > 1,
     };
     loop {
         let mut conn = ledger.acquire().await?;
         let made: Vec<Uuid> = call.requests.iter().map(|_| ids.next()).collect();
-        // what is wrong is told by the transaction, after the key was looked at
+        // the transaction reports what is wrong, after the key was read
         let scouted = scout(&mut conn, search, call, &made).await;
         let body = async |conn: &mut PgConnection| {
             reserve_batch(conn, ids, search, call, made, scouted).await
@@ -307,10 +301,10 @@ async fn run(
     }
 }
 
-/// What was seen before the transaction, for one request: its SKU, and for a slice the nodes to look at first.
+/// The snapshot before the transaction, for one request: its SKU, and for a slice the shortlist.
 type Scouted = (Sku, Option<Fleet>);
 
-/// Looks at the catalog and at the copy of the nodes, by a connection that has written nothing.
+/// Reads the catalog and the copy of the nodes, by a connection that has written nothing.
 async fn scout(
     conn: &mut PgConnection,
     search: Search<'_>,
@@ -369,7 +363,7 @@ async fn reserve_batch(
     let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let scouted = match scouted {
         Ok(scouted) => scouted,
-        // it would wait once more for what kept it from looking
+        // it would wait once more for what blocked the read
         Err(error) if error.is_contention() => return Err(error),
         Err(_) => {
             let mut all = Vec::with_capacity(call.requests.len());

@@ -98,7 +98,7 @@ pub(crate) async fn lock_at(
     Ok(row)
 }
 
-/// Takes a slot out of sale or puts it back. A free slot follows at once, a held one after its cleanup.
+/// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
@@ -225,7 +225,7 @@ pub(crate) async fn reserve_unchanged(
             " FROM nodes n WHERE n.id = $2) = $3"
         )
     );
-    // an error ends the transaction: its caller has more to ask, and may have no savepoint
+    // an error ends the transaction: its caller has more to do, and may have no savepoint
     let reserved = sqlx::query_as(statement)
         .bind(ids)
         .bind(node_id)
@@ -322,7 +322,7 @@ pub(crate) async fn block(
     announce(conn, SlotStatus::CleanupBlocked, moved).await
 }
 
-/// Records the proof and puts the slot back on sale, out of it by the operator's intent, or away for good when
+/// Records the proof and makes the slot schedulable, or disabled by the operator's intent, or retired when
 /// its device was destroyed. The slot is `cleanup`, `reserved` or `disabled`, and no live claim is left on it.
 pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) -> Result<()> {
     sqlx::query("INSERT INTO clean_evidence (slot_id, generation, kind, method, detail) VALUES ($1, $2, $3, $4, $5)")

@@ -10,7 +10,7 @@ use crate::Result;
 /// Events stamped in one go.
 const BATCH: u64 = 1000;
 
-/// Stamps what is waiting and returns how many events got their position. Wake readers
+/// Stamps pending events and returns how many got their position. Wake readers
 /// ([`crate::events::TOPIC`]) when it is more than zero.
 ///
 /// # Errors

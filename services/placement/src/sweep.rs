@@ -1,15 +1,15 @@
-//! The end of rows that nobody needs any more, in bounded batches, so that no transaction holds much for long.
+//! Deletes rows past their retention in bounded batches, so that no transaction holds much for long.
 use sqlx::PgPool;
 
 use crate::Result;
 
 /// Rows of one transaction.
 const BATCH: i32 = 1000;
-/// Transactions of one run: what is left over waits for the next.
+/// Transactions of one run: the next run does the rest.
 const BATCHES: u32 = 100;
 
 /// Removes events that are older than 90 days and have their position, and returns how many. The database itself
-/// keeps younger ones, those without position and the latest, whoever asks.
+/// retains younger ones, those without position and the latest, whoever calls.
 ///
 /// # Errors
 /// Those of the database.

@@ -12,12 +12,11 @@ pub enum State {
     Running,
     /// It is done, or it is a mere event.
     Done,
-    /// It failed.
     Failed,
 }
 
 impl State {
-    /// The database's word.
+    /// The value in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +51,7 @@ pub struct Entry {
 /// Appends an entry and returns its sequence number.
 ///
 /// # Errors
-/// A unique violation when the step is already running; use [`record`] to tell of a step again.
+/// A unique violation when the step is already running; use [`record`] to update a step.
 pub async fn append(
     conn: &mut PgConnection,
     allocation_id: Uuid,

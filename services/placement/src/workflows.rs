@@ -11,7 +11,7 @@ pub const TOPIC: &str = "workflows";
 
 /// Seconds a provision workflow may take in all (C-29, INC-22).
 pub const PROVISION_WINDOW_SECONDS: i64 = 30 * 60;
-/// Seconds a release workflow may take before it says so; it goes on until the host is proven clean.
+/// Seconds a release workflow may take before it reports so; it goes on until the host is proven clean.
 pub const RELEASE_WINDOW_SECONDS: i64 = 30 * 60;
 /// Seconds a slot repair may take in all.
 pub const REPAIR_WINDOW_SECONDS: i64 = 30 * 60;
@@ -72,7 +72,7 @@ pub async fn enqueue(
     Ok(id)
 }
 
-/// Ends every running workflow on the allocation as a whole: a release takes over from a provision
+/// Ends every running workflow on the allocation itself: a release takes over from a provision
 /// (`provisioning → releasing`). Raising the epoch makes the old runner's next write change no row.
 ///
 /// Returns the ids of the workflows that were ended.

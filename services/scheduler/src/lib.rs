@@ -1,11 +1,11 @@
 //! Scheduler: decides where capacity is placed, and takes nodes, slots, regions, SKUs and prices into the ledger.
 //!
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
-//! may insert claims. It calls nobody. Called by the gateway (`SkuService`, `AvailabilityService`, `QuotaService`,
+//! may insert claims. It makes no calls. Called by the gateway (`SkuService`, `AvailabilityService`, `QuotaService`,
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
-//! `CapacityReservationAdminService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It keeps the promises of one sale per GPU (P1) and one effect per key (P4): both are
-//! constraints of the database, met in one transaction. The task in [`waiting`] tends capacity reservations and
-//! serves requests that wait for capacity.
+//! `CapacityReservationAdminService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
+//! constraints of the database, met in one transaction. The task in [`waiting`] reconciles capacity reservations and
+//! serves queued requests.
 pub mod api;
 pub mod history;
 pub mod metrics;
@@ -43,20 +43,20 @@ pub struct Config {
     pub default_project_quota_gpus: u32,
     /// Allocations, of all SKUs together, that a project without a quota of its own may hold.
     pub default_project_quota_allocations: u32,
-    /// How long a node that others are placing on is waited for before the next one is tried, in milliseconds.
+    /// How long to wait for a node that is locked by others before the next one is tried, in milliseconds.
     pub node_lock_timeout_ms: u64,
-    /// How long a request tries other nodes, and again after it lost to others, in milliseconds.
+    /// How long a request tries other nodes, and retries under contention, in milliseconds.
     pub placement_timeout_ms: u64,
-    /// How many days the history of the fleet's capacity is kept; 0: none is written.
+    /// How many days the history of the fleet's capacity is retained; 0: none is written.
     pub capacity_history_days: u32,
-    /// How nodes are filled: `most_allocated` fills one before the next is opened, `least_allocated` prefers the emptiest.
+    /// Packing strategy: `most_allocated` fills one node before the next is opened, `least_allocated` prefers the emptiest.
     pub packing_strategy: PackingStrategy,
-    /// Whether bare-metal nodes are sold. Switch it on only where `allocation.baremetal` names what brings them up.
+    /// Whether bare-metal nodes are offered. Switch it on only where `allocation.baremetal` names what provisions them.
     pub baremetal: bool,
-    /// Seconds after which GPUs that a project has reserved by itself are given back when nobody uses them, unless it asks
+    /// Seconds after which GPUs that a project has reserved by itself are released when they are unused, unless it requests
     /// for fewer; 0: never, else at least 60. Operators may reserve for longer.
     pub release_unused_after_seconds: u32,
-    /// Seconds between two looks at capacity reservations and at requests that wait for capacity; wake-ups come sooner.
+    /// Seconds between two passes over capacity reservations and queues; wake-ups come sooner.
     pub queue_poll_seconds: f64,
 }
 
@@ -110,7 +110,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         let metrics = metrics::Metrics::new(&ctx.meter);
         tokio::spawn(async move { waiting::run(&api, &metrics, poll, stop).await })
     };
-    // nobody has to wait for the first reading of the fleet
+    // no call has to wait for the first reading of the fleet
     let reading = {
         let ledger = api.pool.clone();
         tokio::spawn(async move { warm(&ledger).await })

@@ -1,4 +1,4 @@
-//! Instruments: who waits for capacity, for how long, and how waits end.
+//! Instruments: lengths of the queues, how long requests are queued, and how that ends.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use gpuaas_placement::queue::{Outcome, QueueLength};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
-/// A line: region and slot class.
+/// A queue: region and slot class.
 type Line = (String, SlotClass);
 
 /// All instruments. Clones share them.
@@ -17,7 +17,7 @@ pub struct Metrics {
     gpus: Gauge<u64>,
     oldest: Gauge<f64>,
     left: Counter<u64>,
-    /// Lines that were told of: one that has become empty is told to be so.
+    /// Queues that were reported: one that has become empty is reported as empty.
     told: Arc<Mutex<BTreeSet<Line>>>,
 }
 

@@ -1,5 +1,5 @@
-//! The task that tends capacity reservations and serves requests in the queue: after every change of the ledger, and by
-//! polling what no wake-up told.
+//! The task that reconciles capacity reservations and serves queued requests: after every change of the ledger, and by
+//! polling, in case a wake-up was lost.
 use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
@@ -9,7 +9,7 @@ use gpuaas_placement::{Result, outbox, queue, reservations, reserve, workflows};
 use crate::api::Api;
 use crate::metrics::Metrics;
 
-/// Pause before another look when others were at it.
+/// Pause before another pass after contention.
 const SOON: Duration = Duration::from_millis(200);
 
 /// Serves until `shutdown`. Any number may run. Whatever frees capacity (a release, a repair, an approval, an
@@ -42,7 +42,7 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
     }
 }
 
-/// Tells how long the queues are after a pass, and what it made of those that waited.
+/// Reports the lengths of the queues after a pass, and its results.
 async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
     let mut conn = api.pool.acquire().await?;
     let left: Vec<_> = pass.served.iter().chain(&pass.ended).copied().collect();

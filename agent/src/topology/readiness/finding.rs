@@ -1,4 +1,4 @@
-//! What one check found.
+//! The finding of one check.
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 /// Outcome of one check before it gets its time.
@@ -8,7 +8,7 @@ pub struct Finding {
     pub check: &'static str,
     /// Outcome.
     pub status: EvidenceStatus,
-    /// What was seen.
+    /// The observation.
     pub detail: String,
     /// What to do.
     pub remediation: &'static str,

@@ -50,10 +50,10 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
     ]
 }
 
-/// Programs that hold GPUs or the fabric, by the 15 characters the kernel keeps of a name.
+/// Programs that hold GPUs or the fabric, by the 15 characters the kernel stores of a name.
 const GPU_SERVICES: [&str; 2] = ["nvidia-persiste", "nv-fabricmanage"];
 
-/// Host services that hold `/dev/nvidia*` keep libvirt from detaching a GPU (D-96, D-97, INC-18).
+/// Host services that hold `/dev/nvidia*` prevent libvirt from detaching a GPU (D-96, D-97, INC-18).
 pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
     if profile.lab {
         return Finding::skip("gpu_services", "a lab host has no GPU");
@@ -90,7 +90,7 @@ fn pages(root: &HostRoot, which: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// 1 GiB hugepages, those of VMs included: a host that has sold all of them is as ready as before.
+/// 1 GiB hugepages, those of VMs included: a host whose VMs use all of them is as ready as before.
 pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
     if !profile.hugepages {
         return Finding::skip("hugepages", format!("profile {} offers none", profile.name));
@@ -104,7 +104,7 @@ pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
     )
 }
 
-/// Whether a pending package change wants a reboot.
+/// Whether a pending package change requires a reboot.
 pub fn wants_reboot(root: &HostRoot) -> bool {
     root.exists("/run/reboot-required")
 }

@@ -16,7 +16,7 @@ use crate::disk::DiskIdentity;
 use crate::disk::identity::Resolution;
 use crate::node::{Node, now_ms, timestamp};
 
-/// Most cached images that are told of.
+/// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;
 
 /// Runs all checks.

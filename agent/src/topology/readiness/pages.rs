@@ -1,4 +1,4 @@
-//! Free hugepages, and whose VMs have taken theirs: placement owes all others what they need.
+//! Free hugepages, and which VMs have taken theirs: placement owes all others what they need.
 use std::collections::BTreeSet;
 
 use crate::error::HostResult;
@@ -28,7 +28,7 @@ async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
 ) -> (u32, BTreeSet<AllocationId>) {
     let before = list_or_empty(running()).await;
     let free = free();
-    // who was not there before makes no difference, and a libvirt that does not answer is called once: a second wait for it
+    // new VMs make no difference, and a libvirt that does not answer is called once: a second wait for it
     // could delay the report
     let after = if before.is_empty() {
         Vec::new()
@@ -38,7 +38,7 @@ async fn count<F: Future<Output = HostResult<Vec<Run>>>>(
     (free, all_the_while(&before, &after))
 }
 
-/// Nothing is known of any VM while libvirt does not answer.
+/// VMs are unknown while libvirt does not answer.
 async fn list_or_empty(running: impl Future<Output = HostResult<Vec<Run>>>) -> Vec<Run> {
     running.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot list the VMs with hugepages");
@@ -46,8 +46,8 @@ async fn list_or_empty(running: impl Future<Output = HostResult<Vec<Run>>>) -> V
     })
 }
 
-/// A VM takes its pages before it runs and keeps them until it ends. So one that was in the same run before and after they
-/// were counted had them all the while; of one that began or ended meanwhile that is not known. A pure function.
+/// A VM takes its pages before it runs and holds them until it ends. So one that was in the same run before and after they
+/// were counted had them throughout; for one that began or ended meanwhile that is unknown. A pure function.
 fn all_the_while(before: &[Run], after: &[Run]) -> BTreeSet<AllocationId> {
     let both = after.iter().filter(|run| before.contains(run));
     both.filter_map(|(name, _)| AllocationId::of_vm(name))
@@ -68,7 +68,7 @@ mod tests {
     fn b_11_only_a_vm_that_ran_all_the_while_has_its_pages_for_certain() {
         let [stays, starts, ends, restarts] = [(); 4].map(|()| AllocationId(Uuid::now_v7()));
         let run = |id: AllocationId, run| (id.vm_name().to_string(), run);
-        // somebody else's VM is nothing that placement knows
+        // VMs of others are unknown to placement
         let theirs = ("their-vm".to_owned(), 9);
         let before = [
             theirs.clone(),

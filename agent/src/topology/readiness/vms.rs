@@ -16,7 +16,7 @@ pub(super) async fn ended_with_host(node: &Node) -> Finding {
     };
     let domains = match node.hypervisor.domains().await {
         Ok(domains) => domains,
-        // that libvirt does not answer is told by its own check
+        // the libvirt check reports that it does not answer
         Err(error) => return Finding::skip(CHECK, error.to_string()),
     };
     let ended = ended(&left, &domains, node.clock.boot_id());

@@ -215,7 +215,7 @@ impl AllocationService for AllocationApi {
             .transpose()
             .map_err(|_| Error::invalid("page_token", "is not a token this API gave out"))?;
         let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
-        // one more than asked tells whether there is a next page
+        // one more than requested shows whether there is a next page
         let mut rows =
             allocations::list(&mut conn, project, request.include_ended, before, size + 1)
                 .await

@@ -166,7 +166,7 @@ pub fn timeline_entry(entry: timeline::Entry) -> pb::TimelineEntry {
     }
 }
 
-/// The failure of a step with its closed reason. What a host said for operators stays with them (C-21).
+/// The failure of a step with its closed reason. A host's text for operators stays with them (C-21).
 fn failure_status(reason: String, message: &str) -> rpc::Status {
     let info = rpc::ErrorInfo {
         reason,

@@ -24,9 +24,9 @@ const MAX_BATCH: usize = gpuaas_placement::reserve::MAX_BATCH;
 
 /// What a create led to.
 pub enum Created {
-    /// An allocation, new or seen before.
+    /// An allocation, new or created before.
     Allocation(Uuid),
-    /// Everything was checked, nothing is kept.
+    /// Everything was checked, nothing is stored.
     Validated(Box<pb::Allocation>),
 }
 
@@ -81,7 +81,7 @@ pub async fn create(
 /// validating.
 ///
 /// # Errors
-/// As [`create`]; fields carry the place of the allocation in the batch.
+/// As [`create`]; fields carry the index of the allocation in the batch.
 pub async fn create_all(
     deps: &Deps,
     caller: &Caller,
@@ -143,7 +143,7 @@ pub async fn create_all(
         .collect()
 }
 
-/// One allocation of a batch: what is said of the batch is not said again.
+/// One allocation of a batch, without what holds for the batch.
 fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Error> {
     let left_out = "must be left out; it is said once for the batch";
     if !request.project_id.is_empty() {
@@ -158,7 +158,7 @@ fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Err
     Ok(CreateRequest::parse(request)?)
 }
 
-/// The caller's key; what keeps nothing needs none, since there is nothing to repeat.
+/// The caller's key; a dry run needs none, since there is nothing to repeat.
 fn key_of(caller: &Caller, validate_only: bool) -> Result<&str, Error> {
     if validate_only {
         Ok("")
@@ -193,7 +193,7 @@ struct Checked {
     shape: CapacityShape,
 }
 
-/// Holds a request against SKU and image, and makes the reservation of it; who asks is left out.
+/// Checks a request against SKU and image, and makes the reservation of it; the principal is left out.
 async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<Checked, Error> {
     let mut placement = PlacementServiceClient::new(deps.peers.channel("scheduler")?);
     let sku = placement

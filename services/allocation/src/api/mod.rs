@@ -29,7 +29,7 @@ impl From<FieldError> for Error {
     }
 }
 
-/// A statement that lost a deadlock or a race may be made once more.
+/// A statement that failed by a deadlock or contention may be retried.
 fn worth_repeating(error: &Error) -> bool {
     error.code() == tonic::Code::Aborted && error.reason() == ErrorReason::Overloaded
 }

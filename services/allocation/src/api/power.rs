@@ -1,4 +1,4 @@
-//! Stop, start and reboot as a user asks for them.
+//! Stop, start and reboot as a user requests them.
 
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, idempotency, trace};

@@ -1,6 +1,6 @@
 //! What a failure means to a user: a sentence, and what to do next (C-05, C-06).
 
-/// The words for one reason.
+/// The texts for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     /// What happened.
@@ -14,8 +14,8 @@ const OTHER_IMAGE: &str = "The image may not support this machine: try another i
     cleanup and you are not billed for this attempt.";
 const OPERATOR: &str = "Launch again. The slot is blocked until an operator repairs it. You are not billed for this attempt.";
 
-/// The words for a reason (a name of `ErrorReason` without prefix). `boot_timeout_seconds` is the time the
-/// image's guest is given, when it is known.
+/// The texts for a reason (a name of `ErrorReason` without prefix). `boot_timeout_seconds` is the boot timeout of the
+/// image, when it is known.
 #[must_use]
 pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
     let given = boot_timeout_seconds.map_or("the time this image is given".into(), |s| {
@@ -74,7 +74,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
     }
 }
 
-/// The words for a host's step, as a timeline shows it.
+/// The text for a host's step, as a timeline shows it.
 #[must_use]
 pub fn step_sentence(step: &str) -> &'static str {
     match step {

@@ -1,4 +1,4 @@
-//! Pure rules of allocations: parsing what a user asks, naming, judging evidence, explaining failures. No I/O,
+//! Pure rules of allocations: parsing requests, naming, judging evidence, explaining failures. No I/O,
 //! no clock, no randomness of its own.
 
 pub mod advice;

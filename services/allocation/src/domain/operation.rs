@@ -1,4 +1,4 @@
-//! What a host operation says, turned into what a user sees: timeline changes and progress.
+//! The progress of a host operation, turned into what a user sees: timeline changes and progress.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,7 @@ const PERCENT_STEP: u32 = 5;
 pub enum Told {
     /// It runs.
     Running,
-    /// It is done.
     Done,
-    /// It failed.
     Failed,
 }
 
@@ -26,7 +24,6 @@ pub enum Told {
 pub struct Change {
     /// Host step.
     pub step: String,
-    /// Its state.
     pub state: Told,
     /// 0 to 100.
     pub percent: u32,
@@ -34,13 +31,12 @@ pub struct Change {
     pub message: String,
 }
 
-/// What was last told of each step.
+/// What was last reported of each step.
 pub type Seen = HashMap<String, (Told, u32)>;
 
 /// The running step, for the read model; stored as `workflows.progress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Step.
     pub step: String,
     /// 0 to 100.
     pub percent: u32,
@@ -52,8 +48,8 @@ pub struct Progress {
     pub steps_total: u32,
 }
 
-/// What to tell anew, given what was told; a percentage only when it moved by a step. A step that failed is told with
-/// its reason, which the host gives when its undo is through. Updates `seen`.
+/// What to report, given what was reported; a percentage only when it moved by a step. A step that failed is reported with
+/// its reason, which the host sends when its undo has ended. Updates `seen`.
 pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
     let mut told = Vec::new();
     for step in &operation.steps {

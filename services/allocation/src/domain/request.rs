@@ -1,6 +1,6 @@
-//! What a user asks for: parsed in a fixed order, hashed, then held against the SKU and the image.
+//! A launch request: parsed in a fixed order, hashed, then checked against the SKU and the image.
 //!
-//! Parsing and checking are apart on purpose: a replay of an idempotency key needs only the parsed request, and
+//! Parsing and checking are separate on purpose: a replay of an idempotency key needs only the parsed request, and
 //! must be answered although the SKU or image has changed since (P4).
 
 use gpuaas_common::value::DnsLabel;
@@ -20,30 +20,25 @@ use super::ssh_keys::SshKeys;
 pub struct CreateRequest {
     /// Name of the allocation.
     pub name: DnsLabel,
-    /// Region.
     pub region: Slug,
-    /// SKU.
     pub sku: Slug,
     /// GPUs, at least one.
     pub gpu_count: u32,
-    /// Image.
     pub image: Slug,
     /// Keys of the guest user.
     pub ssh_keys: SshKeys,
-    /// Labels.
     pub labels: Labels,
-    /// The shape, when asked for by either of its two fields.
+    /// The shape, when one of its two fields requests it.
     pub shape: Option<RequestedShape>,
-    /// Where it may be placed; the ids in it are checked by the ledger.
+    /// Placement constraints; the ledger checks the ids in them.
     pub placement: Option<PlacementConstraints>,
-    /// Until when it may wait for capacity; the ledger's clock judges it.
+    /// Until when it may be queued; the ledger's clock judges it.
     pub wait_until: Option<prost_types::Timestamp>,
 }
 
 /// A shape with the field it came by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestedShape {
-    /// The shape.
     pub shape: CapacityShape,
     /// `capacity_shape` or `scheduler_type`.
     pub field: &'static str,
@@ -53,11 +48,8 @@ pub struct RequestedShape {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {rule}")]
 pub struct Refusal {
-    /// The reason.
     pub reason: ErrorReason,
-    /// The field.
     pub field: &'static str,
-    /// The rule.
     pub rule: String,
 }
 
@@ -87,7 +79,7 @@ impl CreateRequest {
             ssh_keys,
             labels,
             shape,
-            // one that says nothing is none, so that it makes no other request of the same key
+            // empty constraints are none, so that they make no other request of the same key
             placement: request
                 .placement
                 .clone()
@@ -96,7 +88,7 @@ impl CreateRequest {
         })
     }
 
-    /// SHA-256 over everything that was asked for, with every part prefixed by its length: what one key must
+    /// SHA-256 over everything in the request, with every part prefixed by its length: what one key must
     /// always come with.
     #[must_use]
     pub fn hash(&self, project_id: &str) -> [u8; 32] {
@@ -126,7 +118,7 @@ impl CreateRequest {
             part(&placement.anti_affinity.len().to_string());
             placement.anti_affinity.iter().for_each(|id| part(id));
             part(&placement.anti_affinity_label);
-            // said only when it is, so that earlier requests keep their hashes
+            // hashed only when it is set, so that earlier requests keep their hashes
             if placement.require_prewarmed {
                 part("require_prewarmed");
             }
@@ -145,7 +137,7 @@ impl CreateRequest {
     /// Holds the request against its SKU and returns the shape it gets.
     ///
     /// # Errors
-    /// The GPU count is not sold, or another shape was asked for than the SKU has.
+    /// The SKU does not offer the GPU count, or has another shape than requested.
     pub fn check_sku(&self, sku: &Sku) -> Result<CapacityShape, Refusal> {
         if !sku.allowed_gpu_counts.contains(&self.gpu_count) {
             let allowed: Vec<String> = sku
@@ -205,7 +197,7 @@ impl CreateRequest {
     }
 }
 
-/// Until when a request may wait; none: not at all.
+/// Until when a request may be queued; none: it is not queued.
 pub fn wait_until(wait: Option<&Wait>) -> Result<Option<prost_types::Timestamp>, FieldError> {
     let Some(wait) = wait else { return Ok(None) };
     match wait.deadline {

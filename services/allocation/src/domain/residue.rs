@@ -16,12 +16,12 @@ pub struct Vm {
     pub boot_id: Option<Uuid>,
 }
 
-/// What the ledger knows of an allocation on a node.
+/// The ledger's state of an allocation on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Active: it must have a domain.
     Active(Vm),
-    /// Some workflow is at it, or one is about to be.
+    /// A workflow is running for it, or about to.
     Moving,
     /// Over, with slots that wait for a repair.
     OverHeld,
@@ -90,7 +90,7 @@ pub const KINDS: [&str; 5] = [
 const ON: &str = "running";
 const OFF: &str = "shut off";
 
-/// Compares what the ledger said before and after the host was asked; what moved meanwhile is no finding.
+/// Compares the ledger before and after the inspection of the host; what moved meanwhile is no finding.
 #[must_use]
 pub fn compare(
     before: &BTreeMap<Uuid, Standing>,

@@ -1,12 +1,11 @@
-//! Judging a host's wipe evidence. The host proves, the control plane checks again: a slot is sold again only
+//! Judging a host's wipe evidence. The host proves, the control plane checks again: a slot is allocated again only
 //! when both agree (P2, C-10, C-11).
 
 use gpuaas_proto::gpuaas::agent::v1::WipeEvidence;
 
-/// What the control plane knows of a slot that should have been wiped.
+/// The control plane's record of a slot that should have been wiped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedWipe {
-    /// The slot.
     pub slot_id: String,
     /// Generation of the claim or repair.
     pub generation: u64,
@@ -21,7 +20,7 @@ pub struct ExpectedWipe {
 /// How much of a disk must have been read back (C-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thoroughness {
-    /// Disks up to this size must have been read back whole, in bytes.
+    /// Disks up to this size must have been read back completely, in bytes.
     pub full_bytes: u64,
     /// At least this much of a larger disk, in bytes.
     pub sample_bytes: u64,

@@ -1,4 +1,4 @@
-//! Read models: running progress, places in line, the latest repair of a slot.
+//! Read models: running progress, queue positions, the latest repair of a slot.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use uuid::Uuid;
 
 use crate::domain::operation::Progress;
 
-/// What an allocation's own row does not say.
+/// What an allocation's own row does not hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
     /// What runs for it.
     pub progress: Option<Progress>,
-    /// Where it stands in line, while it waits for capacity.
+    /// Its queue position, while it is queued.
     pub standing: Option<Standing>,
 }
 
@@ -82,7 +82,7 @@ pub async fn at_work(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Resu
     .await
 }
 
-/// A repair as its workflow says.
+/// A repair as its workflow reports it.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Repair {
     /// Workflow.
@@ -91,7 +91,7 @@ pub struct Repair {
     pub state: String,
     /// Why it failed.
     pub failure: Option<Value>,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,

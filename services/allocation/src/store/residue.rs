@@ -1,4 +1,4 @@
-//! What the ledger says of a node's allocations, for the comparison with its host.
+//! The ledger's allocations of a node, for the comparison with its host.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -8,7 +8,6 @@ use uuid::Uuid;
 pub struct Row {
     /// Allocation.
     pub id: Uuid,
-    /// Its state.
     pub state: String,
     /// A claim of it is not released.
     pub holds: bool,
@@ -30,8 +29,8 @@ pub async fn slice_nodes(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
         .await
 }
 
-/// The allocations of a node that hold something, or ended within a week: residue of older ones shows as
-/// belonging to nobody.
+/// The allocations of a node that hold something, or ended within a week: residue of older ones has
+/// no owner.
 ///
 /// # Errors
 /// Those of the database.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub struct Taken {
     /// Workflow.
     pub id: Uuid,
-    /// `provision`, `release`, either with `_node` for a whole one, `repair`, `clean_up`, `stop`, `start` or `reboot`.
+    /// `provision`, `release`, either with `_node` for a bare-metal one, `repair`, `clean_up`, `stop`, `start` or `reboot`.
     pub kind: String,
     /// The allocation worked on.
     pub allocation_id: Option<Uuid>,
@@ -28,7 +28,7 @@ pub struct Taken {
     pub request_id: String,
     /// Seconds since it was started.
     pub age_seconds: f64,
-    /// Seconds left of the whole window; negative past it.
+    /// Seconds left of the workflow's window; negative past it.
     pub left_seconds: f64,
 }
 
@@ -49,7 +49,7 @@ pub struct StepRow {
     pub age_seconds: f64,
 }
 
-/// The write found another epoch: somebody else has the work now.
+/// The write found another epoch: another runner has the work now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
@@ -119,8 +119,8 @@ pub async fn renew(
     Ok(fence(done.rows_affected()))
 }
 
-/// Checks the fence inside a transaction and keeps the row locked until it ends, so that what the transaction
-/// writes is this taking's or nobody's. Call it after the ledger's own locks.
+/// Checks the fence inside a transaction and locks the row until it ends, so that what the transaction
+/// writes belongs to this taking. Call it after the ledger's own locks.
 ///
 /// # Errors
 /// Those of the database; `Ok(Err(Lost))` when the epoch is another.
@@ -203,7 +203,7 @@ pub async fn end_step(
     Ok(())
 }
 
-/// Turns a workflow round: from here on its effects are taken back.
+/// Reverses a workflow: from here on its steps are compensated.
 ///
 /// # Errors
 /// Those of the database; `Ok(Err(Lost))` when the epoch is another.
@@ -225,7 +225,7 @@ pub async fn turn_to_undo(
     Ok(fence(done.rows_affected()))
 }
 
-/// Gives the work back, to be taken again after `delay_seconds`, with the reason on the running step.
+/// Yields the work, to be taken again after `delay_seconds`, with the reason on the running step.
 ///
 /// # Errors
 /// Those of the database; `Ok(Err(Lost))` when the epoch is another.
@@ -301,7 +301,7 @@ pub async fn set_progress(
     Ok(fence(done.rows_affected()))
 }
 
-/// How many calls of a type the workflow has seen fail: the next one is a new operation.
+/// How many calls of a type the workflow has had fail: the next one is a new operation.
 ///
 /// # Errors
 /// Those of the database.
@@ -333,7 +333,7 @@ pub async fn node_of(
     .await
 }
 
-/// What the timeline was last told of each step since the workflow began: step, state, percent.
+/// What was last reported of each step in the timeline since the workflow began: step, state, percent.
 ///
 /// # Errors
 /// Those of the database.

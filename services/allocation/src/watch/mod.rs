@@ -56,7 +56,7 @@ pub struct Watching {
     lanes: pages::Lanes,
 }
 
-/// A connection that a stream reads with, while it is its turn.
+/// A connection that a stream reads with, while it holds its permit.
 struct Turn {
     conn: PoolConnection<Postgres>,
     _permit: OwnedSemaphorePermit,
@@ -82,7 +82,7 @@ enum Woken {
 }
 
 impl Watching {
-    /// Streams on these parts; [`Watching::read_on`] must run beside them.
+    /// Streams on these parts; [`Watching::read_on`] must run concurrently.
     #[must_use]
     pub fn new(deps: Arc<Deps>, streams: Streams) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Watching {
         }
     }
 
-    /// A connection to read with, when it is this stream's turn. A change wakes thousands of streams at once: they
+    /// A connection to read with, once a permit is free. A change wakes thousands of streams at once: they
     /// wait here, however long, and not for the connections that everything else of the service needs.
     async fn turn(&self) -> Result<Turn, Error> {
         let permit = self.turns.clone().acquire_owned().await;

@@ -59,14 +59,14 @@ impl Watching {
         let query = query(id);
         let resumed: Option<Place> =
             token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
-        // before anything is read: what comes after it rings
+        // before anything is read: what comes after it notifies
         let subscription = self.notifier.subscribe(Key::Allocation(id));
         let mut conn = self.deps.pool.acquire().await?;
         let (row, project): (Allocation, ProjectScope) = owned(&mut conn, caller, id).await?;
         if let Some(place) = resumed {
             let changes = timeline::last_changes(&mut conn, &[id]).await?;
             let last = changes.first().map_or(0, |(_, change)| *change);
-            // a place ahead of the ledger is of another one, before a restore
+            // a position ahead of the ledger is of another one, before a restore
             if place.r > row.revision || place.c > last {
                 return Err(expired());
             }
@@ -114,10 +114,10 @@ impl Follower {
         }
     }
 
-    /// Returns when there may be something new; says meanwhile that the stream is alive.
+    /// Returns when there may be something new; meanwhile sends heartbeats of the stream.
     async fn listen(&mut self, state: AllocationState) -> Result<(), Stop> {
         if has_ended(state) {
-            // the end of the work behind an ended allocation notifies nobody
+            // the end of the work behind an ended allocation sends no notification
             wait(&mut self.subscription, self.watching.poll()).await;
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What every stream of a project reads is read once: the first that asks reads, the others take what it found.
+//! What every stream of a project reads is read once: the first stream reads, the others share its page.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 #[derive(Clone, Default)]
 pub(super) struct Lanes(Arc<Mutex<HashMap<Uuid, Weak<Lane>>>>);
 
-/// One project's last page. Who reads keeps the others waiting.
+/// One project's last page. A reader blocks the others.
 #[derive(Default)]
 pub(super) struct Lane(tokio::sync::Mutex<Option<Arc<Page>>>);
 
@@ -37,7 +37,7 @@ pub(super) struct Entry {
 }
 
 impl Lanes {
-    /// The lane of a project; it is kept as long as somebody holds it.
+    /// The lane of a project; it lives as long as a stream holds it.
     pub(super) fn of(&self, project: Uuid) -> Arc<Lane> {
         let mut lanes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = lanes.get(&project).and_then(Weak::upgrade) {
@@ -76,7 +76,7 @@ impl Lane {
 }
 
 impl Page {
-    /// Either it goes on from the position, or it tells that there was nothing more when the notification was taken.
+    /// Either it goes on from the position, or it shows that there was nothing more when the notification was taken.
     fn serves(&self, position: i64, heard: Instant) -> bool {
         let goes_on = self.entries.last().is_some_and(|e| e.position > position);
         self.after <= position && (goes_on || self.is_all_since(heard))
@@ -198,7 +198,7 @@ mod tests {
         readings.store(0, Ordering::SeqCst);
         let two = stream_since(since, &lane, 1, &[3, 4], &readings).await;
         assert_eq!((two, readings.load(Ordering::SeqCst)), (vec![3, 4], 1));
-        // but not by one that began after it, and may have told what came later
+        // but not by one that began after it, and may have reported what came later
         readings.store(0, Ordering::SeqCst);
         assert_eq!(stream(&lane, 1, &[3, 4], &readings).await, [3, 4]);
         assert_eq!(readings.load(Ordering::SeqCst), 1);

@@ -50,7 +50,7 @@ impl Watching {
         let query = query(project, include_ended);
         let resumed: Option<i64> =
             token::decode(&request.resume_token, &query.each_ref().map(String::as_str))?;
-        // before the position is taken: what comes after it rings
+        // before the position is taken: what comes after it notifies
         let subscription = self.notifier.subscribe(Key::Project(project));
         let kept = events::kept(&mut *self.deps.pool.acquire().await?).await?;
         if resumed.is_some_and(|position| !kept.reaches(position)) {
@@ -102,7 +102,7 @@ impl Follower {
             match wait(&mut self.subscription, self.watching.heartbeat()).await {
                 Woken::Notified => self.heard = Instant::now(),
                 Woken::Timeout => {
-                    // in this order: an event that is told after the position was read rings
+                    // in this order: an event that is stamped after the position was read notifies
                     let notified_to = self.watching.notified_to.load(Ordering::SeqCst);
                     if !self.subscription.is_notified() {
                         self.position = self.position.max(notified_to);
@@ -113,7 +113,7 @@ impl Follower {
         }
     }
 
-    /// All allocations, newest first. They carry no token: a reader that leaves now has not seen all.
+    /// All allocations, newest first. They carry no token: a reader that leaves now has not received all.
     async fn first_state(&mut self) -> Result<(), Stop> {
         let mut before = None;
         loop {

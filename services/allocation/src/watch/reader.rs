@@ -15,13 +15,13 @@ const BATCH: i64 = 1000;
 /// Where the reader is.
 #[derive(Default)]
 struct Place {
-    /// Nothing while nobody watches.
+    /// Nothing while there are no streams.
     position: Option<i64>,
     /// Last change of each watched timeline.
     timelines: HashMap<Uuid, i64>,
 }
 
-/// Reads until `shutdown`. While nobody watches it reads nothing.
+/// Reads until `shutdown`. Without streams it reads nothing.
 pub async fn run(watching: &Watching, shutdown: CancellationToken) {
     let waiter = watching.deps.wake.subscribe(events::TOPIC);
     let mut place = Place::default();
@@ -60,7 +60,7 @@ async fn read_log(watching: &Watching, place: &mut Place) -> Result<(), Error> {
         let Some(last) = found.last() else { break };
         position = last.position;
     }
-    // after the notifications: who sees this position and was not notified has missed nothing
+    // after the notifications: a stream that reads this position and was not notified has missed nothing
     place.position = Some(position);
     watching.notified_to.store(position, Ordering::SeqCst);
 

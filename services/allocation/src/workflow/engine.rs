@@ -1,4 +1,4 @@
-//! Runs one taken workflow: step after step by its table, until it ends, must wait, or is another's.
+//! Runs one taken workflow: step after step by its table, until it ends, must wait, or another runner has it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const BACKOFF_CAP: f64 = 5.0;
 /// Longest wait between attempts of a step that is never given up.
 const INSIST_CAP: f64 = 60.0;
 /// An effect may overrun its time by this much before it is cut off: the host ends at its own budget first,
-/// and then says why.
+/// and then reports why.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// How a run ended.
@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(15);
 pub enum Outcome {
     /// The goal is reached.
     Succeeded,
-    /// It failed, and everything is taken back.
+    /// It failed, and everything is compensated.
     TakenBack,
     /// To be taken again later.
     GivenBack,
@@ -42,7 +42,7 @@ pub enum Outcome {
 /// Runs the workflow as far as it goes.
 ///
 /// # Errors
-/// Those of the database: the lease expires by itself and somebody takes the work again.
+/// Those of the database: the lease expires by itself and another runner takes the work.
 pub async fn run(
     deps: &Arc<Deps>,
     definition: &'static Definition,
@@ -94,7 +94,7 @@ pub async fn run(
                 if step.on_failure == OnFailure::Insist || began.elapsed() < work.left {
                     return give_back(&work, step, &reason, &message).await;
                 }
-                // the last word of a step whose time is over is why it never worked
+                // the error of a step past its timeout is why it never worked
                 last_word(reason, message)
             }
             Err(StepError::Fail(failure)) => failure,
@@ -120,7 +120,7 @@ fn seen(rows: &[StepRow], name: &str) -> Option<Seen> {
         })
 }
 
-/// What is left of the step's time; an insisting step is bounded per attempt only.
+/// What is left of the step's time; a step that is retried until done is bounded per attempt only.
 fn left(step: &Step, row: &StepRow, window_seconds: Option<f64>) -> Duration {
     if step.on_failure == OnFailure::Insist {
         return step.deadline;
@@ -161,7 +161,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             message: sentence.into(),
             ..Progress::default()
         };
-        // in one transaction: whoever takes the work over waits for it and ends what it told
+        // in one transaction: whoever takes the work over waits for it and ends what it reported
         let mut tx = work.deps.pool.begin().await?;
         work.progress(&mut tx, &progress).await?;
         work.tell(&mut tx, step.name, State::Running, 0, sentence, None)
@@ -206,7 +206,7 @@ fn overdue(message: &str) -> StepError {
     StepError::Fail(last_word("DEADLINE_EXCEEDED".into(), message.into()))
 }
 
-/// Why a step whose time is over never worked: what its last attempt said, when there was one.
+/// Why a step past its timeout never worked: the error of its last attempt, when there was one.
 fn out_of_time(last: Option<&Value>) -> Failure {
     let over = "the time of the step is over";
     let said = |key: &str| last.and_then(|error| error.get(key)?.as_str());
@@ -237,7 +237,7 @@ async fn record(
     Ok(())
 }
 
-/// Gives the work back for a while; past the step's time the wait is a failure.
+/// Yields the work for a while; past the step's timeout the wait is a failure.
 async fn give_back(
     work: &Work,
     step: &'static Step,
@@ -297,7 +297,7 @@ enum Settled {
     Gone(Outcome),
 }
 
-/// Settles a failure: by turning round, by going on without the step, or by insisting.
+/// Handles a failure: compensates, goes on without the step, or retries until done.
 async fn fail(
     work: &Work,
     step: &'static Step,

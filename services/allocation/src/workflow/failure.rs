@@ -69,7 +69,7 @@ impl StepError {
         })
     }
 
-    /// An answer of a host: no answer at all is told apart from a service of ours that is down.
+    /// An answer of a host: no answer at all is distinguished from a platform service that is down.
     pub fn of_host(error: &Error) -> Self {
         match Self::from_error(error) {
             Self::Retry { reason, message }
@@ -126,7 +126,7 @@ impl From<sqlx::Error> for StepError {
     }
 }
 
-/// The stored word for a class.
+/// The stored value for a class.
 pub fn class_name(class: FailureClass) -> &'static str {
     match class {
         FailureClass::Guest => "guest",

@@ -129,8 +129,8 @@ impl Host {
     }
 }
 
-/// A host's answer as a step sees it. A broken connection shows as an error that nobody gave a reason: the host
-/// is away, whatever the transport calls it.
+/// A host's answer as a step sees it. A broken connection shows as an error without a reason: the host
+/// is unreachable, whatever the transport calls it.
 pub fn refused(status: tonic::Status) -> StepError {
     let broken = matches!(
         status.code(),

@@ -1,5 +1,5 @@
 //! Kill points for tests of crashes: in a development or test build the process aborts exactly where a file
-//! says. A build without debug assertions, as every release is, has nothing of this.
+//! requests it. A build without debug assertions, as every release is, has nothing of this.
 //!
 //! The variable `GPUAAS_KILL_FILE` names a file. When it holds `<workflow>.<step>:before` or `…:after` and the
 //! runner is there, the file is removed, the point is written to `<file>.hit` and synced, and the process dies.
@@ -13,12 +13,12 @@ pub enum Point {
     After,
 }
 
-/// Dies here if the kill file says so.
+/// Exits here if the kill file requests it.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn point(_kind: &str, _step: &str, _point: Point) {}
 
-/// Dies here if the kill file says so.
+/// Exits here if the kill file requests it.
 #[cfg(debug_assertions)]
 pub fn point(kind: &str, step: &str, point: Point) {
     let Some(file) = std::env::var_os("GPUAAS_KILL_FILE").map(std::path::PathBuf::from) else {
@@ -42,7 +42,7 @@ fn die(file: &std::path::Path, here: &str) {
     use std::io::Write as _;
     let mut hit = file.as_os_str().to_owned();
     hit.push(".hit");
-    // the order goes first: whoever reads the proof takes an order away that is still there
+    // the order goes first: whoever reads the proof deletes an order that is still there
     let written = std::fs::remove_file(file)
         .and_then(|()| std::fs::File::create(&hit))
         .and_then(|mut f| {

@@ -1,4 +1,4 @@
-//! The host lease that every workflow works under: taken first, given back last, and given back when the work fails.
+//! The host lease that every workflow works under: taken first, released last, and released when the work fails.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub const fn acquire(
     }
 }
 
-/// What a user is told while the lease is taken.
+/// The text for users while the lease is taken.
 pub const ASKING: Option<&str> = Some("Requesting the slot from the host.");
 
 const RETURN_LEASE: Step = Step {
@@ -43,7 +43,7 @@ const RETURN_LEASE: Step = Step {
     shown: None,
 };
 
-/// Last step of every workflow that took a host lease: the lease would end by itself, so it is not insisted on.
+/// Last step of every workflow that took a host lease: the lease would end by itself, so it is not retried until done.
 pub const RELEASE_LEASE: Step = Step {
     name: "release_lease",
     effect: Effect::Outside(release_lease),
@@ -89,8 +89,8 @@ fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// Ends every lease the host has for the allocation, also one whose grant never reached us, and asks whether it
-/// still holds a slot for it. The tokens keep a late runner from ending the lease of the one that took over.
+/// Ends every lease the host has for the allocation, also one whose grant never reached us, and checks whether it
+/// still holds a slot for it. The tokens keep a late runner from ending the lease of its successor.
 fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let subject = subject::of_work(work).await?;

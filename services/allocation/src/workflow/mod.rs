@@ -1,12 +1,12 @@
-//! Durable workflows: provision and release of slices and of whole nodes, repair, discard, stop, start, reboot.
+//! Durable workflows: provision and release of slices and of bare-metal nodes, repair, clean-up, stop, start, reboot.
 //!
 //! **What is durable.** A workflow is a row; each step is a row written before its effect starts and after it
 //! ended, with what it yielded. Any replica can go on from there: it takes the workflow's lease (a row lock for
 //! an instant, then an expiry in the row), runs the next step of the table, renews the lease meanwhile, and
-//! gives the work back when a step must wait.
+//! yields the work when a step must wait.
 //!
 //! **What fences.** Each taking of a lease draws a new, higher epoch. Every write carries it, so a runner that
-//! was away too long changes no row and stops quietly; the same epoch is part of the token the host compares,
+//! was gone too long changes no row and stops quietly; the same epoch is part of the token the host compares,
 //! so its late calls are refused there too (P6).
 //!
 //! **What is repeated.** A crash after an effect and before its record repeats the effect. Host operations have
@@ -109,7 +109,7 @@ mod tests {
                     undo.iter().map(|step| step.name).collect::<Vec<_>>(),
                     wanted
                 );
-                // what is told of the ledger comes last, when the host has been seen to
+                // the ledger is updated last, when the host is done
                 let ledger = undo
                     .iter()
                     .position(|step| matches!(step.effect, Effect::Ledger(_)));

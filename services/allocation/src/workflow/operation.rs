@@ -1,4 +1,4 @@
-//! Drives one host operation to its end: starts it or attaches to it, tells the timeline, keeps the lease.
+//! Drives one host operation to its end: starts it or attaches to it, reports to the timeline, renews the lease.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub struct Order<'a> {
     pub task_type: TaskType,
     /// Checks the host makes when the lease must be taken again.
     pub purpose: LeasePurpose,
-    /// What was asked, without secrets, for the task's row (C-31).
+    /// The request, without secrets, for the task's row (C-31).
     pub payload: Value,
     /// The call.
     pub start: &'a Start<'a>,
@@ -123,7 +123,7 @@ async fn get(host: &Host, id: Uuid) -> Result<Option<HostOperation>, StepError> 
 }
 
 /// Records the call and makes it, under a lease of this very taking: a lease that an earlier taking got may
-/// have ended, and a runner that lost its work must not start anything.
+/// have ended, and a runner that lost its lease must not start anything.
 async fn start<'a>(
     work: &Work,
     host: &'a Host,
@@ -262,7 +262,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    /// Knows what earlier runners of this workflow have told.
+    /// Loads what earlier runners of this workflow have reported.
     async fn new(work: &'a Work, around: (u32, u32)) -> Result<Self, StepError> {
         let mut seen = Seen::new();
         let prefix = format!("{}.", work.taken.kind);
@@ -328,7 +328,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// What `node_tasks.output` keeps of an operation (C-27).
+/// What `node_tasks.output` stores of an operation (C-27).
 pub fn output(operation: &HostOperation) -> Value {
     let step_state = |state: StepState| {
         state

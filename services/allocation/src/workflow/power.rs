@@ -1,7 +1,7 @@
-//! Stop, start and reboot: the host acts, and the ledger says what is proven of the VM.
+//! Stop, start and reboot: the host acts, and the ledger records what is proven of the VM.
 //!
-//! A change that fails is not guessed about: the host is asked, for as long as it takes, whether the VM runs, and
-//! the allocation is called running or stopped by that answer. Its capacity stays held and billed all the while.
+//! After a failed change nothing is assumed: the host is queried until it answers whether the VM runs, and
+//! the allocation becomes running or stopped by that answer. Its capacity stays held and billed throughout.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::domain::advice::explain;
 use crate::domain::names::vm_name;
 use crate::store::workflow_rows;
 
-/// How often a host is asked before its failure is taken for an answer.
+/// How often a host is called before its failure counts as an answer.
 const ATTEMPTS: i64 = 3;
 /// Own steps around the host operation that a user sees.
 const AROUND: (u32, u32) = (1, 0);
@@ -40,7 +40,7 @@ const ACQUIRE_LEASE: Step = Step {
     ..lease::acquire(acquire_lease, Duration::from_secs(60))
 };
 
-/// What a failed change led to is asked of the host, however long that takes.
+/// The host is queried for the result of a failed change until it answers.
 const OBSERVE: Step = Step {
     name: "observe",
     effect: Effect::Outside(observe),
@@ -186,7 +186,7 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// A hypervisor that failed, or a host that restarted meanwhile, is asked again; a guest that does not answer is not.
+/// A hypervisor that failed, or a host that restarted meanwhile, is called again; a guest that does not answer is not.
 fn again(failed: StepError, tried: i64) -> StepError {
     match failed {
         StepError::Fail(failure)
@@ -229,7 +229,7 @@ fn proven(
     }
 }
 
-/// Asks what the VM is in, once the host is through with what it was asked for.
+/// Queries the power state of the VM, once the host has ended its operation.
 fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
@@ -283,7 +283,7 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
-        // nothing was asked of the host: all is as it was
+        // the host was not called: all is as it was
         let (before, ..) = action.powers();
         let seen = work
             .outputs

@@ -2,7 +2,7 @@
 //!
 //! `begin` comes before the first call to the host, so a release that finds the allocation `reserved` knows that
 //! no host has heard of it. Until `provision` nothing on the host is touched but its journal: a failure there
-//! frees the slots again, once the host itself says that it holds nothing. From `provision` on a disk may carry
+//! frees the slots again, once the host itself reports that it holds nothing. From `provision` on a disk may carry
 //! tenant data: a failure leaves the slots `cleanup_blocked` (C-07, INC-14).
 
 use std::time::Duration;
@@ -186,7 +186,7 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// The control plane's own look at what the host calls a success: a VM that nobody can log in to is none
+/// The control plane's own check of what the host reports as a success: a VM that nobody can log in to is none
 /// (C-04, INC-41), nor is one from another image.
 fn judge(operation: &HostOperation, digest: &str) -> Result<(), StepError> {
     if operation.state() == OperationState::Failed {
@@ -335,7 +335,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
     })
 }
 
-/// Whether the slots may be sold again without a wipe: no effect on the host was asked for, the host itself says
+/// Whether the slots may be allocated again without a wipe: no effect on the host was requested, the host itself reports
 /// that it holds nothing for the allocation, and the failure does not speak against the slot.
 fn host_is_untouched(reason: &str, begun: impl Fn(&str) -> bool, returned: Option<&Value>) -> bool {
     let held = returned

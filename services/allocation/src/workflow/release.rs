@@ -1,8 +1,8 @@
 //! Of a slice, from a login to an empty disk: the host stops and wipes, the control plane judges the proof, the slots are
-//! for sale again.
+//! schedulable again.
 //!
-//! Billing ended when the release was accepted. A host that does not answer is asked again until it does; a
-//! wipe that is not proven frees the user (the guest is gone) and keeps the slots out of sale until a repair.
+//! Billing ended when the release was accepted. A host that does not answer is called again until it does; a
+//! wipe that is not proven frees the user (the guest is gone) and keeps the slots unschedulable until a repair.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
 use crate::store::workflow_rows;
 
-/// How often a release is asked of the host before the slots are given up to a repair.
+/// How often a release is tried on the host before the slots wait for a repair.
 const ATTEMPTS: i64 = 3;
 /// Own steps around the host operation that a user sees.
 const AROUND: (u32, u32) = (1, 0);
@@ -36,7 +36,7 @@ pub static DEFINITION: Definition = Definition {
     bounded: false,
     steps: &[
         Step {
-            // an accepted release must end, however long the host is away
+            // an accepted release must end, however long the host is unreachable
             on_failure: OnFailure::Insist,
             shown: lease::ASKING,
             ..lease::acquire(lease::for_release, Duration::from_secs(60))
@@ -128,7 +128,7 @@ fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// A stop or an undefine that failed is asked for again; a wipe that proved nothing is not.
+/// A stop or an undefine that failed is requested again; a wipe that proved nothing is not.
 fn again(failed: StepError, tried: i64) -> StepError {
     match failed {
         StepError::Fail(failure) if failure.reason != "WIPE_NOT_PROVEN" && tried < ATTEMPTS => {

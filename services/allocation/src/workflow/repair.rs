@@ -1,5 +1,5 @@
-//! Repair of a slot: what may be left of a VM is removed, the disk is wiped and proven empty, the slot is for
-//! sale again. The only way out of `cleanup_blocked` (CON-25).
+//! Repair of a slot: what may be left of a VM is removed, the disk is wiped and proven empty, the slot is
+//! schedulable again. The only way out of `cleanup_blocked` (CON-25).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Takes due workflows and keeps their leases while the engine runs them. Any number of runners may work on one
+//! Takes due workflows and renews their leases while the engine runs them. Any number of runners may work on one
 //! database.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::table::Definition;
 use super::work::Deps;
 use crate::store::workflow_rows::{self, Lost, Taken};
 
-/// How often a run is taken up again after a database error before it is left.
+/// How often a run is taken up again after a database error before it is abandoned.
 const DATABASE_TRIES: u32 = 5;
 
 /// Runs workflows until `shutdown`; then gives running ones back, so that another replica goes on at once.
@@ -86,7 +86,7 @@ async fn one(deps: &Arc<Deps>, taken: Taken, shutdown: CancellationToken) {
     }
 }
 
-/// Runs the engine, and again when the database went away meanwhile: the rows say where it was. After a few
+/// Runs the engine, and again when the database was unreachable meanwhile: the rows say where it was. After a few
 /// failures in a row the work is left to whoever takes it next.
 async fn persist(
     deps: &Arc<Deps>,

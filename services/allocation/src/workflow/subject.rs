@@ -1,4 +1,4 @@
-//! What a workflow works on, as its host is told: slots with tokens and bindings, the VM's shape.
+//! What a workflow works on, as it is sent to its host: slots with tokens and bindings, the VM's shape.
 
 use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
 use gpuaas_placement::{Scope, allocations, claims, slots};
@@ -16,7 +16,6 @@ use crate::store::workflow_rows;
 pub struct Subject {
     /// The allocation the host knows the slots by.
     pub allocation_id: Uuid,
-    /// The node.
     pub node_id: Uuid,
     /// The slots, boot slot first (D-70).
     pub grants: Vec<SlotGrant>,
@@ -130,7 +129,7 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
         .await
         .map_err(ledger)?;
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
-    // a slot that nothing holds is repaired under its own id: the host needs somebody to grant to
+    // a slot that nothing holds is repaired under its own id: the host needs an owner for the lease
     let allocation_id = work.taken.allocation_id.unwrap_or(slot_id);
     let grant = SlotGrant {
         slot_id: slot_id.to_string(),
@@ -182,7 +181,7 @@ fn shape(profile: &Profile, slots: usize) -> VmShape {
     }
 }
 
-/// A ledger number that its constraint keeps from being negative.
+/// A ledger number that its constraint prevents from being negative.
 fn unsigned(value: i32) -> u32 {
     u32::try_from(value).unwrap_or_default()
 }

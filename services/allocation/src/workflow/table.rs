@@ -1,4 +1,4 @@
-//! Workflows as data: steps in order, what each records, how long it may take, how it is taken back.
+//! Workflows as data: steps in order, what each records, how long it may take, how it is compensated.
 //!
 //! The engine reads nothing but these tables, and so do the tests that kill the process at every step.
 
@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use super::failure::StepError;
 use super::work::Work;
 
-/// What an effect gives: what the step records, or why not.
+/// The result of an effect: what the step records, or why it failed.
 pub type StepResult = Result<Value, StepError>;
 
 /// An effect. Each may run more than once and must then lead to the same result.
@@ -26,7 +26,7 @@ pub enum Effect {
 /// What follows when an effect fails for good, or its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// What was done so far is taken back.
+    /// What was done so far is compensated.
     Undo,
     /// The work goes on without it.
     Ignore,
@@ -40,7 +40,7 @@ pub struct Step {
     pub name: &'static str,
     /// What it does.
     pub effect: Effect,
-    /// What its row keeps afterwards.
+    /// What its row stores afterwards.
     pub records: &'static str,
     /// How long it may take over all attempts.
     pub deadline: Duration,
@@ -82,7 +82,7 @@ pub enum Next {
     Run(&'static Step),
     /// The goal is reached.
     Succeeded,
-    /// Everything is taken back.
+    /// Everything is compensated.
     TakenBack,
 }
 
@@ -98,7 +98,7 @@ impl Definition {
         undone.chain(self.at_failure).collect()
     }
 
-    /// Decides what comes next from what the rows say.
+    /// Decides what comes next from the rows.
     pub fn next(&self, undoing: bool, seen: impl Fn(&str) -> Option<Seen>) -> Next {
         if undoing {
             let steps = self.undo_steps(|name| seen(name).is_some());
@@ -124,11 +124,10 @@ impl Definition {
 /// A step as exported for documentation and for generated tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepInfo {
-    /// Name.
     pub name: &'static str,
-    /// True for a step that takes back or ends a failed workflow.
+    /// True for a step that compensates or ends a failed workflow.
     pub undoing: bool,
-    /// True when it commits with its record and calls nobody.
+    /// True when it commits with its record and makes no call.
     pub ledger: bool,
     /// What it records.
     pub records: &'static str,

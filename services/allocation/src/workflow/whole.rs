@@ -1,11 +1,11 @@
-//! Whole nodes (B-21): from the claim on a node to its tenant, and back.
+//! Bare-metal nodes (B-21): from the claim on a node to its tenant, and back.
 //!
 //! What brings a node up and erases it is the executor that the settings name. The only one yet is simulated: it touches
 //! no host, so its tenant has no login. The ledger trusts it with nothing: a node that was handed over comes back with
-//! every slot out of sale, until an operator has approved the disks anew (P2).
+//! every slot unschedulable, until an operator has approved the disks anew (P2).
 //!
-//! The executor is looked for before the ledger says `provisioning`, so that a node which nobody could bring up is given
-//! back as it was. An accepted release waits for an executor for as long as that takes: to call a node free on which a
+//! The workflow checks for the executor before the ledger becomes `provisioning`, so that a node which nothing could bring up
+//! is released as it was. An accepted release waits for an executor for as long as that takes: to call a node free on which a
 //! tenant may still run would be a guess.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::subject::ledger;
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
 
-/// A node is sold, and nothing in this process can bring it up or erase it.
+/// A node is allocated, and nothing in this process can bring it up or erase it.
 const NO_EXECUTOR: &str = "the setting allocation.baremetal names nothing that does this";
 
 /// From the claim to the tenant.
@@ -110,7 +110,7 @@ pub static RELEASE: Definition = Definition {
     at_failure: &[],
 };
 
-/// What the executor is asked for: whether it is there, to bring the node up, to erase it. The simulated one answers
+/// The call to the executor: whether it is there, to bring the node up, to erase it. The simulated one answers
 /// each time that it is done.
 fn ask_executor(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
@@ -186,7 +186,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
 fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let id = work.allocation_id()?;
-        // nobody's word makes a slot clean here: the ledger takes them all out of sale
+        // no report makes a slot clean here: the ledger makes them all unschedulable
         let _ = release::complete(conn, work.fence(), id, &[])
             .await
             .map_err(ledger)?;

@@ -1,4 +1,4 @@
-//! What an effect is given: the taken workflow, its step, what earlier steps recorded, and the way out.
+//! The input of an effect: the taken workflow, its step, what earlier steps recorded, and the way out.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

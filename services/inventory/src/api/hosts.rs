@@ -1,4 +1,4 @@
-//! What hosts say: enrolment and heartbeats.
+//! Messages from hosts: enrolment and heartbeats.
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::identity::Peer;
 use gpuaas_common::time::{from_proto_time, proto_duration};
@@ -88,7 +88,7 @@ impl Hosts {
         let redeemable = enrolment::peek_token(&mut conn, &digest, &key.digest()).await?;
         drop(conn);
         let (node_id, enrolled_before) = redeemable.ok_or_else(bad_token)?;
-        // asked before the token is used up: a host whose journal may be lost must not start without its fences
+        // checked before the token is used up: a host whose journal may be lost must not start without its fences
         let fences = if enrolled_before {
             self.fences(node_id).await?
         } else {
@@ -163,7 +163,7 @@ impl Hosts {
         Ok((instance_id, issued))
     }
 
-    /// The highest tokens ever issued for the node's slots, as far as their generations tell.
+    /// The highest tokens ever issued for the node's slots, as far as their generations show.
     async fn fences(&self, node_id: Uuid) -> Result<Vec<SlotFence>> {
         let ledger = match self.0.ledger_slots(node_id).await {
             Ok(ledger) => ledger,

@@ -101,7 +101,7 @@ fn no_node(id: &uuid::Uuid) -> Error {
     )
 }
 
-/// What the database lost although another row points at it.
+/// What is missing in the database although another row points at it.
 fn gone(what: &str) -> Error {
     Error::internal(format!("{what} of an earlier request is gone"))
 }

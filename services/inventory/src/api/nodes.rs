@@ -14,7 +14,7 @@ use crate::domain::token::{self, ENTROPY_BYTES, Token};
 use crate::store::nodes::{self, NewNode, NodeRow};
 use crate::store::{enrolment, regions, tasks};
 
-/// Nodes of a page that the ledger is asked about at the same time.
+/// Nodes of a page that are read from the ledger concurrently.
 const LEDGER_CALLS: usize = 8;
 
 #[tonic::async_trait]
@@ -205,7 +205,7 @@ impl Nodes {
         })
     }
 
-    /// A node must be seen also while the ledger does not answer.
+    /// A node must be shown also while the ledger does not answer.
     async fn with_slots(&self, row: NodeRow) -> Result<api::Node> {
         let slots = match self.0.ledger_slots(row.id).await {
             Ok(answer) => Some(answer.slots),

@@ -15,7 +15,7 @@ use crate::authority::{CertificateError, HostKey, Issued};
 use crate::domain::renewal::{Held, by_key, not_current};
 use crate::store::enrolment::{self, NewCertificate};
 
-/// Who renews: a host instance, as its certificate or its request says.
+/// Who renews: a host instance, as its certificate or its request identifies it.
 #[derive(Clone, Copy)]
 struct Instance {
     node_id: Uuid,

@@ -286,7 +286,7 @@ impl Nodes {
     }
 }
 
-/// Why a discovery no longer says how the host is.
+/// Why a discovery no longer describes the host.
 fn stale(
     discovery: &TaskRow,
     latest: Option<Uuid>,

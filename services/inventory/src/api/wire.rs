@@ -18,7 +18,7 @@ pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
 }
 
 /// A node with its slots as the ledger counts them; without an answer of the ledger the counts are absent and the
-/// evidence says so.
+/// evidence notes it.
 pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::Node> {
     let report = row.report()?;
     let readiness = row.readiness(report.as_ref());

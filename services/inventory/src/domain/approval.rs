@@ -12,7 +12,7 @@ pub struct Candidate {
     pub slot_class: String,
     /// Devices and addresses.
     pub bindings: SlotBindings,
-    /// Why the host says it cannot be used.
+    /// Why the host reports it as unusable.
     pub blockers: Vec<String>,
 }
 
@@ -28,15 +28,15 @@ pub struct ExistingSlot {
 /// All that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Review<'a> {
-    /// The node is sold in slices.
+    /// The node is offered in slices.
     pub slice_mode: bool,
     /// The node is an emulated host.
     pub lab: bool,
     /// Why the host is not ready now.
     pub host_blockers: &'a [String],
-    /// Why the reviewed discovery no longer says how the host is; `None` when it does.
+    /// Why the reviewed discovery no longer describes the host; `None` when it does.
     pub stale: Option<&'static str>,
-    /// What the reviewed discovery found wrong with the whole host.
+    /// What the reviewed discovery found wrong with the host.
     pub discovery_blockers: &'a [String],
     /// What the reviewed discovery proposed.
     pub candidates: &'a [Candidate],
@@ -53,7 +53,7 @@ pub enum Refusal {
     NothingChosen,
     /// An index was chosen twice.
     ChosenTwice(u32),
-    /// The node is not sold in slices.
+    /// The node is not offered in slices.
     NotSliceMode,
     /// The discovery no longer counts.
     Stale(&'static str),
@@ -61,7 +61,7 @@ pub enum Refusal {
     HostNotReady(Vec<String>),
     /// The discovery has no candidate of this index.
     NoCandidate(u32),
-    /// The host itself says that the candidate cannot be used.
+    /// The host itself reports that the candidate cannot be used.
     Blocked {
         /// Index of the candidate.
         slot_index: u32,

@@ -1,4 +1,4 @@
-//! Which devices and addresses a slot of each class must name before it can be sold.
+//! Which devices and addresses a slot of each class must name before it is schedulable.
 //!
 //! Completeness is the union of for a whole-GPU slot. A lab slot has no
 //! GPU and names its disk by the identity of its backing file.
@@ -8,10 +8,10 @@ use gpuaas_common::value::{Mac, PciAddress};
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use uuid::Uuid;
 
-/// Class of a slot; decides what its bindings must hold and which SKU sells it.
+/// Class of a slot; decides what its bindings must hold and which SKU offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotClass {
-    /// One whole H200 with its disk and fabric function.
+    /// One H200 with its disk and fabric function.
     H200Sxm,
     /// An emulated slot without GPU.
     Lab,

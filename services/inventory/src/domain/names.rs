@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use gpuaas_common::value::DnsLabel;
 
-/// Why a value is not what its type wants, as a sentence for the caller.
+/// Why a value is not what its type requires, as a sentence for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadName(pub &'static str);
@@ -69,7 +69,7 @@ impl RegionCode {
 pub enum NodeMode {
     /// Sold in slices.
     Slice,
-    /// Sold whole.
+    /// Offered as bare metal.
     Baremetal,
 }
 

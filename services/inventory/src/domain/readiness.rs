@@ -1,4 +1,4 @@
-//! Whether a host may be sold from, decided from its current evidence only.
+//! Whether a host is schedulable, decided from its current evidence only.
 //!
 //! Enrolled and ready are two gates: an enrolled host is schedulable only while its current instance
 //! reports, its evidence is fresh (INC-04) and no check fails.
@@ -14,7 +14,7 @@ pub const EVIDENCE_STALE: &str = "evidence_stale";
 /// Blocker: a slot's devices are not as approved (D-80).
 pub const DEVICE_DRIFT: &str = "device_drift";
 
-/// What is known of a host at one moment.
+/// The observations of a host at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// An agent has enrolled.
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     pub evidence: Option<EvidenceFacts<'a>>,
 }
 
-/// What the latest report of the current instance says.
+/// The latest report of the current instance.
 #[derive(Debug, Clone, Copy)]
 pub struct EvidenceFacts<'a> {
     /// It is recent.
@@ -38,7 +38,7 @@ pub struct EvidenceFacts<'a> {
     pub drifted: bool,
 }
 
-/// Health of the host as a whole; no slot of it is healthier.
+/// Health of the host; no slot of it is healthier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostHealth {
     /// Nothing is wrong.
@@ -52,7 +52,7 @@ pub enum HostHealth {
 /// The decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// Why the host may not be sold from; empty when it may. Sorted, without repetition.
+    /// Why the host is not schedulable; empty when it is. Sorted, without repetition.
     pub blockers: Vec<String>,
     /// Health of the host.
     pub health: HostHealth,
@@ -66,7 +66,7 @@ impl Readiness {
     }
 }
 
-/// Decides whether a host may be sold from.
+/// Decides whether a host is schedulable.
 #[must_use]
 pub fn assess(facts: Facts<'_>) -> Readiness {
     let unknown = |blocker: &str| Readiness {

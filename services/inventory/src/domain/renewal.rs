@@ -3,12 +3,12 @@ use gpuaas_common::error::{Error, Result};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 
-/// What is known of the latest certificate of a node's current instance.
+/// The latest certificate of a node's current instance, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Held {
     /// SHA-256 of its public key.
     pub key_digest: Vec<u8>,
-    /// It expired longer ago than a host may stay away.
+    /// It expired longer ago than the grace period of renewal.
     pub beyond_grace: bool,
 }
 

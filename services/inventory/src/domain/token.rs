@@ -31,7 +31,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What is stored of a token, and what a presented one is looked up by.
+/// What is stored of a token, and what a presented one is found by.
 #[must_use]
 pub fn digest(presented: &str) -> [u8; 32] {
     Sha256::digest(presented.as_bytes()).into()

@@ -5,9 +5,7 @@ use uuid::Uuid;
 /// An approval that the ledger has accepted.
 #[derive(Debug, Clone)]
 pub struct NewApproval<'a> {
-    /// Its id.
     pub id: Uuid,
-    /// Node.
     pub node_id: Uuid,
     /// Discovery that was reviewed.
     pub discovery_id: Uuid,

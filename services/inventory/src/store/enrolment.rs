@@ -47,7 +47,7 @@ pub async fn find_token(
 }
 
 /// A token that was used for this very key, whose instance is still the node's current one: the answer was lost, and
-/// the same question may be asked again while the token lives.
+/// the same request may be sent again while the token lives.
 const ASKED_AGAIN: &str = "SELECT t.node_id, i.id AS instance_id
     FROM enrolment_tokens t
     JOIN host_instances i ON i.id = t.instance_id
@@ -110,7 +110,7 @@ pub async fn use_token(
     node_id: Uuid,
     key_digest: &[u8; 32],
 ) -> sqlx::Result<Option<TokenUse>> {
-    // the node first, as everywhere: two enrolments of one node take their turn here
+    // the node first, as everywhere: two enrolments of one node run one after the other here
     let earlier: Option<Option<Uuid>> =
         sqlx::query_scalar("SELECT current_instance_id FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
             .bind(node_id)
@@ -145,7 +145,6 @@ pub async fn use_token(
 /// A host instance to be.
 #[derive(Debug, Clone)]
 pub struct NewInstance<'a> {
-    /// Its id.
     pub id: Uuid,
     /// Boot of the running kernel.
     pub boot_id: &'a str,
@@ -157,7 +156,6 @@ pub struct NewInstance<'a> {
     pub agent_built_time: Option<jiff::Timestamp>,
     /// Where the agent answers.
     pub agent_address: &'a str,
-    /// Host profile.
     pub host_profile: &'a str,
     /// An emulated host.
     pub lab: bool,

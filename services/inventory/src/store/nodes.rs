@@ -42,7 +42,6 @@ pub struct NodeRow {
     pub agent_built_time: Option<Timestamp>,
     /// Where the agent answers.
     pub agent_address: Option<String>,
-    /// Host profile.
     pub host_profile: Option<String>,
     /// An emulated host.
     pub lab: Option<bool>,
@@ -72,7 +71,7 @@ impl NodeRow {
             .map_err(|error| sqlx::Error::Decode(error.into()))
     }
 
-    /// Whether the host may be sold from, by what is known now.
+    /// Whether the host is schedulable, by its current evidence.
     #[must_use]
     pub fn readiness(&self, report: Option<&ReadinessReport>) -> Readiness {
         let failed = report.map(failed_checks).unwrap_or_default();
@@ -89,7 +88,7 @@ impl NodeRow {
     }
 }
 
-/// What the host calls blockers and every check that it says failed: one list must not hide what the other shows.
+/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other shows.
 fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
     let failed = report
@@ -152,7 +151,6 @@ pub async fn list(
 /// A node to be.
 #[derive(Debug, Clone)]
 pub struct NewNode<'a> {
-    /// Its id.
     pub id: Uuid,
     /// Its name.
     pub hostname: &'a Hostname,
@@ -183,12 +181,11 @@ pub async fn insert(conn: &mut PgConnection, node: &NewNode<'_>) -> sqlx::Result
     Ok(done.rows_affected() == 1)
 }
 
-/// What a host says in a heartbeat.
+/// A host's heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub struct Beat<'a> {
-    /// Node.
     pub node_id: Uuid,
-    /// Instance that says it.
+    /// Instance that sends it.
     pub instance_id: Uuid,
     /// Boot of the running kernel.
     pub boot_id: &'a str,

@@ -8,7 +8,7 @@ pub struct RegionRow {
     pub code: String,
     /// For people.
     pub display_name: String,
-    /// Capacity is sold there.
+    /// Capacity is offered there.
     pub enabled: bool,
     /// Shown when it is not.
     pub unavailable_reason: String,

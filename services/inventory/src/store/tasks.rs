@@ -18,9 +18,7 @@ pub type Generations = BTreeMap<u32, i64>;
 pub struct TaskRow {
     /// Task; also the id of the discovery.
     pub id: Uuid,
-    /// Node.
     pub node_id: Uuid,
-    /// Type.
     pub task_type: String,
     /// `queued`, `running`, `completed` or `failed`.
     pub state: String,
@@ -142,7 +140,7 @@ pub struct ClaimedTask {
     pub lease_epoch: i64,
 }
 
-/// Takes the oldest task that waits or whose worker died, one per node at a time.
+/// Takes the oldest task that is queued or whose worker died, one per node at a time.
 ///
 /// # Errors
 /// Database errors.

@@ -10,7 +10,6 @@ use uuid::Uuid;
 pub enum Kind {
     /// A host.
     Node,
-    /// A slot.
     Slot,
 }
 
@@ -19,7 +18,6 @@ pub enum Kind {
 pub struct Observed {
     /// What it is.
     pub kind: Kind,
-    /// Its id.
     pub id: Uuid,
     /// SHA-256 of what a watcher is shown of it.
     pub digest: [u8; 32],
@@ -30,7 +28,6 @@ pub struct Observed {
 pub struct Standing {
     /// What it is.
     pub kind: Kind,
-    /// Its id.
     pub id: Uuid,
     digest: Vec<u8>,
     /// Of the last difference.

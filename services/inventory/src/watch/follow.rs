@@ -37,7 +37,7 @@ impl State {
     ) -> Result<Stream<api::WatchNodesResponse>> {
         let resumed: Option<i64> = token::decode(&request.resume_token, &QUERY)?;
         let snapshots = self.watching.fresh().await.ok_or_else(unavailable)?;
-        // positions are kept for ever; one that was never given out is of another database, before a restore
+        // positions are stored for ever; one that was never assigned is of another database, before a restore
         let last = snapshots.borrow().position;
         if resumed.is_some_and(|position| position < 0 || position > last) {
             return Err(token::expired());

@@ -24,7 +24,7 @@ const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Watching {
     streams: Streams,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// Snapshots requested so far; a snapshot says which request it answers.
+    /// Snapshots requested so far; a snapshot carries the number of the request it answers.
     requested: AtomicU64,
     due: Notify,
 }

@@ -28,7 +28,7 @@ pub(super) enum View {
     Slot(api::ResourceSlot),
 }
 
-/// One thing with its place in the order.
+/// One thing with its position in the order.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) first_position: i64,
@@ -145,7 +145,7 @@ async fn arrange(
                 };
                 snapshot.items.insert(standing.position, item);
             }
-            // another replica saw it before this one: nobody may go past it unobserved
+            // another replica observed it before this one: no stream may go past it unobserved
             None => snapshot.position = snapshot.position.min(standing.position - 1),
         }
     }
@@ -153,7 +153,7 @@ async fn arrange(
 }
 
 /// A digest of what makes a difference to a watcher: not when a host gave a sign of life, nor when and how much of
-/// something its checks found.
+/// something its checks reported.
 fn digest(view: &View) -> [u8; 32] {
     let bytes = match view {
         View::Slot(slot) => slot.encode_to_vec(),

@@ -1,4 +1,4 @@
-//! Inspects hosts: takes queued tasks `slice.topology_discover`, asks the agent, stores what it reports (A-56..A-58).
+//! Inspects hosts: takes queued tasks `slice.topology_discover`, calls the agent, stores its report (A-56..A-58).
 //!
 //! A worker that dies leaves a lease that ends; another one begins the inspection again. It changes nothing on a host.
 use std::collections::BTreeSet;
@@ -28,9 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// What a lease is longer than the inspection, in seconds.
 const LEASE_MARGIN_SECONDS: u32 = 15;
-/// How long the ledger is waited for before an inspection; less than that margin.
+/// How long to wait for the ledger before an inspection; less than that margin.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an inspection may go on after the process was told to stop.
+/// How long an inspection may go on after the process began to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// No host has more slots; a longer list is a fault of the agent.
 const MAX_CANDIDATES: usize = 64;
@@ -113,7 +113,7 @@ impl Failure {
     }
 }
 
-/// What the host says, and what the ledger's slots of it were before it was asked.
+/// The host's report, and the ledger's slots of it before the inspection.
 async fn inspect(
     state: &State,
     task: &ClaimedTask,

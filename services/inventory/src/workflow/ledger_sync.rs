@@ -1,4 +1,4 @@
-//! Synchronises regions and nodes to the ledger: what it shall know is computed and stored with every change, pushed after
+//! Synchronises regions and nodes to the ledger: the desired state is computed and stored with every change, pushed after
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const LEASE_SECONDS: u32 = 20;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Sets what the ledger shall know of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
+/// Sets the ledger's desired state of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
 /// news; the caller notifies the workers after the commit.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ pub(crate) async fn set_desired_node(
     let Some(node) = nodes::find(&mut *conn, node_id, freshness).await? else {
         return Ok(false);
     };
-    // nothing can be placed on a node before a host has enrolled for it: the ledger need not know it
+    // nothing can be placed on a node before a host has enrolled for it: the ledger need not have it
     let Some(instance_id) = node.instance_id else {
         return Ok(false);
     };
@@ -81,7 +81,7 @@ pub(crate) async fn set_desired_node(
             in_order(report.hugepages_allocated_to.clone())
         }),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
-        // said at the time of the push, for as long as the ledger has not confirmed it
+        // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,
     };
     nodes::set_schedulable(&mut *conn, node_id, readiness.schedulable()).await?;
@@ -102,7 +102,7 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Sets what the ledger shall know of a region.
+/// Sets the ledger's desired state of a region.
 ///
 /// # Errors
 /// Database errors.
@@ -124,7 +124,7 @@ pub(crate) async fn set_desired_region(
     .await
 }
 
-/// Pushes this now, if nobody else is at it. A failure is not the caller's: the background goes on with it.
+/// Pushes this now, if no other replica is doing so. A failure is not the caller's: the background goes on with it.
 pub(crate) async fn push_now(state: &State, kind: Kind, key: &str) {
     match ledger_sync::claim(&state.pool, Some((kind, key)), LEASE_SECONDS).await {
         Ok(Some(push)) => push_claimed(state, &push).await,

@@ -1,4 +1,4 @@
-//! Bare-metal nodes: which of them can be sold as one, in which order, and why the others cannot.
+//! Bare-metal nodes: which of them are available, in which order, and why the others are not.
 use crate::Cause;
 use uuid::Uuid;
 
@@ -7,12 +7,11 @@ use super::{CandidateSlot, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::{Health, SlotStatus};
 
-/// A node as the decision about bare-metal nodes sees it.
+/// A node as input of the decision about bare-metal nodes.
 #[derive(Debug, Clone)]
 pub struct BaremetalCandidate {
-    /// Id.
     pub id: Uuid,
-    /// It is in mode baremetal already; an empty slice node changes its mode when it is taken.
+    /// It is in mode baremetal already; an empty slice node changes its mode when it is allocated.
     pub baremetal: bool,
     /// Neither cordoned nor draining.
     pub enabled: bool,
@@ -24,8 +23,8 @@ pub struct BaremetalCandidate {
     pub slots: Vec<CandidateSlot>,
 }
 
-/// The nodes that can be sold as bare metal with exactly so many GPUs of the class, best first, and what removes the
-/// others. A node whose every slot is on sale is one whose every disk is proven clean (P2): nothing less is sold.
+/// The nodes available as bare metal with exactly so many GPUs of the class, best first, and what removes the
+/// others. A node whose every slot is free has every disk proven clean (P2): nothing less is allocated.
 #[must_use]
 pub fn judge_baremetal(
     rules: &Rules,
@@ -37,8 +36,8 @@ pub fn judge_baremetal(
     (fit, removed)
 }
 
-/// What removes nodes in sum, and each node: those that can be sold, best first, then the others with what keeps how many of
-/// their GPUs away. Nothing does where the node is of another size or class.
+/// What removes nodes in sum, and each node: available ones, best first, then the others with the reasons and their
+/// GPUs. A node of another size or class has no reasons.
 #[must_use]
 pub fn judge_each_baremetal(
     rules: &Rules,
@@ -56,7 +55,7 @@ pub fn judge_each_baremetal(
     (removed, fit.chain(others).collect())
 }
 
-/// A node, and what keeps it from being taken as bare metal.
+/// A node, and the reasons why it is not available as bare metal.
 pub type Judged = (Uuid, Result<(), Vec<UnschedulableReason>>);
 
 fn sum(
@@ -86,7 +85,7 @@ fn judged(
             Err(reasons) => others.push((node.id, reasons)),
         }
     }
-    // what is reserved for the project comes first, then what is whole already, so that slices keep their nodes
+    // what is reserved for the project comes first, then what is bare metal already, so that slices keep their nodes
     fit.sort_by_key(|node| {
         let open = node.slots.iter().any(|slot| slot.reserved.is_none());
         (open, !node.baremetal, node.id)
@@ -94,7 +93,7 @@ fn judged(
     (fit.into_iter().map(|node| node.id).collect(), others)
 }
 
-/// It is reserved for another project than the one that asks.
+/// It is reserved for another project.
 fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
     let of = slot.reserved.map(|reserved| reserved.project_id);
     of.is_some() && of != rules.project
@@ -104,7 +103,7 @@ fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Resul
     let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
     if node.slots.len() != request.gpu_count || !node.slots.iter().all(of_class) {
-        // a node of another size or class is not what was asked for: nothing to explain
+        // a node of another size or class was not requested: nothing to explain
         return Err(NodeReasons::default());
     }
     let blocked = if !rules.allow(node.id) {

@@ -1,4 +1,4 @@
-//! The capacity index: the nodes to try first for a request, found without a look at the others.
+//! The capacity index: the shortlist of nodes for a request, without evaluating the others.
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
@@ -11,11 +11,11 @@ use crate::model::SlotClass;
 const PER_COST: usize = 4;
 /// Nodes that are shortlisted besides those with something reserved.
 const SHORTLISTED: usize = 32;
-/// Nodes with so many slots that are reserved for who asks that are looked at.
+/// Nodes with so many slots reserved for the project that are shortlisted.
 const RESERVED: usize = 8;
 
-/// Nodes by what they have to offer. Those of one kind lie in an order that has nothing to do with age or name, so that
-/// requests of one moment, each of which begins at a place of its own, look at different ones.
+/// Nodes by their capacity. Those of one kind are in an order that has nothing to do with age or name, so that
+/// concurrent requests, each of which begins at its own position, try different ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CapacityIndex {
     /// Per class and count, and by what taking so many costs.
@@ -33,18 +33,18 @@ pub(super) struct Shortlist {
     pub(super) ids: BTreeSet<Uuid>,
     /// No other node has a lower rank than this, but for its image and what is reserved there. None: these are all.
     pub(super) others: Option<u32>,
-    /// Others have slots that are reserved for who asks.
+    /// Other nodes have slots that are reserved for the project.
     pub(super) others_reserved: bool,
 }
 
-/// Where a node lies in its ring.
+/// Position of a node among its kind.
 fn place(id: Uuid) -> u32 {
     let (high, low) = id.as_u64_pair();
-    // the bits of any id are spread over all places: Fibonacci hashing
+    // the bits of any id are spread over all positions: Fibonacci hashing
     ((high ^ low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// The first of a ring from a place on.
+/// The first node from a position on, cyclically.
 fn from(ring: &HashRing, at: u32, most: usize) -> impl Iterator<Item = Uuid> {
     let begin = (at, Uuid::nil());
     let ring = ring.range(begin..).chain(ring.range(..begin));
@@ -78,7 +78,7 @@ impl CapacityIndex {
         }
     }
 
-    /// The largest count of a class that one node has, whoever asks.
+    /// The largest count of a class that one node has, for any project.
     pub(super) fn largest(&self, class: SlotClass) -> u32 {
         let by_cost = self.open.range((class, 0)..=(class, u32::MAX));
         by_cost.last().map_or(0, |((_, count), _)| *count)

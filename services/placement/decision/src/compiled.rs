@@ -1,4 +1,4 @@
-//! One node, compiled: what can be sold of it and what taking it costs, as bit operations.
+//! One node, compiled: its capacity and the cost of taking it, as bit operations.
 mod baremetal;
 mod change;
 mod layout;
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::model::{Health, SlotClass, SlotStatus};
 
-/// Part of a rank: what is taken is not reserved for the project that asks.
+/// Part of a rank: what is taken is not reserved for the project.
 pub(super) const NOT_OWN: u32 = 1 << 30;
 
 /// Part of a rank: the image is to be pulled first.
 pub(super) const LACKS_IMAGE: u32 = 1;
 
-/// Slots of one class and node that have a bit; what a node has beyond them is not sold.
+/// Slots of one class and node that have a bit; slots of a node beyond them are not offered.
 const BITS: usize = 64;
 
 /// A node as the decision works on it. Slots of a class are bits, the lowest index first.
@@ -67,9 +67,9 @@ struct ClassView {
     usable: u64,
     /// Somebody has them.
     taken: u64,
-    /// They would be on sale if nobody had anything on the node.
+    /// They would be schedulable if nothing were allocated on the node.
     sound: u64,
-    /// What keeps the others away.
+    /// The reasons that remove the others.
     reasons: Arc<NodeReasons>,
     layout: Arc<Layout>,
 }
@@ -83,11 +83,11 @@ pub(super) struct Shared {
     reasons: HashSet<Arc<NodeReasons>>,
 }
 
-/// Slots that may be sold together, and what that costs: less is better.
+/// Slots that may be allocated together, and what that costs: less is better.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pick {
     pub(super) slots: u64,
-    /// All of them are reserved for the project that asks.
+    /// All of them are reserved for the project.
     own: bool,
     numa_nodes: u32,
     broken_groups: u32,
@@ -143,7 +143,7 @@ fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The one of equal values that is known already, or this one from now on.
+/// The cached one of equal values, or this one from now on.
 fn known<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc<T> {
     if let Some(known) = all.get(&*value) {
         return Arc::clone(known);
@@ -204,7 +204,7 @@ impl CompiledNode {
         &self.state
     }
 
-    /// Per class and count that can be sold of it, what taking that costs; nothing while it is out of sale.
+    /// Per class and available count, the cost of taking it; nothing while the node is unschedulable.
     pub(super) fn capacity(&self) -> impl Iterator<Item = ((SlotClass, u32), Cost)> {
         let full = self.max_vms > 0 && self.live_vms >= self.max_vms;
         let open = self.enabled && self.schedulable && !self.exclusively_held && !full;
@@ -229,7 +229,7 @@ impl CompiledNode {
         self.views[request.slot_class as usize].as_ref()
     }
 
-    /// What keeps the node as a whole away.
+    /// The reasons that remove the node.
     fn blocker(&self, rules: &Rules, request: &Request) -> Option<Cause> {
         if rules.allow(self.id) && rules.kept.contains(&self.id) {
             Some(Cause::WaitingAhead)
@@ -238,7 +238,7 @@ impl CompiledNode {
         }
     }
 
-    /// The same for what is reserved for the project that asks: no line is before it there.
+    /// The same for what is reserved for the project: no request is queued before it there.
     fn blocker_of_own(&self, rules: &Rules, request: &Request) -> Option<Cause> {
         let (vms, hugepages) = self.reserved.needs_of_others(rules.project);
         let full = |vms: u32| self.max_vms > 0 && vms >= self.max_vms;
@@ -265,7 +265,7 @@ impl CompiledNode {
         }
     }
 
-    /// The best slots of the node; none: [`CompiledNode::reasons`] says why.
+    /// The best slots of the node; none: [`CompiledNode::reasons`] explains why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
         let count = u32::try_from(request.gpu_count).ok()?;
@@ -282,7 +282,7 @@ impl CompiledNode {
         view.layout.best(view.usable | own, count)
     }
 
-    /// What keeps how many of the GPUs of a node away that has no choice.
+    /// The reasons that remove the GPUs of a node without a choice.
     pub(super) fn reasons(&self, rules: &Rules, request: &Request) -> Cow<'_, NodeReasons> {
         let Some(view) = self.view(request) else {
             return Cow::Owned(NodeReasons::default());
@@ -410,7 +410,7 @@ impl ClassView {
             sound |= u64::from(change::is_sound(slot)) << bit;
             match blocker(slot, node) {
                 Some(Some(reason)) => reasons.note(reason, 1),
-                // out of sale by intent: nothing to explain to a user
+                // unschedulable by intent: nothing to explain to a user
                 Some(None) => {}
                 None if reserved.take(node, slot, bit) => {}
                 None => usable |= 1 << bit,
@@ -426,13 +426,13 @@ impl ClassView {
     }
 }
 
-/// Why a slot cannot be sold; the inner `None` when it is not for sale at all.
+/// Why a slot is not available; the inner `None` when it is not offered at all.
 fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<Cause>> {
     match slot.status {
         SlotStatus::CleanupBlocked => return Some(Some(Cause::CleanupBlocked)),
         SlotStatus::Disabled if !slot.complete => return Some(Some(Cause::IncompleteSlot)),
         SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
-        // what ends there is not for sale again while the node is kept free
+        // a slot that ends there is not schedulable again while the node is reserved
         _ if slot.status != SlotStatus::Available || slot.held => {
             return Some(Some(if node.enabled {
                 Cause::SlotsInUse

@@ -1,9 +1,9 @@
 //! Which few allocations would have to be elsewhere so that more launches of a size fit.
 //!
 //! Every legal group of the size, on every node, names the allocations that are in its way. The cheapest such set is
-//! tried first: it is moved in a copy of the fleet, by the decision that places launches, and kept if more launches fit
+//! tried first: it is moved in a copy of the fleet, by the decision that places launches, and committed if more launches fit
 //! in all than before. A node that something was moved off takes nothing in the plan, and a node that took something
-//! is not emptied: so the steps can be carried out in their order, each with its node cordoned.
+//! is not drained: so the steps can be carried out in their order, each with its node cordoned.
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -18,7 +18,6 @@ const TRIES: usize = 2000;
 /// One node that something is moved off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Node.
     pub node_id: Uuid,
     /// What would be stopped, and where it would be recreated, in this order.
     pub moves: Vec<Move>,
@@ -35,7 +34,7 @@ pub struct Defragmentation {
     pub after: u32,
     /// In the order in which they would be done.
     pub steps: Vec<Step>,
-    /// The search was given up at its bound; there may be more.
+    /// The search ended at its bound; there may be more.
     pub cut: bool,
 }
 
@@ -63,7 +62,7 @@ struct Search<'a> {
     sets: BinaryHeap<Reverse<Set>>,
 }
 
-/// Suggests at most so many moves that make room for more launches of a size.
+/// Suggests at most so many moves after which more launches of a size fit.
 #[must_use]
 pub fn defragment(
     input: &PlanInput<'_>,
@@ -112,7 +111,7 @@ pub fn defragment(
 }
 
 impl Search<'_> {
-    /// Adds the sets of a node that would make room on it.
+    /// Adds the sets of a node that would free capacity on it.
     fn offer(&mut self, place: usize, most_moves: usize) {
         let compiled = &self.simulation.compiled_nodes()[place];
         let located = &self.located[place];
@@ -153,7 +152,7 @@ impl Search<'_> {
         }
     }
 
-    /// Moves a set, if each of it has another place and more launches fit then.
+    /// Moves a set, if each of it fits elsewhere and more launches fit then.
     fn attempt(&mut self, set: &Set) -> Option<Step> {
         let mark = self.simulation.mark();
         let located = &self.located[set.place];
@@ -178,7 +177,7 @@ impl Search<'_> {
     }
 }
 
-/// The allocations that have any of the slots; none when somebody else has.
+/// The allocations that have any of the slots; none when one is not known.
 fn owners(slots: u64, located: &[Located<'_>]) -> Option<u64> {
     let mut left = slots;
     let mut owners = 0;

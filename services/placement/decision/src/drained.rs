@@ -8,8 +8,8 @@ use super::{Fleet, Request, Rules};
 use crate::model::SlotClass;
 
 impl Fleet {
-    /// The nodes on which a request may fit once everybody has gone, those with most free slots first. On no other node
-    /// would it; whether it does on one of these is told by [`super::decide_by`] on the node as it is then.
+    /// The nodes on which a request may fit once they are drained, those with most free slots first. On no other node
+    /// would it; whether it does on one of these is decided by [`super::decide_by`] on the node as it is then.
     #[must_use]
     pub fn fits_when_drained(&self, rules: &Rules, request: &Request) -> Vec<Uuid> {
         let compiled_nodes = self.compiled_nodes.iter();

@@ -48,7 +48,7 @@ impl<'a, T> EquivalenceClasses<'a, T> {
     }
 }
 
-/// Spreads addresses, which nobody outside can choose.
+/// Spreads addresses, which no caller can choose.
 #[derive(Default)]
 struct Address(u64);
 

@@ -8,24 +8,24 @@ use super::simulation::Simulation;
 use super::{Choice, PlanInput, Request, Rules};
 use crate::UnschedulableReason;
 
-/// An allocation that would have to leave its node.
+/// A displaced allocation: it would have to leave its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplacedAllocation {
     /// Allocation.
     pub id: Uuid,
-    /// What it would ask for if it were launched again.
+    /// Its spec if it were launched again.
     pub request: Request,
     /// A node on which one of each of these is.
     pub affinity: Vec<Vec<Uuid>>,
     /// No node of one of these allocations.
     pub anti_affinity: Vec<Uuid>,
-    /// Nodes on which somebody who waits is before it.
+    /// Nodes on which a queued request is before it.
     pub kept: Arc<BTreeSet<Uuid>>,
 }
 
-/// Where each would be placed when all leave, the largest first and each as if those before it were placed already;
-/// or what keeps it away. The nodes that they leave are not among those of the input. `node_of` says where the
-/// allocations are now that `beside` and `anti_affinity` name. The answers are in the order in which they were placed: their
+/// Where each would be placed when all leave, the largest first and each as if those before it were placed already,
+/// or the reasons. The drained nodes are not among those of the input. `node_of` names where the
+/// allocations are now that `affinity` and `anti_affinity` name. The answers are in the order in which they were placed: their
 /// ids first.
 #[must_use]
 pub fn evacuate(
@@ -48,13 +48,13 @@ pub fn evacuate(
                     .collect()
             };
             let mut affinity: Vec<BTreeSet<Uuid>> = one.affinity.iter().map(nodes).collect();
-            // who launches it again leaves out what nobody is left for
+            // whoever launches it again leaves out an affinity that nothing is left for
             affinity.retain(|nodes| !begins_ring || !nodes.is_empty());
             let rules = Rules {
                 packing_strategy: input.packing_strategy,
                 // a plan counts on nothing that is reserved
                 project: None,
-                // no node at all: nothing that it may be beside has a place
+                // no node at all: nothing that its affinity allows is placed
                 only: affinity.into_iter().reduce(|all, of| &all & &of),
                 avoid: nodes(&one.anti_affinity),
                 kept: (*one.kept).clone(),
@@ -76,8 +76,8 @@ pub fn evacuate(
         .collect()
 }
 
-/// The largest first, but none before those that it may be affinity; and whether it begins a ring of those that may be beside
-/// each other, as all do that have the label they ask for: nobody is left for it to be affinity.
+/// The largest first, but none before those that its affinity names; and whether it begins a cycle of those with affinity to
+/// each other, as all do that have the label they name: nothing is left for its affinity.
 fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, bool)> {
     let mut left: Vec<&DisplacedAllocation> = displaced.iter().collect();
     left.sort_by_key(|one| (std::cmp::Reverse(one.request.gpu_count), one.id));
@@ -97,7 +97,7 @@ fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, boo
     ordered
 }
 
-/// The place of one of a ring, where each has somebody before it: the first that is met twice.
+/// The index of one of a cycle, where each has another before it: the first that is met twice.
 fn in_ring(blocked: &[&DisplacedAllocation]) -> usize {
     let place_of: HashMap<Uuid, usize> = (0..).zip(blocked).map(|(at, one)| (one.id, at)).collect();
     let mut seen = HashSet::new();

@@ -9,7 +9,7 @@ use super::{CandidateNode, Choice, Request, Rules};
 use crate::UnschedulableReason;
 use crate::model::SlotClass;
 
-/// Candidate nodes, compiled once and asked often.
+/// Candidate nodes, compiled once and queried often.
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
     /// By id.
@@ -23,30 +23,29 @@ pub struct Fleet {
 pub struct Ranking {
     rules: Rules,
     request: Request,
-    /// Rank in the upper half, place in the fleet in the lower: of equal ones the lower id comes first (B-37).
+    /// Rank in the upper half, index in the fleet in the lower: of equal ones the lower id comes first (B-37).
     order: Vec<u64>,
     removed: ReasonCounts,
-    /// Nodes on which it fits or that something keeps away.
+    /// Nodes on which it fits or that have reasons.
     pool: usize,
 }
 
-/// Nodes that are looked at first where a few could not be told to be the best.
+/// Nodes that are evaluated first where the shortlist could not be proven to hold the best.
 const SHORTLIST_SIZE: usize = 32;
 
 /// What becomes of the nodes of an equivalence class.
 enum Outcome {
     /// With this rank.
     Fits(u32),
-    /// What keeps how many GPUs of each of so many nodes away.
+    /// The GPUs that each reason removes on so many nodes.
     Removed { reasons: NodeReasons, nodes: u32 },
 }
 
 /// What becomes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Node.
     pub node_id: Uuid,
-    /// The best choice on it, or what keeps how many of its GPUs away.
+    /// The best choice on it, or the GPUs that each reason removes.
     pub outcome: Result<Choice, Vec<UnschedulableReason>>,
 }
 
@@ -57,20 +56,20 @@ impl Ranking {
         self.order.len()
     }
 
-    /// How many of them, the first ones, have slots for it that are reserved for the project that asks.
+    /// How many of them, the first ones, have slots for it that are reserved for the project.
     #[must_use]
     pub fn own(&self) -> usize {
         let own = |key: &u64| key >> 32 < u64::from(NOT_OWN);
         self.order.partition_point(own)
     }
 
-    /// Nodes that have GPUs of the class on sale, free or not.
+    /// Nodes that have schedulable GPUs of the class, free or not.
     #[must_use]
     pub fn pool(&self) -> usize {
         self.pool
     }
 
-    /// Per cause, the nodes it removes and their GPUs; one cause without numbers when there is no such node.
+    /// Per reason, the nodes it removes and their GPUs; one reason without numbers when there is no such node.
     #[must_use]
     pub fn removed(&self) -> Vec<UnschedulableReason> {
         if self.pool == 0 {
@@ -101,7 +100,7 @@ impl Fleet {
         }
     }
 
-    /// Adds a node, or replaces what was known of it.
+    /// Adds or replaces a node.
     pub fn put(&mut self, node: &CandidateNode) {
         let compiled = CompiledNode::of(node, &mut self.shared);
         match self
@@ -131,7 +130,7 @@ impl Fleet {
         }
     }
 
-    /// A few nodes that have room for a request, the best of all among them, and of equal ones those next to `at`: a fleet of
+    /// A few nodes with capacity for a request, the best of all among them, and of equal ones those next to `at`: a fleet of
     /// its own, whose size does not grow with this one. Where none of them fits, others may.
     #[must_use]
     pub fn shortlist(&self, rules: &Rules, request: &Request, at: u32) -> Self {
@@ -153,7 +152,7 @@ impl Fleet {
         if others_are_worse {
             return few;
         }
-        // what was looked at is out of the question for this request, by the host's free memory or for its image
+        // the shortlist is out of the question for this request, by the host's free memory or for its image
         let ranking = self.rank(rules, request);
         self.these(self.nodes(&ranking).take(SHORTLIST_SIZE))
     }
@@ -169,7 +168,7 @@ impl Fleet {
         }
     }
 
-    /// The largest count of a class that can be sold of one node, whoever asks.
+    /// The largest count of a class that one node offers, for any project.
     #[must_use]
     pub fn largest(&self, class: SlotClass) -> u32 {
         self.index.largest(class)
@@ -263,7 +262,7 @@ impl Fleet {
         Some((compiled.choice(&ranking.request, &pick), &*compiled.version))
     }
 
-    /// The nodes that could be sold as bare metal with exactly so many GPUs of the class.
+    /// The nodes available as bare metal with exactly so many GPUs of the class.
     pub fn baremetal<'a>(
         &'a self,
         rules: &'a Rules,
@@ -304,7 +303,7 @@ impl Fleet {
             .collect()
     }
 
-    /// How many such requests of somebody for whom nothing is reserved fit at the same time, filled in the order of the
+    /// How many such requests without reserved slots fit at the same time, placed in the order of the
     /// policy.
     #[must_use]
     pub fn count_fits(&self, request: &Request) -> u32 {

@@ -1,7 +1,7 @@
 //! What an image is to the decision.
 
 /// The first eight bytes of the digest of an image, as `nodes.image_keys` has them: short, since every node is compared.
-/// What is started is proven by its whole digest on the host.
+/// What is started is proven by its full digest on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ImageKey(i64);
 

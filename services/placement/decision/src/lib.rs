@@ -9,15 +9,15 @@
 //! |---|---|
 //! | [`model`] | slots, nodes, requests and rules: the types that both sides share |
 //! | `fleet` | filters and scores the nodes of a region for a request |
-//! | `unschedulable` | explains a refusal: what keeps how many GPUs away, with its sentence |
-//! | `baremetal` | the same for nodes that are taken as bare metal |
+//! | `unschedulable` | unschedulable reasons with their GPUs and sentences |
+//! | `baremetal` | the same for bare-metal nodes |
 //! | `simulation` | simulates moves on a copy of a fleet; `evacuation`, `defragmentation` and `preservation` are plans made with it |
 //! | `regions` | the fleets of all regions, brought up to date node by node |
 //!
 //! A node is compiled once, when it is loaded: its slots are bits of a mask, a legal group is a mask too, so "fits",
 //! "breaks" and "left over" are bit operations, and a score is an integer. A [`Fleet`] holds compiled nodes; slots,
-//! scores and reasons are spelled out for those that are shown. What may be sold together comes from the host's
-//! report; without one only a single GPU or the whole board is legal.
+//! scores and reasons are spelled out for those that are shown. What may be allocated together comes from the host's
+//! report; without one only a single GPU or all of them is legal.
 mod baremetal;
 mod capacity_index;
 mod compiled;
@@ -67,8 +67,8 @@ pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> D
     }
 }
 
-/// The causes that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
-/// keeps the others away, or by how few there are.
+/// The reasons that explain a refusal. Fragmented means that the sum would do: too few free GPUs are explained by what
+/// removes the others, or by how few there are.
 #[must_use]
 pub fn refusal_reasons(
     mut reasons: Vec<UnschedulableReason>,
@@ -84,14 +84,14 @@ pub fn refusal_reasons(
     reasons
 }
 
-/// How many such requests fit at the same time, filled in the order of the policy.
+/// How many such requests fit at the same time, placed in the order of the policy.
 #[must_use]
 pub fn count_fits(request: &Request, nodes: &[CandidateNode]) -> u32 {
     Fleet::of(nodes).count_fits(request)
 }
 
 /// The fabric device a claim on this slot holds alone; empty when none. A shared parent is exclusive until every
-/// slot of it that can be sold has a function of its own (B-52..B-55, INC-27).
+/// slot of it that is schedulable has a function of its own (B-52..B-55, INC-27).
 #[must_use]
 pub fn fabric_key<'a>(slot: &'a CandidateSlot, node: &CandidateNode) -> &'a str {
     let shared = |other: &&CandidateSlot| {

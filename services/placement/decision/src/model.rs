@@ -1,4 +1,4 @@
-//! What both sides of the wall speak of: slots and nodes as a decision sees them, requests, rules, and what it answers.
+//! The types of both sides of the wall: slots and nodes as input of a decision, requests, rules, and decisions.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{ImageKey, UnschedulableReason};
 
-/// A word that is not of the closed set.
+/// A value outside the closed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownWord(String);
 
@@ -19,7 +19,7 @@ impl std::fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
-/// A closed set of words.
+/// A closed set of values.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -31,13 +31,13 @@ macro_rules! words {
             /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its word, as it is stored and sent.
+            /// Its text, as it is stored and sent.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The value of a word.
+            /// The value from text.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == word)
@@ -63,7 +63,7 @@ macro_rules! words {
 words! {
     /// State of a slot.
     SlotStatus {
-        /// For sale.
+        /// Schedulable.
         Available = "available",
         /// Claimed, host untouched.
         Reserved = "reserved",
@@ -77,16 +77,16 @@ words! {
         Cleanup = "cleanup",
         /// May hold allocation data; only a repair ends this (CON-25).
         CleanupBlocked = "cleanup_blocked",
-        /// Not for sale by the operator's intent or until revalidated.
+        /// Unschedulable by the operator's intent or until revalidated.
         Disabled = "disabled",
         /// Gone for good.
         Retired = "retired",
     }
 }
 words! {
-    /// Class of a slot; a SKU sells one class only.
+    /// Class of a slot; a SKU offers one class only.
     SlotClass {
-        /// A whole H200 SXM GPU with its disk and fabric function.
+        /// An H200 SXM GPU with its disk and fabric function.
         H200Sxm = "h200_sxm",
         /// Emulated, no GPU.
         Lab = "lab",
@@ -98,7 +98,6 @@ words! {
 pub enum Health {
     /// Fit.
     Healthy,
-    /// Nothing is known yet.
     Unknown,
     /// Works, not as it should.
     Degraded,
@@ -106,12 +105,12 @@ pub enum Health {
     Failed,
 }
 
-/// What is to be placed.
+/// A request for placement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     /// GPUs, all on one node (B-17).
     pub gpu_count: usize,
-    /// Class the SKU sells.
+    /// Class that the SKU offers.
     pub slot_class: SlotClass,
     /// Free hugepages of 1 GiB the VM needs; 0: the profile needs none (B-11).
     pub hugepages_1g: u32,
@@ -128,18 +127,14 @@ impl Request {
     }
 }
 
-/// A slot as the decision sees it.
+/// A slot as input of the decision.
 #[derive(Debug, Clone)]
 pub struct CandidateSlot {
-    /// Id.
     pub id: Uuid,
     /// Index on the node.
     pub index: i32,
-    /// Class.
     pub class: SlotClass,
-    /// Status.
     pub status: SlotStatus,
-    /// Health.
     pub health: Health,
     /// A live claim is on it.
     pub held: bool,
@@ -160,16 +155,14 @@ pub struct CandidateSlot {
 /// Whom a slot is reserved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservedFor {
-    /// Project.
     pub project_id: Uuid,
     /// Free hugepages of 1 GiB that a VM needs for this GPU.
     pub hugepages_1g: u32,
 }
 
-/// A node as the decision sees it.
+/// A node as input of the decision.
 #[derive(Debug, Clone)]
 pub struct CandidateNode {
-    /// Id.
     pub id: Uuid,
     /// Neither cordoned nor draining.
     pub enabled: bool,
@@ -185,7 +178,7 @@ pub struct CandidateNode {
     pub exclusively_held: bool,
     /// Images that are verified in its cache.
     pub images: Vec<ImageKey>,
-    /// Sets of module ids that may be sold together; empty: only one and all.
+    /// Sets of module ids that may be allocated together; empty: only one and all.
     pub legal_groups: Vec<Vec<u32>>,
     /// Changes whenever anything of this does; opaque.
     pub version: Arc<str>,
@@ -193,30 +186,30 @@ pub struct CandidateNode {
     pub slots: Vec<CandidateSlot>,
 }
 
-/// How a site fills its nodes.
+/// The packing strategy of a site.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackingStrategy {
-    /// Fill a node before the next one is opened, so that clean nodes stay whole (B-36, B-47).
+    /// Fill a node before the next one is opened, so that clean nodes stay free for bare metal (B-36, B-47).
     #[default]
     MostAllocated,
-    /// Prefer the emptiest node: the loss of one host hurts fewer allocations, and fewer nodes stay whole.
+    /// Prefer the emptiest node: the loss of one host hurts fewer allocations, and fewer nodes stay free for bare metal.
     LeastAllocated,
 }
 
 /// What narrows and orders the nodes besides the request itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// The site's policy.
+    /// The site's packing strategy.
     pub packing_strategy: PackingStrategy,
-    /// Who asks: what is reserved for this project is for it, too, and comes first. None: somebody for whom nothing is
-    /// reserved.
+    /// The requesting project: slots reserved for it are available, too, and come first. None: a project without reserved
+    /// slots.
     pub project: Option<Uuid>,
     /// Only one of these nodes.
     pub only: Option<BTreeSet<Uuid>>,
     /// None of these nodes.
     pub avoid: BTreeSet<Uuid>,
-    /// None of these either: what is free there is first for requests that wait.
+    /// Excluded as well: what is free there is for queued requests.
     pub kept: BTreeSet<Uuid>,
 }
 
@@ -233,14 +226,14 @@ impl Rules {
 }
 
 /// How good a choice is; less is better, and under [`PackingStrategy::MostAllocated`] the order of the fields is the policy. Under
-/// [`PackingStrategy::LeastAllocated`] clean nodes are not kept, and more slots left over are better.
+/// [`PackingStrategy::LeastAllocated`] ignores whether a node is clean, and prefers more slots left over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     /// NUMA nodes the GPUs are spread over.
     pub numa_nodes: usize,
-    /// A node without slices stays whole for bare metal (B-47).
+    /// A node without slices stays free for bare metal (B-47).
     pub clean_node: bool,
-    /// Legal groups that could be sold before and cannot after, each weighing its GPUs.
+    /// Legal groups that were available before and are not after, each weighing its GPUs.
     pub broken_groups: u32,
     /// Free slots left on the node: fill one before opening the next (B-36).
     pub left_over: u32,
@@ -253,7 +246,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// Its parts with their names, in the order in which they count when nodes are filled.
+    /// Its parts with their names, in the order in which they count for [`PackingStrategy::MostAllocated`].
     #[must_use]
     pub fn parts(&self) -> [(&'static str, i64); 5] {
         [
@@ -272,13 +265,12 @@ impl Score {
 /// One way to place the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Node.
     pub node_id: Uuid,
     /// Slots by index.
     pub slot_ids: Vec<Uuid>,
     /// Those of them that hold their fabric device alone.
     pub alone: Vec<Uuid>,
-    /// All of them are reserved for the project that asks.
+    /// All of them are reserved for the project.
     pub own: bool,
     /// How good it is.
     pub score: Score,
@@ -289,6 +281,6 @@ pub struct Choice {
 pub struct Decision {
     /// Best first.
     pub choices: Vec<Choice>,
-    /// Why not more; told for nodes without a choice.
+    /// Unschedulable reasons; given for nodes without a choice.
     pub reasons: Vec<UnschedulableReason>,
 }

@@ -1,4 +1,4 @@
-//! Whether packing keeps bare-metal nodes free: which nodes could be sold as one now, and which could be again (B-47).
+//! Whether packing preserves bare-metal nodes: which nodes are available as one now, and which could be again (B-47).
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
@@ -10,7 +10,6 @@ use crate::model::SlotClass;
 /// A node whose allocations would all fit on other sliced nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainedNode {
-    /// Node.
     pub node_id: Uuid,
     /// What would be stopped, and where it would be recreated, in this order.
     pub moves: Vec<Move>,
@@ -19,21 +18,20 @@ pub struct DrainedNode {
 /// The slice nodes of one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClassReport {
-    /// Nodes.
     pub nodes: u32,
-    /// Nobody has any of it, and every slot is on sale.
+    /// No claims, and every slot is schedulable.
     pub baremetal_free: u32,
-    /// Nobody has any of it, but not all of it can be sold: cordoned, not ready, or a slot that is not on sale.
+    /// No claims, but not all of it is available: cordoned, not ready, or a slot that is not schedulable.
     pub clean: u32,
     /// Somebody has a part of it.
     pub sliced: u32,
     /// Held as bare metal.
     pub baremetal_allocated: u32,
-    /// Sliced nodes that would be whole again, each on top of the ones before it: the least GPUs first.
+    /// Sliced nodes that would be free for bare metal again, each on top of the ones before it: the least GPUs first.
     pub drained: Vec<DrainedNode>,
 }
 
-/// Counts per class of slots. Nodes with slots of several classes are left out: they cannot be sold as one.
+/// Counts per class of slots. Nodes with slots of several classes are left out: they are not offered as bare metal.
 #[must_use]
 pub fn preserve(
     input: &PlanInput<'_>,

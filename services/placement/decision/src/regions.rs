@@ -16,7 +16,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Replaces what is known of the nodes with these ids by `nodes`, each with its region; an id without a node is one that
+    /// Replaces the nodes with these ids by `nodes`, each with its region; an id without a node is one that
     /// is gone.
     pub fn replace(&mut self, ids: Vec<Uuid>, nodes: Vec<(String, CandidateNode)>) {
         let mut gone: HashSet<Uuid> = ids.into_iter().collect();
@@ -31,7 +31,7 @@ impl Regions {
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// The fleet of a region for one who keeps it; empty where no node of the region is known.
+    /// The fleet of a region, shared; empty where no node of the region is known.
     #[must_use]
     pub fn fleet(&self, region_code: &str) -> Arc<Fleet> {
         self.fleets

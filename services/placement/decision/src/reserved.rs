@@ -1,14 +1,14 @@
-//! What of a node is reserved for projects and not in use: nobody else gets it, nor what it needs of the host.
+//! What of a node is reserved for projects and not in use: no other project gets it, nor what it needs of the host.
 use uuid::Uuid;
 
 use super::{CandidateNode, CandidateSlot, fabric_key};
 use crate::model::SlotClass;
 
-/// What a node keeps for projects; nearly every node keeps nothing.
+/// The reserved slots of a node; nearly every node has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reserved(Option<Box<[Share]>>);
 
-/// What it keeps for one.
+/// The slots reserved for one project.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Share {
     project_id: Uuid,
@@ -55,7 +55,7 @@ impl Builder {
     }
 }
 
-/// The project that a free slot is kept for.
+/// The project that a free slot is reserved for.
 fn owner(node: &CandidateNode, slot: &CandidateSlot) -> Option<Uuid> {
     if let Some(reserved) = slot.reserved {
         return Some(reserved.project_id);

@@ -1,7 +1,7 @@
 //! A copy of a fleet in which VMs are moved to see what follows. Nothing of it is stored, and nothing is moved.
 //!
-//! Each size that is placed has its nodes in the order of their rank, and a change of a node changes its place there:
-//! one placement costs what the depth of a tree costs, not a look at every node.
+//! Each size that is placed has its nodes in the order of their rank, and a change of a node changes its position:
+//! one placement costs what the depth of a tree costs, not an evaluation of every node.
 use crate::Cause;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,25 +19,24 @@ pub struct PlacedAllocation {
     pub id: Uuid,
     /// Node it is on.
     pub node_id: Uuid,
-    /// Its slots.
     pub slot_ids: Vec<Uuid>,
-    /// What it would ask for if it were launched again.
+    /// Its spec if it were launched again.
     pub request: Request,
     /// Hugepages of 1 GiB that its node has more without it.
     pub hugepages_1g_back: u32,
-    /// It may be stopped and recreated elsewhere: it runs, and it need not be beside another, nor another beside it.
+    /// It may be stopped and recreated elsewhere: it runs, and has no affinity, nor does another's name it.
     pub movable: bool,
-    /// Whom it must not be on one node with.
+    /// Its anti-affinity.
     pub anti_affinity: AntiAffinity,
 }
 
 /// Sets of allocations, shared by all that they are about; an allocation may be in one that is about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AntiAffinity {
-    /// It asked for a node without these.
+    /// Allocations that its anti-affinity names.
     pub from: Vec<Arc<BTreeSet<Uuid>>>,
-    /// These asked for a node without it. A launch of it would not mind, so it is left where it is when it would come
-    /// beside one.
+    /// Allocations whose anti-affinity names it. A launch of it would be allowed, so it is left where it is when it would come
+    /// to the node of one.
     pub by: Vec<Arc<BTreeSet<Uuid>>>,
 }
 
@@ -46,7 +45,6 @@ pub struct AntiAffinity {
 pub struct Move {
     /// Allocation.
     pub id: Uuid,
-    /// Its GPUs.
     pub gpu_count: usize,
     /// Node it is on.
     pub from: Uuid,
@@ -59,13 +57,12 @@ pub struct Move {
 pub struct PlanInput<'a> {
     /// The nodes of a region.
     pub fleet: &'a Fleet,
-    /// How they are filled.
     pub packing_strategy: PackingStrategy,
-    /// Nodes that are kept for who waits in line: nothing is moved there.
+    /// Nodes with a backfill reservation: nothing is moved there.
     pub kept: &'a BTreeSet<Uuid>,
 }
 
-/// A allocation with its place in the simulation.
+/// An allocation with its position in the simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<'a> {
     pub(super) allocation: &'a PlacedAllocation,
@@ -89,7 +86,7 @@ pub(super) struct Simulation {
 
 #[derive(Debug)]
 enum Before {
-    /// A place, what was there, and whether it was closed.
+    /// An index, what was there, and whether it was closed.
     Place(usize, CompiledNode, bool),
     /// An allocation, and its node.
     At(Uuid, Uuid),
@@ -99,9 +96,9 @@ enum Before {
 #[derive(Debug)]
 struct Size {
     request: Request,
-    /// Rank in the upper half, place in the fleet in the lower, as in a [`Ranking`].
+    /// Rank in the upper half, index in the fleet in the lower, as in a [`Ranking`].
     order: BTreeSet<u64>,
-    /// Its key per place.
+    /// Its key per index.
     keys: Vec<Option<u64>>,
 }
 
@@ -124,7 +121,7 @@ impl Simulation {
         &self.fleet.compiled_nodes
     }
 
-    /// Place of a node.
+    /// Index of a node.
     pub(super) fn place_of(&self, node_id: Uuid) -> Option<usize> {
         let compiled_nodes = &self.fleet.compiled_nodes;
         compiled_nodes
@@ -132,7 +129,7 @@ impl Simulation {
             .ok()
     }
 
-    /// Per place, the allocations whose slots are known there, in the order in which they are moved: the largest first.
+    /// Per index, the allocations whose slots are known there, in the order in which they are moved: the largest first.
     pub(super) fn locate<'a>(
         &mut self,
         allocations: &'a [PlacedAllocation],
@@ -191,17 +188,17 @@ impl Simulation {
         }
     }
 
-    /// The places that changed since the mark, each once.
+    /// The indices that changed since the mark, each once.
     pub(super) fn changed_since(&self, mark: usize) -> BTreeSet<usize> {
         self.places_since(mark).map(|(place, _)| place).collect()
     }
 
-    /// How many such requests fit on the places that changed since the mark: before, and now.
+    /// How many such requests fit on the nodes that changed since the mark: before, and now.
     pub(super) fn fits_since(&self, mark: usize, request: &Request) -> (u32, u32) {
         let mut seen = BTreeSet::new();
         let (mut before, mut now) = (0, 0);
         for (place, compiled) in self.places_since(mark) {
-            // the first entry of a place is what it was
+            // the first entry of an index is the original
             if seen.insert(place) {
                 let anybody = Rules::default();
                 before += compiled.count_fits(&anybody, request);
@@ -249,8 +246,8 @@ impl Simulation {
     }
 
     /// Moves allocations off a node that takes nothing from then on, each to the best other node that it may be on. None,
-    /// and nothing changed, when one of them has no place, or one that `suits` not, or one beside somebody who must be
-    /// apart from it.
+    /// and nothing changed, when one of them fits nowhere, or only on a node that `suits` rejects, or only on one that an
+    /// anti-affinity excludes.
     pub(super) fn vacate(
         &mut self,
         place: usize,

@@ -1,6 +1,6 @@
-//! Why something does not fit: causes summed over nodes, told with their numbers.
+//! Unschedulable reasons: summed over nodes, with their numbers.
 
-/// What keeps GPUs away, in the order in which reasons are listed.
+/// Why GPUs are unavailable, in the order in which reasons are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// No node has enough GPUs that may be used together.
@@ -13,7 +13,7 @@ pub enum Cause {
     CleanupBlocked,
     /// The host has too few free hugepages.
     HugepagesMissing,
-    /// An operator keeps new allocations off the node.
+    /// An operator cordoned the node.
     NodeDraining,
     /// A slot is not healthy.
     SlotUnhealthy,
@@ -29,13 +29,12 @@ pub enum Cause {
     ImageNotCached,
     /// Queued requests that come first.
     WaitingAhead,
-    /// The host is not ready.
     HostNotReady,
     /// Nothing of the kind is offered, or all that is offered is too little.
     NoCapacity,
 }
 
-/// Every cause that is counted per node.
+/// Every reason that is counted per node.
 const CAUSES: [Cause; 14] = [
     Cause::Fragmented,
     Cause::FabricHeld,
@@ -53,20 +52,20 @@ const CAUSES: [Cause; 14] = [
     Cause::HostNotReady,
 ];
 
-/// One cause why a request does not fit, with how much it keeps away (B-57, B-58).
+/// One reason why a request does not fit, with its GPUs and nodes (B-57, B-58).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnschedulableReason {
     /// What it is.
     pub cause: Cause,
-    /// GPUs it keeps away.
+    /// GPUs it removes.
     pub gpus: u32,
-    /// Nodes it was found on.
+    /// Nodes it removes.
     pub nodes: u32,
     /// A sentence for the user.
     pub message: String,
 }
 
-/// GPUs of a node that each cause keeps away; none when the node has no slot of the class.
+/// GPUs of a node that each reason removes; none when the node has no slot of the class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeReasons([u32; CAUSES.len()]);
 
@@ -97,7 +96,7 @@ impl ReasonCounts {
         self.add_nodes(reasons, 1);
     }
 
-    /// Adds what was found of so many nodes.
+    /// Adds the reasons of so many nodes.
     pub(super) fn add_nodes(&mut self, reasons: &NodeReasons, nodes: u32) {
         for (sum, gpus) in self.gpus.iter_mut().zip(reasons.0) {
             *sum += gpus * nodes;
@@ -122,7 +121,7 @@ impl ReasonCounts {
     }
 }
 
-/// The cause where no node has the requested class.
+/// The reason where no node has the requested class.
 pub(super) fn none_offered(what: &str) -> UnschedulableReason {
     UnschedulableReason {
         cause: Cause::NoCapacity,
@@ -132,7 +131,7 @@ pub(super) fn none_offered(what: &str) -> UnschedulableReason {
     }
 }
 
-/// The cause where all schedulable GPUs are free, and too few.
+/// The reason where all schedulable GPUs are free, and too few.
 pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
@@ -145,7 +144,7 @@ pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
     }
 }
 
-/// A cause with its numbers, for a request of so many GPUs (B-57).
+/// A reason with its numbers, for a request of so many GPUs (B-57).
 fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
@@ -200,12 +199,12 @@ fn plural(count: u32, word: &str) -> String {
 }
 
 impl Cause {
-    /// Every cause.
+    /// Every reason.
     pub fn all() -> impl Iterator<Item = Self> {
         CAUSES.into_iter().chain([Self::NoCapacity])
     }
 
-    /// What a cause means, for the user.
+    /// The text of a reason, for the user.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The copy when several ask, and when one transaction asks often, on a real PostgreSQL.
+//! The copy under concurrent requests, and under many reads of one transaction, on a real PostgreSQL.
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ fn mode(region: &str, slice: bool) -> AssertSqlSafe<String> {
     ))
 }
 
-/// Many commit a change and look: a reading that others began before is not shared, one that begins later is.
+/// Many tasks commit a change and read: a read that began before is not shared, one that begins later is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn b_57_who_looks_after_a_commit_sees_it_whoever_else_looks() {
     const TASKS: usize = 12;
@@ -70,7 +70,7 @@ async fn b_57_who_looks_after_a_commit_sees_it_whoever_else_looks() {
     );
 }
 
-/// What is looked at between the writes of a transaction is one copy, brought up to date, and never the others'.
+/// The reads between the writes of a transaction use one copy, brought up to date, and never another transaction's.
 #[tokio::test]
 async fn b_35_a_transaction_that_looks_often_copies_the_fleet_once() {
     let db = TestDb::create().await;
@@ -95,7 +95,7 @@ async fn b_35_a_transaction_that_looks_often_copies_the_fleet_once() {
         places.push(Arc::as_ptr(&seen["r-0"]));
     }
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
-    // one node is read when the transaction says which, and in a copy of its own alone
+    // one node is read when the transaction names it, and in a copy of its own alone
     sqlx::raw_sql(mode("r-0", false))
         .execute(&mut *tx)
         .await

@@ -1,4 +1,4 @@
-//! What is not for somebody because it is for those before in the queue.
+//! The capacity that a request must leave to those before it in the queue.
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::PgConnection;
@@ -19,15 +19,15 @@ use crate::{Error, Result, quota};
 /// What is before a request in its queue.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// What they ask for, each once.
+    /// Their requests, each once.
     asks: HashSet<Ask>,
-    /// Nodes that are kept for one of them.
+    /// Nodes with a backfill reservation for one of them.
     kept: BTreeSet<Uuid>,
-    /// Somebody waits in the queue, before or behind.
+    /// The queue is not empty: requests are before or behind.
     waits: bool,
 }
 
-/// What somebody asks for: whoever asks for the same fits where this one fits.
+/// What a request needs: equal values fit on the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Ask {
     pub(super) request: decision::Request,
@@ -37,7 +37,7 @@ pub(crate) struct Ask {
 }
 
 impl Ahead {
-    /// Who is before a request: one that waits has its place, one that does not has the place it would get.
+    /// The requests before a request: a queued one has its position, a new one the position it would get.
     pub(crate) async fn of(
         conn: &mut PgConnection,
         policy: Policy,
@@ -68,7 +68,7 @@ impl Ahead {
         .bind(batches)
         .fetch_all(&mut *conn)
         .await?;
-        // where one of a batch fits, the batch may still not: only the first batch holds others up
+        // where one of a batch fits, the batch may still not: only the first batch blocks others
         let first = before.first().map(|waiting| waiting.batch.id);
         let mut asking = before;
         asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.batch.id) == first);
@@ -79,7 +79,7 @@ impl Ahead {
         })
     }
 
-    /// The same as it is under a node's lock. Who joined an empty line since came later.
+    /// The same as it is under a node's lock. What joined an empty queue since came later.
     pub(crate) async fn again(
         &self,
         conn: &mut PgConnection,
@@ -94,7 +94,7 @@ impl Ahead {
         }
     }
 
-    /// The rules of a request, with the nodes that are not for it because somebody before it would fit there now.
+    /// The rules of a request, with the nodes that are not for it because a request before it would fit there now.
     pub(crate) fn keep(&self, rules: &Rules, nodes: &[CandidateNode]) -> Rules {
         if self.waits {
             self.keep_in(rules, &Fleet::of(nodes))
@@ -128,7 +128,7 @@ impl Ahead {
         rules
     }
 
-    /// Without the nodes that are kept, and those on which a slice that somebody before it asks for would fit.
+    /// Without nodes with a backfill reservation, and those on which a slice that a request before it needs would fit.
     fn keep_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = rules.clone();
         rules.kept.extend(&self.kept);
@@ -141,13 +141,13 @@ impl Ahead {
         rules
     }
 
-    /// Somebody waits in the queue.
+    /// The queue is not empty.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
 }
 
-/// The line as it would be with a new request, whose batch is nil.
+/// The queue as it would be with a new request, whose batch is nil.
 async fn with_new(
     conn: &mut PgConnection,
     request: &Request,
@@ -155,7 +155,7 @@ async fn with_new(
     now: jiff::Timestamp,
 ) -> Result<Vec<QueuedRequest>> {
     let project_id = request.project_id;
-    // a project that has nobody in the queue joins the ring at its end
+    // a project without queued requests joins the round robin at its end
     let last_served = line
         .iter()
         .find(|waiting| waiting.batch.project_id == project_id)
@@ -211,8 +211,8 @@ pub(super) async fn able(
         .collect())
 }
 
-/// What the allocations of a queue ask for, by their ids; those are missing whose constraints cannot be met any more. A long
-/// line costs as many statements as a short one.
+/// The specs of the allocations of a queue, by their ids; those are missing whose constraints cannot be met any more. A long
+/// queue costs as many statements as a short one.
 pub(crate) async fn asks(
     conn: &mut PgConnection,
     policy: Policy,
@@ -246,10 +246,10 @@ pub(crate) async fn asks(
             Err(Error::Invalid { .. }) => continue,
             other => other?,
         };
-        // for whom nothing is reserved asks for the same as all others
+        // projects without reserved slots have the same specs
         rules.project = rules.project.filter(|_| waiting.reserves);
         let prewarmed = member.constraints.require_prewarmed;
-        // where it fits depends on the image only then, and each ask is looked at once
+        // where it fits depends on the image only then, and each spec is evaluated once
         let image = ImageKey::of(&member.image_digest).filter(|_| prewarmed);
         let request = decision::Request {
             image,

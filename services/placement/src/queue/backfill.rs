@@ -1,4 +1,4 @@
-//! Nodes that are kept for the first of a queue that does not fit.
+//! Backfill reservations: nodes reserved for the first of a queue that does not fit.
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::model::{Health, SlotClass, SlotStatus};
 use crate::reserve::Policy;
 use crate::{Result, candidates};
 
-/// Keeps nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. Which nodes
-/// come into question is told by the copy of the nodes, and only some of those are read. The connection's transaction must
+/// Reserves nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. The copy of
+/// the nodes names the candidates, and only some of those are read. The connection's transaction must
 /// not have written.
 pub(crate) async fn plan_backfill(
     conn: &mut PgConnection,
@@ -26,7 +26,7 @@ pub(crate) async fn plan_backfill(
     region_code: &str,
     slot_class: SlotClass,
 ) -> Result<()> {
-    // replicas settle a queue one after the other
+    // replicas plan the backfill of a queue one after the other
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))")
         .bind(format!("{region_code}\n{}", slot_class.as_str()))
         .execute(&mut *conn)
@@ -54,7 +54,7 @@ pub(crate) async fn plan_backfill(
                 wanted = (waiting.batch.id, found);
                 break;
             }
-            // no node could ever hold it as things are: the next one is the first that can be helped
+            // no node could ever hold it as things are: the next one is the first that can be served
         }
     }
     let (batch_id, nodes) = wanted;
@@ -85,7 +85,7 @@ pub(crate) async fn plan_backfill(
 struct Slices<'a> {
     region_code: &'a str,
     fleet: Arc<Fleet>,
-    /// Those that were read, as they are once everybody on them has gone.
+    /// Those that were read, as they are once all allocations on them have ended.
     known: HashMap<Uuid, CandidateNode>,
 }
 
@@ -93,7 +93,7 @@ struct Slices<'a> {
 const READ: usize = 16;
 
 impl Slices<'_> {
-    /// The node with most free slots that would take what is asked for, but for some.
+    /// The node with most free slots on which the request would fit, except for some.
     async fn freest(
         &mut self,
         conn: &mut PgConnection,
@@ -120,7 +120,7 @@ impl Slices<'_> {
 }
 
 /// The nodes on which all of it would fit if everything there were free, those with most free slots first: one for each
-/// bare-metal node, and as few as will do for the slices beside them. None when there are not enough such nodes. `nodes` are
+/// bare-metal node, and as few as will do for the slices. None when there are not enough such nodes. `nodes` are
 /// the nodes of every mode, `slices` those of them that are in mode slice.
 async fn nodes_for(
     conn: &mut PgConnection,
@@ -162,7 +162,7 @@ fn freest_first(nodes: &[BaremetalCandidate]) -> impl Iterator<Item = &Baremetal
     order.into_iter()
 }
 
-/// The slots of a node that somebody has as a whole stay on sale until its host is touched: none of them is free.
+/// The slots of a bare-metal node stay schedulable until its host is touched: none of them is free.
 fn free_for_baremetal(node: &BaremetalCandidate) -> usize {
     if node.held && !node.slots.iter().any(|slot| slot.held) {
         return 0;
@@ -177,7 +177,7 @@ fn is_free(slot: &CandidateSlot) -> bool {
         && slot.health == Health::Healthy
 }
 
-/// The node as it is once everybody on it has gone.
+/// The node as it is once all allocations on it have ended.
 fn emptied(mut node: CandidateNode) -> CandidateNode {
     node.live_vms = 0;
     node.exclusively_held = false;

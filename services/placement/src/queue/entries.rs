@@ -1,4 +1,4 @@
-//! Reading queues: who waits, in which order, and where one stands.
+//! Reads queues: the queued requests, their order, and their positions.
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -15,13 +15,13 @@ use crate::reserve::Constraints;
 /// A request in the queue.
 #[derive(Debug, Clone)]
 pub struct QueuedRequest {
-    /// What its place follows from.
+    /// What its position follows from.
     pub batch: Batch,
-    /// Its allocations that still wait, by id.
+    /// Its allocations that are still queued, by id.
     pub members: Vec<Member>,
     /// When it gives up.
     pub deadline: jiff::Timestamp,
-    /// Why it was not served when it was last looked at: a name of `ErrorReason` without prefix.
+    /// Why it did not fit when it was last evaluated: a name of `ErrorReason` without prefix.
     pub reason: String,
     /// Its project has a capacity reservation: something may be reserved for it.
     pub(super) reserves: bool,
@@ -38,15 +38,11 @@ impl QueuedRequest {
 /// One allocation of a request in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The allocation.
     pub allocation_id: Uuid,
-    /// SKU.
     pub sku: String,
-    /// GPUs.
     pub gpu_count: u32,
-    /// Where it may be placed.
+    /// Placement constraints.
     pub constraints: Constraints,
-    /// Digest of its image.
     pub image_digest: String,
 }
 
@@ -71,7 +67,7 @@ struct Row {
     slot_class: SlotClass,
 }
 
-/// All that wait, but for which of them.
+/// All queued allocations, or a selection.
 macro_rules! waiting {
     ($which:literal) => {
         concat!(
@@ -93,7 +89,7 @@ macro_rules! waiting {
     };
 }
 
-/// The queues in which somebody waits: region and slot class.
+/// The queues that are not empty: region and slot class.
 ///
 /// # Errors
 /// Those of the database.
@@ -110,7 +106,7 @@ pub async fn queues(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>>
         .collect())
 }
 
-/// A line in its order, and the time by the ledger's clock that the order is of.
+/// A queue in its order, and the time by the ledger's clock that the order is of.
 ///
 /// # Errors
 /// Those of the database.
@@ -127,7 +123,7 @@ pub async fn load(
     Ok(ordered(rows))
 }
 
-/// The rows of one line in its order, and the time that the order is of.
+/// The rows of one queue in its order, and the time that the order is of.
 fn ordered(rows: Vec<Row>) -> (Vec<QueuedRequest>, jiff::Timestamp) {
     let now = rows
         .first()
@@ -135,7 +131,7 @@ fn ordered(rows: Vec<Row>) -> (Vec<QueuedRequest>, jiff::Timestamp) {
     (in_order(gathered(rows), now), now)
 }
 
-/// One entry per batch; a batch waits since its first allocation does.
+/// One entry per batch; a batch is queued since its first allocation.
 fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
     let mut places: HashMap<Uuid, usize> = HashMap::new();
     let mut all: Vec<QueuedRequest> = Vec::new();
@@ -184,7 +180,7 @@ pub(super) fn in_order(line: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<Qu
 pub struct Standing {
     /// 1: next.
     pub position: u32,
-    /// Why it waits: a name of `ErrorReason` without prefix.
+    /// Why it is queued: a name of `ErrorReason` without prefix.
     pub reason: String,
     /// Since when.
     pub since: jiff::Timestamp,
@@ -192,8 +188,8 @@ pub struct Standing {
     pub deadline: jiff::Timestamp,
 }
 
-/// Where those of the allocations stand that wait. It reads their queues as a whole, in one statement however many they are,
-/// and nothing when none waits.
+/// Queue positions of the allocations. It reads their queues completely, in one statement however many they are,
+/// and nothing when none is queued.
 ///
 /// # Errors
 /// Those of the database.
@@ -241,7 +237,7 @@ pub async fn standing(
     Ok(found)
 }
 
-/// Which nodes are kept in a queue, and for which batch.
+/// Nodes with a backfill reservation in a queue, and the batches they are for.
 ///
 /// # Errors
 /// Those of the database.
@@ -259,7 +255,7 @@ pub async fn backfill_reservations(
     .await?)
 }
 
-/// Why somebody waits, for the user.
+/// Why a request is queued, for the user.
 #[must_use]
 pub fn sentence(reason: &str) -> &'static str {
     let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{reason}"));

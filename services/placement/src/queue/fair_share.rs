@@ -1,8 +1,8 @@
-//! The order of a queue: priority class, then the projects in turn, then age. A pure function.
+//! The order of a queue: priority class, then fair share by project, then age. A pure function.
 //!
-//! The projects of a queue form a ring: who was served goes to its end, and so does who joins. Each request of a
-//! project takes one turn, the oldest first. Every [`RAISED_AFTER`] of waiting raises a request by one class, so that
-//! no class starves; within a class none does, because what joins the ring joins behind.
+//! Fair share is a round robin over the projects of a queue: a served project moves to its end, and a new one joins
+//! there. Each request takes one turn, the oldest first. Every [`RAISED_AFTER`] in the queue raises a request by one class, so
+//! no class starves; within a class none does, because new projects join at the end.
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -11,21 +11,20 @@ use uuid::Uuid;
 
 use crate::model::Priority;
 
-/// How long a request waits until it is raised by one class.
+/// Time in the queue after which a request is raised by one class.
 pub const RAISED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 /// One request in the queue: an allocation, or a batch of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Id.
     pub id: Uuid,
     /// Whose it is.
     pub project_id: Uuid,
     /// The class its project is in.
     pub priority: Priority,
-    /// Since when it waits.
+    /// Since when it is queued.
     pub since: Timestamp,
-    /// Place of its project in the ring; the lowest is next.
+    /// Position of its project in the round robin; the lowest is next.
     pub last_served: i64,
 }
 
@@ -42,7 +41,7 @@ impl Batch {
     }
 }
 
-/// The places of batches in the order in which they are served, first to last. The order in which they are given
+/// The indices of batches in the order in which they are served, first to last. The order of the input
 /// makes no difference.
 #[must_use]
 pub fn order(batches: &[Batch], now: Timestamp) -> Vec<usize> {

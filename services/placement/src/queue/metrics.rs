@@ -1,14 +1,13 @@
-//! How long queues are, and how waits ended: for those who watch the service.
+//! Metrics of the queues: lengths, and how waits ended.
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::model::SlotClass;
 
-/// A line in which somebody waits.
+/// A queue that is not empty.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct QueueLength {
-    /// Region.
     pub region_code: String,
     /// Class of slots.
     #[sqlx(try_from = "String")]
@@ -21,7 +20,7 @@ pub struct QueueLength {
     pub oldest_seconds: f64,
 }
 
-/// All queues in which somebody waits, by region and class.
+/// All queues that are not empty, by region and class.
 ///
 /// # Errors
 /// Those of the database.
@@ -39,18 +38,16 @@ pub async fn lengths(conn: &mut PgConnection) -> Result<Vec<QueueLength>> {
 /// How many allocations of a queue left it in one way.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Outcome {
-    /// Region.
     pub region_code: String,
     /// Class of slots.
     #[sqlx(try_from = "String")]
     pub slot_class: SlotClass,
-    /// `served`, `expired` (its deadline was over) or `impossible` (it cannot be placed any more).
+    /// `served`, `expired` (its deadline was over) or `impossible` (its constraints cannot be met any more).
     pub how: String,
-    /// Allocations.
     pub allocations: i64,
 }
 
-/// How these allocations, which waited, left their queues.
+/// How these queued allocations left their queues.
 ///
 /// # Errors
 /// Those of the database.

@@ -1,11 +1,11 @@
-//! The class that an operator puts a project's waiting requests in.
+//! The priority class that an operator sets for a project's queued requests.
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::model::Priority;
 
-/// Sets a project's class; it counts for what waits already, too.
+/// Sets a project's class; it also applies to requests that are queued already.
 ///
 /// # Errors
 /// Those of the database.

@@ -1,4 +1,4 @@
-//! A line as it is walked: who was served goes to the end of the ring, so those behind may change places on the way.
+//! A queue while it is served: a served project moves to the end of the round robin, so the order behind it may change.
 use std::collections::{HashSet, VecDeque};
 
 use jiff::Timestamp;
@@ -9,9 +9,9 @@ use super::entries::{QueuedRequest, in_order};
 /// A walk along a queue, each batch once.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Not looked at yet, in the order of the queue.
+    /// Not evaluated yet, in the order of the queue.
     ahead: VecDeque<QueuedRequest>,
-    /// Looked at, and still in the queue.
+    /// Evaluated, and still in the queue.
     passed: Vec<QueuedRequest>,
     now: Timestamp,
 }
@@ -26,12 +26,12 @@ impl Walk {
         }
     }
 
-    /// The next one. It is told by [`Walk::stays`] or [`Walk::left`] what became of it.
+    /// The next one. Report the result with [`Walk::stays`] or [`Walk::left`].
     pub(crate) fn next(&mut self) -> Option<QueuedRequest> {
         self.ahead.pop_front()
     }
 
-    /// Those that are still to be looked at.
+    /// Those that are still to be evaluated.
     pub(crate) fn ahead(&mut self) -> &[QueuedRequest] {
         self.ahead.make_contiguous()
     }
@@ -41,12 +41,12 @@ impl Walk {
         waiting.deadline <= self.now
     }
 
-    /// It still waits.
+    /// It stays queued.
     pub(crate) fn stays(&mut self, waiting: QueuedRequest) {
         self.passed.push(waiting);
     }
 
-    /// It is in the queue no more; others of its project have one before them less, and the whole ring if it was `served`.
+    /// It left the queue; others of its project have one before them less, and the whole round robin if it was `served`.
     pub(crate) fn left(&mut self, waiting: &QueuedRequest, served: bool) {
         let passed = std::mem::take(&mut self.passed);
         let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.batch.id).collect();

@@ -14,12 +14,11 @@ use crate::{Error, Result};
 /// Most moves of one suggestion.
 pub const MAX_MOVES: u32 = 64;
 
-/// For which launches room is wanted.
+/// The launches to make capacity for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Region.
     pub region_code: String,
-    /// SKU, sold in slices.
+    /// SKU, offered in slices.
     pub sku: String,
     /// GPUs of one launch.
     pub gpu_count: u32,
@@ -30,13 +29,12 @@ pub struct Asked {
 /// One node that something would be moved off.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedStep {
-    /// Node.
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
     /// The moves, in their order.
     pub moves: Vec<PlannedMove>,
-    /// Launches that would fit more, in the whole region.
+    /// Additional launches that would fit, in the whole region.
     pub gained: u32,
 }
 
@@ -49,11 +47,11 @@ pub struct Suggestion {
     pub after: u32,
     /// In the order in which they would be done.
     pub steps: Vec<PlannedStep>,
-    /// The search was given up at its bound.
+    /// The search ended at its bound.
     pub cut: bool,
 }
 
-/// Suggests moves that make room for more launches of a size. Nothing is written.
+/// Suggests moves after which more launches of a size fit. Nothing is written.
 ///
 /// # Errors
 /// [`Error::Invalid`] that names the field.

@@ -41,7 +41,7 @@ pub struct Planned {
     pub allocation: Held,
     /// What becomes of it.
     pub outcome: Outcome,
-    /// The plan keeps to its placement constraints; false: the platform before this one made it, and they are not known.
+    /// The plan respects its placement constraints; false: the platform before this one made it, and they are unknown.
     pub constraints_known: bool,
 }
 
@@ -173,7 +173,7 @@ async fn region_of(conn: &mut PgConnection, node_ids: &BTreeSet<Uuid>) -> Result
 
 type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 
-/// On which nodes somebody who waits is before an allocation; looked up once for each project, class and shape.
+/// Nodes on which a queued request is before an allocation; read once for each project, class and shape.
 struct Kept<'a> {
     policy: Policy,
     region_code: &'a str,
@@ -227,8 +227,8 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Where allocations of bare-metal nodes would fit, the largest first. Whom they must be apart from is on no node that is free as a
-/// whole.
+/// Where allocations of bare-metal nodes would fit, the largest first. Anti-affinity holds by itself: nothing runs on a free
+/// bare-metal node.
 async fn place_whole(
     conn: &mut PgConnection,
     kept: &mut Kept<'_>,
@@ -265,7 +265,7 @@ async fn place_whole(
     Ok(placed)
 }
 
-/// Slices with what is known of where they may be placed, and where the allocations are that this names.
+/// Slices with their placement constraints as far as they are known, and where the allocations are that these name.
 async fn displaced(
     conn: &mut PgConnection,
     kept: &mut Kept<'_>,
@@ -312,7 +312,7 @@ async fn constrain(
         .chain(&asked.affinity)
         .copied()
         .collect();
-    // id and node, and whether it has the label to be apart from and the one to be beside
+    // id and node, and whether it has the anti-affinity label and the affinity label
     let live: Vec<(Uuid, Uuid, bool, bool)> = sqlx::query_as(
         "SELECT id, node_id, coalesce(labels @> $4, false), coalesce(labels @> $5, false) FROM allocations
           WHERE project_id = $1 AND state NOT IN ('released', 'failed') AND node_id IS NOT NULL AND id <> $2
@@ -334,7 +334,7 @@ async fn constrain(
         }
         node_of.insert(*id, *node_id);
     }
-    // a launch is refused when nobody is left whom it must be beside; who launches it again leaves that out
+    // a launch is refused when no allocation is left for its affinity; whoever launches it again leaves that out
     let labelled = live.iter().filter(|(.., beside)| *beside);
     let labelled: Vec<Uuid> = labelled.map(|(id, ..)| *id).collect();
     one.affinity

@@ -17,19 +17,12 @@ use crate::{Error, Result};
 /// An allocation as a plan shows it.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Held {
-    /// Id.
     pub id: Uuid,
-    /// Its project.
     pub project_id: Uuid,
-    /// Its name.
     pub name: String,
-    /// SKU.
     pub sku: String,
-    /// GPUs.
     pub gpu_count: i32,
-    /// Shape.
     pub capacity_shape: Shape,
-    /// State.
     pub state: AllocationState,
     /// When it was made.
     pub created_at: Timestamp,
@@ -42,7 +35,6 @@ pub struct Held {
 /// Where placement would put an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Node.
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
@@ -71,14 +63,14 @@ pub(super) struct Row {
     power: Option<String>,
     pub(super) node_id: Uuid,
     slot_ids: Vec<Uuid>,
-    /// None: not known, the platform before this one made it.
+    /// None: unknown, the platform before this one made it.
     pub(super) constraints: Option<Json<Constraints>>,
     pub(super) labels: Json<BTreeMap<String, String>>,
     image_digest: Option<String>,
 }
 
 impl Row {
-    /// Where its launch asked to be placed, as far as that is known.
+    /// Its placement constraints, as far as they are known.
     pub(super) fn asked(&self) -> Option<&Constraints> {
         self.constraints.as_ref().map(|known| &known.0)
     }
@@ -131,7 +123,7 @@ impl Skus {
         Ok(Self(skus))
     }
 
-    /// What an allocation would ask for if it were launched again. The image is named where the launch requires it in the
+    /// The spec of an allocation if it were launched again. The image is named where the launch requires it in the
     /// cache, as far as that is known.
     pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
         let sku = self.0.get(&row.sku);
@@ -170,7 +162,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
         .collect()
 }
 
-/// Nodes that are kept in a region for who waits; what was kept for who waits no more is kept for nobody.
+/// Nodes with a backfill reservation in a region; a reservation whose request left the queue does not count.
 pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<BTreeSet<Uuid>> {
     let ids: Vec<Uuid> = sqlx::query_scalar(
         "SELECT k.node_id FROM backfill_reservations k WHERE k.region_code = $1 AND EXISTS
@@ -183,7 +175,7 @@ pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<B
     Ok(ids.into_iter().collect())
 }
 
-/// What a plan's reader wants to know of the ids in it.
+/// Names for the ids in a plan.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     hosts: HashMap<Uuid, String>,

@@ -1,4 +1,4 @@
-//! Whether packing keeps bare-metal nodes free (B-47, B-48).
+//! Whether packing preserves bare-metal nodes (B-47, B-48).
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -12,10 +12,9 @@ use crate::{Result, decision};
 /// Most nodes that are shown with their moves.
 pub const SHOWN: usize = 50;
 
-/// A sliced node that would be whole again.
+/// A sliced node that would be free for bare metal again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recoverable {
-    /// Node.
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
@@ -26,21 +25,18 @@ pub struct Recoverable {
 /// The nodes of a region and a class of slots. Each is counted as one of free, held, clean and sliced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegionReport {
-    /// Region.
     pub region_code: String,
-    /// Class.
     pub slot_class: SlotClass,
-    /// Nodes.
     pub nodes: u32,
-    /// Could be sold as bare metal now.
+    /// Could be allocated as bare metal now.
     pub baremetal_free: u32,
     /// Held as bare metal, or in mode baremetal.
     pub baremetal_allocated: u32,
-    /// Nobody has any of it, but not all of it is on sale.
+    /// No claims, but not all of it is schedulable.
     pub clean: u32,
     /// Somebody has a part of it.
     pub sliced: u32,
-    /// Sliced nodes that could all be whole again.
+    /// Sliced nodes that could all be free for bare metal again.
     pub recoverable: u32,
     /// Allocations that would have to be moved for that.
     pub moves: u32,

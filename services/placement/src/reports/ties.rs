@@ -1,4 +1,4 @@
-//! Which allocations of a region must stand together and which apart, as their launches asked for it.
+//! Affinity and anti-affinity between the allocations of a region, as their launches requested them.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::held::Row;
 use crate::decision::AntiAffinity;
 use crate::reserve::Constraints;
 
-/// Whom somebody keeps away from.
+/// What an anti-affinity names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum From<'a> {
     One(Uuid),
@@ -16,23 +16,23 @@ enum From<'a> {
     Label(Uuid, &'a str, &'a str),
 }
 
-/// Those that are kept away from, and those that keep away.
+/// Those named by an anti-affinity, and those that have it.
 #[derive(Debug, Default)]
 struct Group {
     members: Arc<BTreeSet<Uuid>>,
     avoiders: Arc<BTreeSet<Uuid>>,
 }
 
-/// All that the constraints of some allocations say of each other.
+/// All constraints between some allocations.
 #[derive(Debug, Default)]
 pub(super) struct Ties<'a> {
     groups: HashMap<From<'a>, Group>,
-    /// Those that must be beside another, and those that others must be beside.
+    /// Those with an affinity, and those that an affinity names.
     together: BTreeSet<Uuid>,
 }
 
 impl<'a> Ties<'a> {
-    /// Those of allocations that live; what has ended ties nobody any more.
+    /// Those of live allocations; ended ones do not constrain any more.
     pub(super) fn of(rows: &'a [Row]) -> Self {
         let mut ties = Self::default();
         let mut beside: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();

@@ -32,44 +32,40 @@ pub const MAX_WINDOW: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// What `release_unused_after` may be, in seconds.
 pub const UNUSED_SECONDS: std::ops::RangeInclusive<u32> = 60..=90 * 24 * 3600;
 
-/// What is asked for.
+/// A requested capacity reservation.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Who asks.
+    /// The requesting principal.
     pub principal: String,
     /// Key of the caller.
     pub idempotency_key: String,
     /// SHA-256 of the canonical request.
     pub request_hash: Vec<u8>,
-    /// Of the request.
     pub request_id: String,
-    /// A member asks, within the project's limit, and not an operator.
+    /// A member makes the request, within the project's limit, and not an operator.
     pub made_by_project: bool,
     /// Whose allocations may draw on it.
     pub project_id: Uuid,
     /// DNS label.
     pub name: String,
-    /// Region.
     pub region_code: String,
-    /// SKU.
     pub sku: String,
-    /// GPUs.
     pub gpu_count: u32,
     /// Begin of the window; none: now.
     pub starts_at: Option<Timestamp>,
     /// End of the window.
     pub ends_at: Timestamp,
-    /// Seconds that a held GPU may be unused; none: as long as the site allows.
+    /// Seconds that a reserved GPU may be unused; none: as long as the site allows.
     pub release_unused_after: Option<u32>,
     /// Begin with what is free instead of being refused.
     pub gather: bool,
 }
 
-/// Makes a reservation and, when its window begins now, holds what it reserves. The second value: the key was seen
+/// Makes a reservation and, when its window begins now, reserves its slots. The second value: the key was seen
 /// before with this very request.
 ///
-/// All of it is one transaction, which keeps the locks of the nodes it takes until its end. With `gather` only the
-/// reservation itself is: what is free is then held node by node, as it would be later.
+/// All of it is one transaction, which holds the locks of the nodes it takes until its end. With `gather` only the
+/// reservation itself is: what is free is then reserved node by node, as it would be later.
 ///
 /// # Errors
 /// [`Error::Invalid`] for a field; [`Error::Refused`] for quota, limit, or capacity that is not free now;
@@ -138,7 +134,7 @@ async fn create_in(
         .fetch_one(&mut *conn)
         .await?;
     let starts_at = window(asked, now.to_jiff())?;
-    // reservations of a project are counted one after the other, whoever asks; its launches count for themselves
+    // reservations of a project are counted one after the other, whoever requests them; its launches count for themselves
     limit::lock(conn, asked.project_id).await?;
     check_limit(conn, asked).await?;
     check_quota(conn, policy, asked, starts_at).await?;
@@ -190,7 +186,7 @@ fn check_size(asked: &Asked, sku: &Sku) -> Result<()> {
     }
 }
 
-/// Seconds that a held GPU may be unused: what the site allows where a project reserves by itself.
+/// Seconds that a reserved GPU may be unused: the site's limit where a project reserves by itself.
 fn unused(asked: &Asked, policy: Policy) -> Result<Option<u32>> {
     let site = policy
         .release_unused_after
@@ -242,7 +238,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
     Err(over_quota(told, None))
 }
 
-/// What the project's quota keeps it from launching would be reserved in vain.
+/// A reservation beyond the project's quota could never be launched on.
 async fn check_quota(
     conn: &mut PgConnection,
     policy: Policy,
@@ -324,7 +320,7 @@ async fn hold_now(
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
-    // every group is looked for in what the ones before left
+    // every group is searched in what the ones before left
     let own = search.capacity.for_transaction().await?;
     let search = Search {
         capacity: &own,
@@ -343,7 +339,7 @@ async fn hold_now(
     Ok(())
 }
 
-/// The refusal of what can be held in part only. What this reservation had held itself is no reason.
+/// The refusal of what can be reserved in part only. What this reservation had reserved itself is no reason.
 fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
     for cause in &mut causes {
         if cause.reason == ErrorReason::CapacityReserved {

@@ -1,4 +1,4 @@
-//! The end of a reservation. What runs on what it held goes on.
+//! The end of a reservation. Allocations on its slots go on.
 use std::time::Instant;
 
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
@@ -26,7 +26,6 @@ pub struct Cancellation<'a> {
     pub idempotency_key: &'a str,
     /// SHA-256 of the canonical request.
     pub request_hash: &'a [u8],
-    /// Of the request.
     pub request_id: &'a str,
     /// A project cancels only what it made itself.
     pub scope: Scope,

@@ -12,7 +12,7 @@ use crate::model::Shape;
 use crate::reserve::{Request, Search, baremetal, place};
 use crate::{Error, Result};
 
-/// What was seen while groups of one reservation were looked for, one after the other.
+/// What was observed while the groups of one reservation were searched, one after the other.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// More GPUs than these fit on no node.
@@ -31,11 +31,11 @@ impl Seen {
     }
 }
 
-/// Holds as many GPUs of what is missing as fit on one node and are sold together, and returns how many. The
-/// reservation's row is locked. What was seen before is not looked for again, but judged again under its node's lock.
+/// Reserves as many of the missing GPUs as fit on one node and are allocated together, and returns how many. The
+/// reservation's row is locked. What was observed before is not searched again, but judged again under its node's lock.
 ///
 /// # Errors
-/// [`Error::Refused`] when nothing fits, with what keeps the least away that is sold; [`Error::Busy`].
+/// [`Error::Refused`] when nothing fits, with the reasons for the smallest count that is offered; [`Error::Busy`].
 pub(super) async fn some(
     conn: &mut PgConnection,
     search: Search<'_>,
@@ -52,7 +52,7 @@ pub(super) async fn some(
     }
     let mut refusal = Error::Busy { nodes: 0 };
     for (place, size) in sizes.iter().enumerate() {
-        // no node has so many; the last one is asked for nevertheless, for the reasons
+        // no node has so many; the last one is tried nevertheless, for the reasons
         if *size > seen.most && place + 1 < sizes.len() {
             continue;
         }
@@ -79,7 +79,7 @@ pub(super) async fn some(
     Err(refusal)
 }
 
-/// Counts to try, the largest first, so that what is left can be had in counts that are sold.
+/// Counts to try, the largest first, so that the rest can be had in counts that are offered.
 fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
     let least = least(sku);
     let odd = !missing.is_multiple_of(least);
@@ -113,7 +113,7 @@ async fn take(
         };
         let shortlist = |fleet: &Fleet| fleet.shortlist(&rules, &asked, at);
         let shortlist = search.capacity.known(&of.region_code, shortlist).await?;
-        // it stands in no line
+        // it is not queued
         let taken = place::take(conn, search, request, sku, Some(shortlist), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
@@ -149,18 +149,18 @@ async fn insert(
     Ok(())
 }
 
-/// Which held slots are let go.
+/// Which reserved slots are released.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Which {
     /// All; what runs there goes on.
     All,
     /// Those that cannot be launched on any more, but for hosts that only do not report. The slots of a node that is in
-    /// use as a whole are out of sale and stay.
+    /// use as bare metal are unschedulable and stay.
     Unfit,
-    /// Those that nobody has used for so many seconds, though their host reports.
+    /// Those that have been unused for so many seconds, though their host reports.
     Unused(i32),
-    /// Those that nobody uses on nodes with a part only of what is sold together, being so many GPUs at least: alone
-    /// they are held in vain.
+    /// Unused ones on nodes with a part only of what is allocated together, being so many GPUs at least: alone
+    /// they are reserved in vain.
     Parts(u32),
 }
 
@@ -181,7 +181,7 @@ macro_rules! let_go {
     };
 }
 
-/// Lets held slots go under the locks of their nodes, and returns how many.
+/// Releases reserved slots under the locks of their nodes, and returns how many.
 pub(super) async fn drop(conn: &mut PgConnection, id: Uuid, which: Which) -> Result<u32> {
     let (word, number) = match which {
         Which::All => ("all", 0.0),

@@ -1,4 +1,4 @@
-//! How many GPUs a project may reserve without asking an operator.
+//! How many GPUs a project may reserve without an operator.
 use sqlx::PgConnection;
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
-//! What time brings to reservations: begin, holding what is missing, replacing, giving back, the end.
+//! Reconciles reservations with time: begin, missing slots, replacement, release, the end.
 //!
-//! Any number of replicas may do it: who works on a reservation has its row locked, and others pass it. Each GPU group
-//! is held in a transaction of its own, so a process that dies leaves less held and nothing wrong, and no node is kept
-//! locked while another one is waited for. What a reservation lacks is looked for in the copy of the fleet first: as long
+//! Any number of replicas may do it: a worker locks the reservation's row, and others skip it. Each GPU group
+//! is reserved in a transaction of its own, so a process that dies leaves fewer slots and nothing wrong, and no node is kept
+//! locked while another one is waited for. Missing slots are searched in the copy of the fleet first: as long
 //! as nothing fits, nothing but what changed is read.
 use std::time::Instant;
 
@@ -18,20 +18,20 @@ use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};
 use crate::{Error, Result};
 
-/// What one look at all reservations led to.
+/// The result of one pass over all reservations.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Reconciled {
     /// Reservations whose window began.
     pub begun: Vec<Uuid>,
     /// Reservations that are over.
     pub ended: Vec<Uuid>,
-    /// GPUs that are held now and were not.
+    /// GPUs that are newly reserved.
     pub held: u32,
-    /// GPUs that were given back unused.
+    /// GPUs that were released unused.
     pub released: u32,
-    /// Held GPUs that were not fit any more and were let go.
+    /// Reserved GPUs that became unfit and were released.
     pub dropped: u32,
-    /// Others were at something: look again soon.
+    /// Contention: run again soon.
     pub busy: bool,
 }
 
@@ -47,10 +47,10 @@ impl Reconciled {
     }
 }
 
-/// Does what is due. What is let go, others may have at once.
+/// Does what is due. Released slots are free for others at once.
 ///
 /// # Errors
-/// Those of the database when reservations cannot be read; what is wrong with one does not keep the others waiting.
+/// Those of the database when reservations cannot be read; what is wrong with one does not block the others.
 pub async fn reconcile(ledger: &Ledger, policy: Policy) -> Result<Reconciled> {
     let due: Vec<Uuid> = sqlx::query_scalar(concat!(
         "SELECT r.id FROM capacity_reservations r
@@ -145,7 +145,7 @@ async fn one(
     .fetch_optional(&mut *conn)
     .await?;
     let Some((over, begun)) = locked else {
-        // it is over, or others are at it
+        // it is over, or another replica holds it
         step.busy = true;
         return Ok(false);
     };
@@ -172,7 +172,7 @@ async fn one(
         return Ok(false);
     }
     let sku = match sold(conn, search.policy, &row.region_code, &row.sku).await {
-        // closed, or not sold any more: nothing is held as long as that is so
+        // closed, or not offered any more: nothing is reserved as long as that is so
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
     };
@@ -183,7 +183,7 @@ async fn one(
     }
     let own;
     let search = if step.dropped > 0 {
-        // what was let go just now may be held again
+        // what was released just now may be reserved again
         own = search.capacity.for_transaction().await?;
         own.now(conn).await?;
         Search {
@@ -229,7 +229,7 @@ async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Reconci
     Ok(())
 }
 
-/// Gives back what was unused for too long; true when nothing is left and the reservation has ended.
+/// Releases what was unused for too long; true when nothing is left and the reservation has ended.
 async fn release(
     conn: &mut PgConnection,
     row: &CapacityReservation,

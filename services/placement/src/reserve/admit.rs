@@ -95,8 +95,8 @@ pub(crate) fn over_quota(message: String, exceeded: Option<Exceeded>) -> Error {
     refused(ErrorReason::Quota, message, exceeded)
 }
 
-/// The refusal of a request that fits nowhere: one cause leads by its name, several are `NO_CAPACITY` with all
-/// of them as details; fragmentation always leads, since it says that waiting for one node helps.
+/// The refusal of a request that fits nowhere: a single reason gives it its code, several are `NO_CAPACITY` with all
+/// of them as details; fragmentation always leads, since it shows that waiting for one node helps.
 pub(crate) fn refusal(causes: impl IntoIterator<Item = impl Into<Reason>>) -> Error {
     let causes: Vec<Reason> = causes.into_iter().map(Into::into).collect();
     let fragmented = causes

@@ -21,7 +21,7 @@ use crate::queue::Ahead;
 use crate::{Error, Result, candidates};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
-/// the same was seen to fit before, best first; the region is read when none of them can be had, and what else fits there
+/// the same fitted before, best first; the region is read when none of them can be had, and what else fits there
 /// is left in it.
 pub(crate) async fn take(
     conn: &mut PgConnection,
@@ -69,7 +69,7 @@ pub(crate) async fn take(
     }
 }
 
-/// The nodes of a request's region, and its rules, with the nodes that are not for it because they are for somebody before
+/// The nodes of a request's region, and its rules, with the nodes that it must leave to the requests before
 /// it.
 async fn look(
     conn: &mut PgConnection,
@@ -108,7 +108,7 @@ async fn look_again(
     Ok((rules, nodes))
 }
 
-/// Locks a node within a savepoint and decides again about it alone; none when it was lost or stayed busy.
+/// Locks a node within a savepoint and decides again about it alone; none under contention.
 async fn try_node(
     conn: &mut PgConnection,
     policy: Policy,
@@ -131,8 +131,8 @@ async fn try_node(
     Ok(None)
 }
 
-/// Makes the locked node a bare-metal one, and the claim on it as a whole. Its slots stay as they are until the host is
-/// touched: nothing but the mode keeps slices away, and the claim's foreign key keeps the mode.
+/// Makes the locked node a bare-metal one, and its exclusive claim. Its slots stay as they are until the host is
+/// touched: nothing but the mode excludes slices, and the claim's foreign key fixes the mode.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     ids: IdGen,
@@ -186,7 +186,7 @@ pub(super) async fn explain(
     })
 }
 
-/// The same with what each node says, those that fit first.
+/// The same with the reasons of each node, those that fit first.
 pub(super) async fn explain_each(
     conn: &mut PgConnection,
     capacity: &Capacity,

@@ -16,7 +16,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Where its key is looked for.
+    /// Where its key is stored.
     pub(super) fn scope(&self) -> idempotency::Scope<'a> {
         idempotency::Scope {
             principal: self.key.principal,
@@ -74,7 +74,7 @@ pub(crate) async fn in_transaction<T>(
     outcome
 }
 
-/// What ended in contention is retried while there is time: the next try sees what the others did.
+/// What ended in contention is retried while there is time: the next try observes what the others committed.
 pub(crate) fn retry(error: Error, until: Instant) -> Result<()> {
     if !error.is_contention() {
         return Err(error);

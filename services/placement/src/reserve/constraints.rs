@@ -1,4 +1,4 @@
-//! Where an allocation may be placed: beside, or away from, other allocations of its project, and with its image.
+//! Placement constraints: affinity and anti-affinity with other allocations of its project, and the image cache.
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -10,8 +10,8 @@ use super::Request;
 use crate::decision::{PackingStrategy, Rules};
 use crate::{Error, Result};
 
-/// Where an allocation may be placed; all of it must hold. The ledger keeps it with the allocation, and of it only what is
-/// asked for.
+/// Placement constraints; all of them must hold. The ledger stores them with the allocation, and of them only what was
+/// requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Constraints {
@@ -33,7 +33,7 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// Where it may be placed depends on where other allocations are.
+    /// They depend on where other allocations are.
     #[must_use]
     pub fn name_others(&self) -> bool {
         self.beside_others() || !self.anti_affinity.is_empty() || self.anti_affinity_label.is_some()
@@ -45,7 +45,7 @@ impl Constraints {
     }
 }
 
-/// The rules that the constraints of a request come to on the ledger as it is now. Asked again under a node's lock, the
+/// The rules that the constraints of a request come to on the ledger as it is now. Evaluated again under a node's lock, the
 /// answer holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(
     conn: &mut PgConnection,
@@ -62,7 +62,7 @@ pub(crate) async fn rules(
 pub(crate) struct Constrained<'a> {
     pub(crate) project_id: Uuid,
     pub(crate) constraints: &'a Constraints,
-    /// It has waited: what it was to keep away from may have ended since, and is none of its business any more.
+    /// It was queued: an allocation named by its anti-affinity may have ended since, and does not matter any more.
     pub(crate) waited: bool,
 }
 
@@ -111,7 +111,7 @@ impl Neighbours {
             .iter()
             .map(|(project_id, (key, value))| (*project_id, json!({ key.as_str(): value })))
             .unzip();
-        // the second half tells which label it is about
+        // the second half names the label
         let rows: Vec<(Uuid, Option<i64>, Uuid, Uuid)> = sqlx::query_as(
             "SELECT a.id, NULL::bigint, a.project_id, a.node_id FROM allocations a
               WHERE a.id = ANY ($1) AND a.state NOT IN ('released', 'failed') AND a.node_id IS NOT NULL
@@ -158,7 +158,7 @@ impl Neighbours {
         } = of;
         let mut rules = Rules {
             packing_strategy,
-            // nil: nobody's in particular
+            // nil: of no allocation in particular
             project: Some(project_id).filter(|id| !id.is_nil()),
             ..Rules::default()
         };
@@ -170,7 +170,7 @@ impl Neighbours {
         if let Some(label) = &constraints.affinity_label {
             let nodes = self.labelled.get(&(project_id, label.clone()));
             let mut nodes = nodes.ok_or_else(|| nobody_has(label))?.clone();
-            // both hold when both are said
+            // both hold when both are given
             if let Some(only) = &rules.only {
                 nodes.retain(|node_id| only.contains(node_id));
             }

@@ -18,12 +18,11 @@ use crate::queue::Ahead;
 /// What placement makes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeVerdict {
-    /// Node.
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
-    /// What would be taken, none: the node as a whole; or why not. No cause is told of a node that is of another size or
-    /// class than the bare-metal node that is asked for.
+    /// What would be taken, none: a bare-metal node; or the reasons. There are no reasons for a node of another size or
+    /// class than the requested bare-metal node.
     pub outcome: Result<Option<Choice>, Vec<UnschedulableReason>>,
 }
 

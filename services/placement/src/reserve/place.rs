@@ -1,4 +1,4 @@
-//! Taking a node under its lock: the next candidate when one is lost, waiting for busy ones within a bound.
+//! Takes a node under its lock: the next candidate under contention, waiting for busy ones within a bound.
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -33,20 +33,20 @@ pub(crate) struct Host {
     pub(crate) agent_address: String,
 }
 
-/// How something is looked for.
+/// How to search.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) capacity: &'a Capacity,
     pub(crate) policy: Policy,
-    /// Until when candidates that are lost or busy are looked for again.
+    /// Until when candidates under contention are retried.
     pub(crate) until: Instant,
-    /// Each try of a node is in a savepoint, so that the lock of one that is lost is given back at once. Without,
-    /// a node that is lost ends the transaction: cheaper where most tries succeed.
+    /// Each try of a node is in a savepoint, so that the lock of one that was taken meanwhile is released at once. Without,
+    /// such a node ends the transaction: cheaper where most tries succeed.
     pub(crate) savepoints: bool,
 }
 
-/// Takes slots on the best node that can be had: first of the shortlist, then of all. `waits`: somebody waits in its
-/// line.
+/// Takes slots on the best node that can be had: first of the shortlist, then of all. `waits`: its queue is not
+/// empty.
 ///
 /// # Errors
 /// [`Error::Refused`] when nothing fits; [`Error::Busy`] when something fits and others had it locked until the end.
@@ -72,11 +72,11 @@ pub(crate) async fn take(
         } else {
             Ahead::default()
         };
-        // whom the answer is about may end meanwhile, or others come before it
+        // allocations that the decision depends on may end meanwhile, or others come before it
         let for_itself = !waits && !request.bypasses_queue && !request.constraints.name_others();
-        // nothing that is known only now keeps the best of the shortlist away
+        // nothing that is known only now removes the best of the shortlist
         let as_shortlisted = !waits && !request.constraints.name_others();
-        // what was known is old after a round
+        // the snapshot is old after a round
         waits = true;
         let region = &request.region_code;
         let few = match &rules.only {
@@ -100,7 +100,7 @@ pub(crate) async fn take(
         seen = seen.filter(|_| for_itself);
         let from_shortlist = !left.is_empty();
         if left.is_empty() {
-            // none of the shortlist fits: all, which also say why not
+            // none of the shortlist fits: all, which also give the reasons
             let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
             if ranking.fits() == 0 {
@@ -117,7 +117,7 @@ pub(crate) async fn take(
             seen,
             own: left.iter().take(own).copied().collect(),
         };
-        // the best of those that nobody has locked, and the next as long as one was lost meanwhile
+        // the best unlocked one, and the next as long as one was taken meanwhile
         let mut busy = Vec::new();
         loop {
             let tried = if savepoints {
@@ -134,7 +134,7 @@ pub(crate) async fn take(
                     left.retain(|id| *id != node_id);
                     let own = |id: &Uuid| sought.own.contains(id);
                     if from_shortlist && own(&node_id) && !left.iter().any(own) {
-                        // more may be reserved for the project where it was not looked, and comes before what is open
+                        // more may be reserved for the project outside the shortlist, and comes before open capacity
                         continue 'look;
                     }
                 }
@@ -156,8 +156,8 @@ pub(crate) async fn take(
                 return Ok(*taken);
             }
         }
-        // Every node that looked good was lost to others meanwhile, or is still busy: look again, while there is time. All
-        // are looked at once, however late it is: else others could keep somebody waiting who work on a few of many nodes.
+        // Every candidate was taken by others meanwhile, or is still busy: retry while there is time. All
+        // are evaluated at once, however late it is: otherwise others who work on a few of many nodes could block a request.
         let all = !from_shortlist || rules.only.is_some();
         if all && Instant::now() >= until {
             return Err(Error::Busy { nodes: fit });
@@ -182,17 +182,17 @@ struct Sought<'a> {
     ahead: Ahead,
     /// What holds for a node that has not changed since.
     seen: Option<Seen>,
-    /// Nodes that are looked at for what is reserved for the project there.
+    /// Nodes that are evaluated for slots reserved for the project.
     own: BTreeSet<Uuid>,
 }
 
-/// Nodes as they were seen, and the choice that was made on each.
+/// The snapshot of the nodes, and the choice that was made on each.
 struct Seen {
     fleet: Fleet,
     ranking: Ranking,
 }
 
-/// How trying nodes went.
+/// The result of trying nodes.
 enum Attempt {
     Taken(Box<Taken>),
     /// Others have locked all of them.
@@ -203,7 +203,7 @@ enum Attempt {
     Lost(Uuid),
 }
 
-/// Locks the first node that can be had within a savepoint, so that the lock of one that does not fit is given back at
+/// Locks the first node that can be had within a savepoint, so that the lock of one that does not fit is released at
 /// once. With `wait` there is one node, which is waited for.
 async fn try_nodes(
     conn: &mut PgConnection,
@@ -223,7 +223,7 @@ async fn try_nodes(
     Ok(attempt)
 }
 
-/// Locks the first node that can be had, and takes what is sought of it.
+/// Locks the first node that can be had, and takes what the request needs of it.
 async fn attempt(
     conn: &mut PgConnection,
     policy: Policy,
@@ -275,7 +275,7 @@ async fn attempt(
     })
 }
 
-/// Locks the first of some nodes that nobody has locked, in one statement however many are; with `wait` the first one,
+/// Locks the first of some nodes that are not locked, in one statement however many are; with `wait` the first one,
 /// which is waited for: then it runs in a savepoint, which is to be rolled back when there is none. None: others have them.
 pub(super) async fn lock_first(
     conn: &mut PgConnection,
@@ -310,7 +310,7 @@ pub(super) async fn lock_first(
     }
 }
 
-/// Ends the bound of [`lock_first`]. Releasing the savepoint keeps the locks, and would keep the bound too.
+/// Ends the bound of [`lock_first`]. Releasing the savepoint preserves the locks, and would preserve the bound too.
 pub(super) async fn unbound(conn: &mut PgConnection, wait: Option<Duration>) -> Result<()> {
     if wait.is_some() {
         sqlx::query("SELECT set_config('lock_timeout', reset_val, true) FROM pg_settings WHERE name = 'lock_timeout'")

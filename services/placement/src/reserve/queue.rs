@@ -1,8 +1,8 @@
-//! Requests that may wait for capacity: what does not fit joins its queue instead of being refused.
+//! Requests that may be queued: what does not fit joins its queue instead of being refused.
 //!
 //! A request is first reserved as any other. Refused for capacity or for the quota in use, it is stored as allocations
 //! in state `requested` under the same key, so that a replay finds them. The quota must allow it at all when it joins,
-//! and counts when it is served. The price is that of the moment it was asked for.
+//! and counts when it is served. The price is that of the moment of the request.
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,14 +34,14 @@ use crate::{Error, Result, outbox, queue, timeline};
 
 pub use serve::{Pass, serve_queue};
 
-/// Longest time a request may wait.
+/// Longest time a request may be queued.
 pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;
-/// Most allocations of a project that may wait at once.
+/// Most allocations of a project that may be queued at once.
 pub const MAX_QUEUED: i64 = 100;
-/// Step of the timeline while an allocation waits.
+/// Step of the timeline while an allocation is queued.
 const STEP: &str = "wait";
 
-/// Reserves capacity, or waits for it until a deadline. Notify [`crate::workflows::TOPIC`] and [`outbox::TOPIC`]
+/// Reserves capacity, or queues the request until a deadline. Notify [`crate::workflows::TOPIC`] and [`outbox::TOPIC`]
 /// afterwards.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub async fn reserve_or_wait(
     })
 }
 
-/// Reserves several allocations of one project, all or none, or waits until all of them fit. They must be of one
+/// Reserves several allocations of one project, all or none, or queues them until all of them fit. They must be of one
 /// region and one slot class.
 ///
 /// # Errors
@@ -94,8 +94,8 @@ pub async fn reserve_all_or_wait(
     or_wait(ledger, ids, policy, &call, deadline).await
 }
 
-/// Checks everything [`reserve_or_wait`] checks, writes nothing, and tells where it would fit now: nowhere, when it
-/// would wait.
+/// Checks everything [`reserve_or_wait`] checks, writes nothing, and returns where it would fit now: nowhere, when it
+/// would be queued.
 ///
 /// # Errors
 /// As [`reserve_or_wait`].
@@ -118,7 +118,7 @@ pub async fn validate_or_wait(
     }
 }
 
-/// Checks everything [`reserve_all_or_wait`] checks, and keeps nothing.
+/// Checks everything [`reserve_all_or_wait`] checks as a dry run.
 ///
 /// # Errors
 /// As [`reserve_all_or_wait`].
@@ -159,12 +159,12 @@ async fn try_to_join(
     deadline: Timestamp,
     refusal: Error,
 ) -> Result<()> {
-    // a key of its own: that of the caller stays free, and is not looked up
+    // a key of its own: that of the caller stays free, and is not read
     let own_key = ids.next().to_string();
     let call = Call {
         method,
         key: Key {
-            // whoever it is: nothing of it is kept
+            // whoever the caller is: it is a dry run
             principal: "validation",
             idempotency_key: &own_key,
             request_hash: &[0; 32],
@@ -186,7 +186,7 @@ async fn or_wait(
 ) -> Result<(Vec<Uuid>, bool)> {
     {
         let mut conn = ledger.acquire().await?;
-        // before the deadline is looked at, which may be over by now
+        // before the deadline is checked, which may be over by now
         let found = idempotency::lookup(&mut conn, call.scope(), call.key.request_hash).await?;
         if let Lookup::Replay { resource_id } = found {
             return Ok((ids_of(&resource_id)?, true));
@@ -209,7 +209,7 @@ async fn or_wait(
     }
 }
 
-/// Whether waiting can help.
+/// Whether queueing can help.
 fn may_wait(error: &Error) -> bool {
     match error {
         Error::Refused { reason, .. } => *reason != ErrorReason::RegionDisabled,
@@ -247,7 +247,7 @@ async fn check_deadline(conn: &mut PgConnection, deadline: Timestamp) -> Result<
     })
 }
 
-/// Stores what was refused as allocations that wait.
+/// Stores refused requests as queued allocations.
 async fn join(
     conn: &mut PgConnection,
     ids: IdGen,
@@ -271,7 +271,7 @@ async fn join(
     let (region_code, slot_class) = one_queue(call.requests, &skus)?;
     let reason = told(&refusal).0;
     possible_at_all(conn, policy, call.requests, refusal).await?;
-    // a refusal for the quota came before anybody looked at them
+    // a refusal for the quota came before anything was evaluated
     for (index, request) in call.requests.iter().enumerate() {
         let rules = constraint_rules(conn, policy.packing_strategy, request).await;
         rules.map_err(|error| placed(index, error))?;
@@ -319,7 +319,7 @@ async fn join(
     Ok((made, false))
 }
 
-/// The line of requests that wait together.
+/// The queue of requests that compete for the same slots.
 fn one_queue<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, SlotClass)> {
     let invalid = |field, rule: &str| Error::Invalid {
         reason: ErrorReason::FieldInvalid,
@@ -340,7 +340,7 @@ fn one_queue<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, Slot
     }
 }
 
-/// What the quota forbids even when the project holds nothing would wait in vain.
+/// What the quota forbids even when the project holds nothing would be queued in vain.
 async fn possible_at_all(
     conn: &mut PgConnection,
     policy: Policy,
@@ -410,7 +410,7 @@ async fn check_queue_limit(
     Err(over_quota(message, Some(over)))
 }
 
-/// A project that has nobody in the queue joins the ring at its end.
+/// A project without queued requests joins the round robin at its end.
 async fn join_fair_share(
     conn: &mut PgConnection,
     region_code: &str,

@@ -19,7 +19,7 @@ use crate::{Error, Result, allocations, outbox, slots, workflows};
 pub(super) enum Beginning {
     /// Placed on a node.
     On(Uuid),
-    /// In line until this time.
+    /// Queued until this time.
     Queued(Timestamp),
 }
 
@@ -120,7 +120,7 @@ pub(super) fn claims(ids: IdGen, sku: &Sku, taken: Taken) -> Vec<NewClaim> {
     slots.into_iter().map(of_slot).collect()
 }
 
-/// Makes the claims of an allocation that is `reserved`, starts the work on it and tells of it, in one statement: what
+/// Makes the claims of an allocation that is `reserved`, starts its workflow and writes its event, in one statement: what
 /// a row costs is small next to what a round trip costs. `audited`: who is to be named as the one who got it (P10).
 pub(super) async fn begin(
     conn: &mut PgConnection,

@@ -1,4 +1,4 @@
-//! `SkuAdminService`: what is sold, and how much a project may hold. Each change has its audit row (P10).
+//! `SkuAdminService`: SKUs, and how much a project may hold. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id};

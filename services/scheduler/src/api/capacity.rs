@@ -19,9 +19,9 @@ use super::public::given;
 const MINUTE: i64 = 60;
 /// Longest bucket: 31 days, in seconds.
 const MAX_BUCKET: i64 = 31 * 24 * 60 * MINUTE;
-/// What is shown when no start is asked for.
+/// The period of an answer when the request names no start.
 const DEFAULT_SPAN: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
-/// Buckets of an answer for which no length is asked for.
+/// Buckets of an answer when the request names no length.
 const DEFAULT_BUCKETS: i64 = 288;
 
 #[tonic::async_trait]

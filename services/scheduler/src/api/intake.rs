@@ -1,4 +1,4 @@
-//! What others tell the ledger: nodes, regions and slots by inventory, prices by billing. Saying it again
+//! What other services report to the ledger: nodes, regions and slots by inventory, prices by billing. Repeating it
 //! changes nothing.
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::time::from_proto_time;
@@ -31,7 +31,7 @@ impl Api {
         parse::label("code", &request.code)?;
         let mut conn = self.pool.acquire().await?;
         catalog::put_region(&mut conn, &request.code, request.enabled).await?;
-        // who waits may be served now
+        // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(
             region_code = request.code,
@@ -46,7 +46,7 @@ impl Api {
         request: ApproveSlotsRequest,
     ) -> Result<ListSlotsResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
-        // The same approval asked again comes with another request id.
+        // The same approval sent again comes with another request id.
         let hash = idempotency::hash(&ApproveSlotsRequest {
             request_id: String::new(),
             ..request.clone()

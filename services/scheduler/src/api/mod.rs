@@ -1,4 +1,4 @@
-//! One thin method per RPC: parse, look the key up, call the ledger, record, map.
+//! One thin method per RPC: parse, read the key, call the ledger, record, map.
 mod admin;
 mod capacity;
 mod intake;

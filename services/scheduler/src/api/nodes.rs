@@ -84,7 +84,7 @@ impl NodePlacementService for Api {
     }
 }
 
-/// What an operator wants of a node, parsed.
+/// An operator's intent for a node, parsed.
 struct Asked<'a> {
     method: &'static str,
     action: &'static str,
@@ -159,7 +159,7 @@ impl Api {
         let after: Option<Uuid> = page::decode(&request.page_token, &query)?;
         let region = Some(request.region_code.as_str()).filter(|code| !code.is_empty());
         let mut conn = self.pool.acquire().await?;
-        // one more than asked for says whether there is a next page
+        // one more than requested shows whether there is a next page
         let mut rows = operators::list(&mut conn, region, after, size + 1).await?;
         let shown = usize::try_from(size).unwrap_or(usize::MAX);
         let more = rows.len() > shown;

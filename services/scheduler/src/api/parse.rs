@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 /// Most SSH keys of an allocation.
 const MAX_KEYS: usize = 10;
-/// Most allocations that one is kept away from by id.
+/// Most allocations that an anti-affinity names by id.
 const MAX_SPREAD: usize = 64;
 
 /// A DNS label of at most 63 characters.
@@ -53,7 +53,7 @@ pub(super) fn reserve(request: internal::ReserveRequest) -> Result<Request> {
     one(request)
 }
 
-/// Until when a request may wait; none: not at all.
+/// Until when a request may be queued; none: it is not queued.
 pub(super) fn wait_until(at: Option<&prost_types::Timestamp>) -> Result<Option<jiff::Timestamp>> {
     at.map(|at| {
         from_proto_time(at).ok_or_else(|| Error::invalid("wait.deadline", "must be a time"))
@@ -61,7 +61,7 @@ pub(super) fn wait_until(at: Option<&prost_types::Timestamp>) -> Result<Option<j
     .transpose()
 }
 
-/// Principal, key and hash of what is to be kept.
+/// Principal, key and hash of a stored request.
 fn keyed(principal: &str, idempotency_key: &str, request_hash: &[u8]) -> Result<()> {
     for (field, missing) in [
         ("principal", principal.is_empty()),
@@ -105,7 +105,7 @@ pub(super) fn batch(request: &internal::ReserveBatchRequest) -> Result<Vec<Reque
     Ok(parsed)
 }
 
-/// Where it may be placed.
+/// Placement constraints.
 fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> {
     let affinity = match placement.affinity.as_str() {
         "" => None,
@@ -176,7 +176,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
     })
 }
 
-/// What is asked about without being asked for, of a project or of nobody in particular.
+/// The rules for a query about capacity, of a project or of none.
 pub(super) fn placement(
     request: public::ExplainPlacementRequest,
     project_id: Option<Uuid>,

@@ -1,4 +1,4 @@
-//! `SkuService` and `AvailabilityService`: what users may see of what is sold.
+//! `SkuService` and `AvailabilityService`: what users may see of SKUs and capacity.
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Result, page};
 use gpuaas_placement::{availability, catalog, reserve};
@@ -49,7 +49,7 @@ pub(super) fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The project that asks: the given one, the caller's only one, or none in particular.
+/// The requesting project: the given one, the caller's only one, or none in particular.
 fn asking(caller: &Caller, given: &str) -> Result<Option<Uuid>> {
     match (given, caller.projects.as_slice()) {
         ("", [only]) => Ok(Some(*only)),
@@ -63,7 +63,7 @@ impl Api {
         let size = page::page_size(request.page_size)?;
         let after: Option<String> = page::decode(&request.page_token, &["skus"])?;
         let mut conn = self.pool.acquire().await?;
-        // one more than asked for says whether there is a next page
+        // one more than requested shows whether there is a next page
         let mut rows =
             catalog::skus(&mut conn, after.as_deref().unwrap_or_default(), size + 1).await?;
         let shown = usize::try_from(size).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! `QueueAdminService`: who waits for capacity, and in which class. Each change has its audit row (P10).
+//! `QueueAdminService`: queued requests, and their priority classes. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;

@@ -144,7 +144,7 @@ impl Api {
         idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;
         tx.commit().await?;
         tracing::info!(project_id = %change.project_id, quota = change.resource_id, limit = told, "put quota");
-        // who waits may be served now
+        // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         Ok(())
     }

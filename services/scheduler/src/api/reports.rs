@@ -14,11 +14,11 @@ use sqlx::{Postgres, Transaction};
 use super::public::given;
 use super::{Api, wire};
 
-/// Moves of a suggestion for which no bound is asked for.
+/// Most moves of a suggestion when the request names no bound.
 const DEFAULT_MOVES: u32 = 8;
 
 impl Api {
-    /// What is free and what is held must be of one moment.
+    /// Free and held capacity must be of one moment.
     async fn snapshot(&self) -> Result<Transaction<'static, Postgres>> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         Ok(self.pool.begin_with(begin).await?)

@@ -1,4 +1,4 @@
-//! `CapacityReservationService` and `CapacityReservationAdminService`: capacity that is kept for one project. Each change
+//! `CapacityReservationService` and `CapacityReservationAdminService`: capacity reserved for one project. Each change
 //! has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_common::identity::Caller;
@@ -238,7 +238,7 @@ impl Api {
                 reservation_id = %row.id, project_id = %row.project_id, sku = row.sku, gpu_count = row.gpu_count,
                 reserved_gpus = row.reserved_gpus, "reserve capacity"
             );
-            // a window that begins soon, and what is missing, are looked after at once
+            // a window that begins soon, and missing slots, are reconciled at once
             self.wake.notify(outbox::TOPIC).await;
         }
         self.with_launches(row).await
@@ -294,7 +294,7 @@ impl Api {
         if let Some(region) = query.region_code {
             catalog::known_region(&mut conn, region).await?;
         }
-        // one more than asked for says whether there is a next page
+        // one more than requested shows whether there is a next page
         let query = Query { before, ..query };
         let mut rows = reservations::list(&mut conn, &query, size + 1).await?;
         let shown = usize::try_from(size).unwrap_or(usize::MAX);
@@ -327,7 +327,7 @@ impl Api {
         };
         let row = reservations::cancel(&self.pool, self.policy, &asked).await?;
         tracing::info!(reservation_id = %row.id, project_id = %row.project_id, "cancel reservation");
-        // who waits may be served now
+        // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         self.with_launches(row).await
     }

@@ -1,4 +1,4 @@
-//! A compiled node as a whole: whether it is one, and whether it could be sold as one.
+//! A compiled node as bare metal: whether it is, and whether it could be allocated so.
 use super::CompiledNode;
 use crate::model::SlotClass;
 use crate::{Request, Rules};
@@ -22,7 +22,7 @@ impl CompiledNode {
         classes.next().filter(|_| classes.next().is_none()).copied()
     }
 
-    /// Every slot of it is on sale, so that it could be sold as bare metal.
+    /// Every slot of it is free, so that it could be allocated as bare metal.
     pub(crate) fn is_free_for_baremetal(&self) -> bool {
         let all_usable = || {
             let mut views = self.views.iter().flatten();
@@ -31,7 +31,7 @@ impl CompiledNode {
         self.is_clean() && self.can_change() && self.class().is_some() && all_usable()
     }
 
-    /// It could be sold as bare metal now, as [`crate::judge_baremetal`] says of nodes that are not compiled. Only
+    /// It could be allocated as bare metal now, as [`crate::judge_baremetal`] decides for nodes that are not compiled. Only
     /// nodes for slices are compiled; one in mode baremetal is judged there.
     pub(crate) fn fits_baremetal(&self, rules: &Rules, request: &Request) -> bool {
         let open = rules.allow(self.id)

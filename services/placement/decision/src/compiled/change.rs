@@ -1,4 +1,4 @@
-//! A compiled node as it would be with a VM more or less: what planning reports are tried on.
+//! A compiled node as it would be with a VM added or removed: planning reports simulate with it.
 use crate::Cause;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{CompiledNode, Layout, Pick, bits};
 use crate::model::{Health, SlotClass, SlotStatus};
 use crate::{CandidateNode, CandidateSlot, Request, Rules};
 
-/// Somebody has the slot, or works on it.
+/// The slot is allocated, or being worked on.
 pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
     slot.held
         || !matches!(
@@ -21,7 +21,7 @@ pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
         )
 }
 
-/// Nothing but somebody who has it, or its fabric device, keeps the slot from being sold to everybody.
+/// Only its allocation, or its fabric device, removes the slot for every project.
 pub(super) fn is_sound(slot: &CandidateSlot) -> bool {
     let for_sale = !matches!(
         slot.status,
@@ -40,14 +40,14 @@ pub(super) fn tangled(node: &CandidateNode) -> bool {
 }
 
 impl Layout {
-    /// Slots that a claim on any of these keeps away.
+    /// Slots that a claim on any of these blocks.
     pub(super) fn kept_away_by(&self, slots: u64) -> u64 {
         bits(slots)
             .filter_map(|bit| self.conflicts.get(bit as usize))
             .fold(0, |all, others| all | others)
     }
 
-    /// The sets of slots that may be sold together as one of so many GPUs.
+    /// The sets of slots that may be allocated together as one of so many GPUs.
     pub(super) fn slot_sets(&self, count: u32) -> Vec<u64> {
         if count == 1 {
             return bits(self.all).map(|bit| 1 << bit).collect();
@@ -89,8 +89,8 @@ impl CompiledNode {
         self.clean = false;
     }
 
-    /// A VM less, its disks wiped. What keeps its slots away is not corrected: a node that something was moved off
-    /// is not asked why it does not fit.
+    /// A VM less, its disks wiped. The reasons of its slots are not corrected: a node that something was moved off
+    /// is not evaluated for reasons.
     pub(crate) fn free(&mut self, class: SlotClass, slots: u64, hugepages_1g: u32) {
         let Some(view) = self.views[class as usize].as_mut() else {
             return;
@@ -115,20 +115,20 @@ impl CompiledNode {
         self.tangled
     }
 
-    /// Slots of the request's class that everybody may have.
+    /// Slots of the request's class that any project may have.
     pub(crate) fn free_slots(&self, request: &Request) -> u32 {
         self.usable(request.slot_class).count_ones()
     }
 
-    /// The bits of the slots of a class that everybody may have.
+    /// The bits of the slots of a class that any project may have.
     pub(crate) fn usable(&self, class: SlotClass) -> u64 {
         self.views[class as usize]
             .as_ref()
             .map_or(0, |view| view.usable)
     }
 
-    /// It may be that a request fits once nobody has anything of the node: nothing else than that is in its way. Every slot
-    /// that somebody has counts as one that would be on sale, and so does every slot that is reserved for the project.
+    /// A request may fit once nothing is allocated on the node: no other reason removes it. Every allocated slot
+    /// counts as schedulable, and so does every slot that is reserved for the project.
     pub(crate) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
         let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return false;
@@ -144,8 +144,8 @@ impl CompiledNode {
                 .is_some()
     }
 
-    /// Per set of slots that would do for the request, the slots that others have or keep away of it; none that
-    /// something else than a VM keeps from being sold.
+    /// Per set of slots that would do for the request, the slots of it that are allocated or blocked; no set that
+    /// anything else than a VM removes.
     pub(crate) fn in_the_way(&self, request: &Request) -> Vec<u64> {
         let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What the slots of a class on a node have to do with each other, and which of them are best sold together.
+//! How the slots of a class on a node depend on each other, and which of them are best allocated together.
 use std::collections::BTreeMap;
 
 use super::{Pick, bits};
@@ -8,14 +8,14 @@ use crate::{CandidateNode, CandidateSlot, fabric_key};
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
     pub(super) all: u64,
-    /// The host says what may be sold together.
+    /// The host reports what may be allocated together.
     pub(super) reported: bool,
     pub(super) groups: Vec<Group>,
     /// Slots of each NUMA node.
     pub(super) numa: Vec<u64>,
     /// Slots that need the same fabric device alone, of each such device.
     pub(super) exclusive: Vec<u64>,
-    /// Per bit, the slots that a claim on it keeps away; empty when no device is shared.
+    /// Per bit, the slots that a claim on it blocks; empty when no device is shared.
     pub(super) conflicts: Vec<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Layout {
         self.exclusive.iter().fold(0, |all, mask| all | mask)
     }
 
-    /// The counts that can be sold of it.
+    /// The counts that it offers.
     pub(super) fn sizes(&self) -> Vec<u32> {
         let whole = (!self.reported).then(|| self.all.count_ones());
         let groups = self.groups.iter().map(|group| group.size);
@@ -85,12 +85,12 @@ impl Layout {
         sizes
     }
 
-    /// The best of the usable slots that may be sold together (B-43, B-56). Within one node all policies agree.
+    /// The best of the usable slots that may be allocated together (B-43, B-56). Within one node all policies agree.
     pub(super) fn best(&self, usable: u64, count: u32) -> Option<Pick> {
         if usable.count_ones() < count {
             return None;
         }
-        // groups that could be sold now and are larger than what is asked for: taking a part of one breaks it
+        // groups that are available now and larger than the request: taking a part of one breaks it
         let larger = self.groups.iter().filter(|group| {
             group.size > count
                 && group.slots & !usable == 0
@@ -129,8 +129,8 @@ impl Layout {
         best
     }
 
-    /// Slots that may be sold together are usable, so many of them, and nothing but a device that two of them need alone keeps
-    /// them anti_affinity.
+    /// Slots that may be allocated together are usable, so many of them, and only a device that two of them need exclusively
+    /// prevents it.
     pub(super) fn needs_one_device_twice(&self, usable: u64, count: u32) -> bool {
         let shares = |set: u64| {
             let alone = |alone: &u64| (set & alone).count_ones() > 1;

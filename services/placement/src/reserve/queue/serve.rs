@@ -1,6 +1,6 @@
-//! Serving those that wait, line by line in their order.
+//! Serves queued requests, queue by queue in their order.
 //!
-//! Any number of replicas may serve: who works on a batch holds its lock, and a placement is decided again under the
+//! Any number of replicas may serve: a worker on a batch holds its lock, and a placement is decided again under the
 //! node's lock as every other is. A batch is served in one transaction, so a process that dies leaves it in the queue or
 //! served, never both and never neither.
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -23,18 +23,18 @@ use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
 use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
 
-/// What one look at all queues led to.
+/// The result of one pass over all queues.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Pass {
     /// Allocations that have their claims now, in the order in which they were served.
     pub served: Vec<Uuid>,
     /// Allocations that failed: past their deadline, or impossible by now.
     pub ended: Vec<Uuid>,
-    /// Something could not be looked at because others were at it: look again soon.
+    /// Something could not be evaluated because of contention: run again soon.
     pub busy: bool,
 }
 
-/// How it went with one batch.
+/// The result for one batch.
 enum Served {
     Placed(Vec<Uuid>),
     Waits(ErrorReason),
@@ -47,8 +47,8 @@ enum Served {
 /// was served or ended.
 ///
 /// # Errors
-/// Those of the database when it cannot be told which queues there are; what is wrong with one batch or one line does not
-/// keep the others waiting.
+/// Those of the database when the queues cannot be read; what is wrong with one batch or one queue does not
+/// block the others.
 pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
     let lines = queue::queues(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
@@ -120,7 +120,7 @@ async fn serve_one(
         };
         if let Some(is_served) = is_served {
             walk.left(&waiting, is_served);
-            // what was kept for it may be for others now, and where it is may be where others may not be
+            // its backfill reservation may be free for others now, and where it is may be excluded for others
             refused.clear();
             asks = queue::asks(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
         } else {
@@ -133,7 +133,7 @@ async fn serve_one(
     Ok(())
 }
 
-/// What a request asks for, when others may ask for the very same: a batch does not, nor does one that cannot be placed any
+/// The spec of a request, when others may have the very same: a batch has none, nor does one that cannot be placed any
 /// more.
 fn alike(waiting: &QueuedRequest, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> {
     match waiting.members.as_slice() {
@@ -220,16 +220,16 @@ async fn place_all(
     for member in &waiting.members {
         let row = allocations::get(conn, Scope::Platform, member.allocation_id).await?;
         if row.state != AllocationState::Requested {
-            // it was served by others, or its owner released it and the rest are served by the next look
+            // it was served by others, or its owner released it and the next pass serves the rest
             return Ok(Vec::new());
         }
         if row.capacity_shape == Shape::Baremetal && !policy.baremetal {
-            // replicas are switched over one by one: it is left for one that sells bare-metal nodes
+            // replicas are switched over one by one: it is left for one that offers bare-metal nodes
             return Err(refusal(Vec::<Reason>::new()));
         }
         let request = request_of(&row, waiting.batch.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;
-        // the price it was asked for at
+        // the price at the time of the request
         let sku = Sku {
             price: row.price.as_ref().map(|price| price.0.clone()),
             ..sku
@@ -267,7 +267,7 @@ async fn place_all(
         made.push(row.id);
     }
     let batch = &waiting.batch;
-    // served: the project goes to the end of the ring
+    // served: the project moves to the end of the round robin
     sqlx::query(
         "UPDATE fair_share t SET last_served = nextval('fair_share_sequence') FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.id = $1 AND t.region_code = a.region_code AND t.slot_class = w.slot_class AND t.project_id = $2",
@@ -335,7 +335,7 @@ async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) 
     })
 }
 
-/// Writes down why a batch waits, where its owner looks.
+/// Records why a batch is queued, where its owner finds it.
 async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Result<()> {
     let reason = reason_name(reason);
     let ids: Vec<Uuid> = waiting
@@ -344,7 +344,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
         .map(|one| one.allocation_id)
         .collect();
     let mut tx = pool.begin().await?;
-    // rows are locked by id, as by everybody who works on a batch: no two of them wait for each other
+    // rows are locked by id, as in every transaction on a batch: no two of them deadlock
     sqlx::query(
         "WITH noted AS (SELECT allocation_id FROM queued_allocations WHERE allocation_id = ANY ($1)
                          ORDER BY allocation_id FOR NO KEY UPDATE)
@@ -354,7 +354,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
     .bind(reason)
     .execute(&mut *tx)
     .await?;
-    // who has left the queue meanwhile has no such step that runs, and is not told of any more
+    // an entry that left the queue meanwhile has no such running step, and is not reported any more
     sqlx::query(
         "WITH noted AS (SELECT allocation_id FROM timeline
                          WHERE allocation_id = ANY ($1) AND step = $2 AND state = 'running'
@@ -370,7 +370,7 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
     Ok(())
 }
 
-/// Ends what waits as failed (C-05).
+/// Ends queued allocations as failed (C-05).
 async fn end(pool: &PgPool, waiting: &QueuedRequest, failure: &Failure) -> Result<Served> {
     let mut tx = pool.begin().await?;
     if !lock_batch(&mut tx, waiting).await? {
