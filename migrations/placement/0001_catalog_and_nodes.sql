@@ -1,4 +1,4 @@
--- The ledger, part 1 of 4: what is offered, and on which nodes and slots.
+-- The ledger, part 1 of 5: what is offered, and on which nodes and slots.
 --
 -- The four parts are one baseline. Their constraints are the promises: a GPU is never allocated twice (P1), no slot is
 -- available without clean evidence of its own generation (P2), and a transition that is not in a table of transitions

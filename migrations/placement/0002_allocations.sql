@@ -1,4 +1,4 @@
--- The ledger, part 2 of 4: allocations, their claims and price snapshots, and their events.
+-- The ledger, part 2 of 5: allocations, their claims and price snapshots, and their events.
 CREATE DOMAIN capacity_shape AS text CHECK (VALUE IN ('gpu_slice', 'baremetal'));
 CREATE DOMAIN power AS text CHECK (VALUE IN ('running', 'stopping', 'stopped', 'starting', 'rebooting'));
 CREATE DOMAIN ssh_keys AS text[] CHECK (cardinality(VALUE) BETWEEN 1 AND 10);

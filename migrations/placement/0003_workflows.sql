@@ -1,4 +1,4 @@
--- The ledger, part 3 of 4: durable work. Workflows and their steps, the record of every call to a host, and the timeline
+-- The ledger, part 3 of 5: durable work. Workflows and their steps, the record of every call to a host, and the timeline
 -- a user sees. Written in the same transaction as the ledger change that causes it.
 
 -- Bare metal nodes are brought up and erased by workflows of their own kinds.

@@ -1,4 +1,4 @@
--- The ledger, part 4 of 4: the queue for capacity, reserved capacity, and what placement reads of changes.
+-- The ledger, part 4 of 5: the queue for capacity, reserved capacity, and what placement reads of changes.
 
 -- The operator's priority for a project's queued requests; none: normal.
 CREATE TABLE project_priorities (

@@ -363,7 +363,7 @@ export interface paths {
         put?: never;
         /**
          * CreateEnrolmentToken returns a single-use token for a node's agent
-         * @description CreateEnrolmentToken returns a single-use token for a node's agent. It is shown once and kept hashed (A-07).
+         * @description CreateEnrolmentToken returns a single-use token for a node's agent. It is shown once and stored hashed (A-07).
          *
          *     Platform administrators only; action `node.enrol` on `node`.
          */
@@ -1769,7 +1769,7 @@ export interface components {
          */
         "common.CapacityShape": "unspecified" | "baremetal" | "gpu_slice";
         /**
-         * @description ChangeKind of a watched resource. Added and modified both carry its full state.
+         * @description ChangeKind of a watched resource. Added and modified both contain its full state.
          *     - `added`: New to this watch: part of the initial state, or created since.
          *     - `modified`: Sent before, and changed.
          *     - `ended`: Ended; this is its last state.
@@ -1777,7 +1777,7 @@ export interface components {
          */
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
         /**
-         * @description DriverStrategy says how a guest gets its GPU drivers (E-10, E-11).
+         * @description DriverStrategy is the way a guest gets its GPU drivers (E-10, E-11).
          *     - `none`: The image needs none.
          *     - `cloud_init`: cloud-init installs them at first boot.
          *     - `preinstalled`: They are in the image.
@@ -1837,7 +1837,7 @@ export interface components {
         "common.SlotBindings": {
             /** @description Sorted PCI addresses are never invented: they come from the host's report. */
             gpu_pci_address?: string;
-            /** @description Module id of the GPU on its board; legal groups are sets of these. */
+            /** @description Module id of the GPU on its baseboard; legal groups are sets of these. */
             gpu_module_id?: number;
             /** @description NUMA node of the GPU. */
             numa_node?: number;
@@ -2266,7 +2266,7 @@ export interface components {
             gpus_unplaceable?: number;
             /** @description Allocations that are being released. */
             allocations_ending?: number;
-            /** @description Slots of the nodes that need a repair; they keep a node from being empty. */
+            /** @description Slots of the nodes that need a repair; they prevent a node from being empty. */
             blocked_slots?: number;
             /** @description Notes on the plan for operators, as sentences. */
             notice?: string;
@@ -2596,7 +2596,7 @@ export interface components {
             /** Format: date-time */
             close_time?: string;
             close_reason?: string;
-            /** @description True when output was recorded and the recording is still kept. */
+            /** @description True when output was recorded and the recording is still stored. */
             recorded?: boolean;
             /**
              * Format: uint64

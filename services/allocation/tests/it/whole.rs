@@ -154,7 +154,7 @@ async fn a_whole_node_is_refused_where_the_platform_does_not_sell_them() {
             refused.fields(),
             [(
                 "sku".to_owned(),
-                "is sold as whole nodes, which this platform does not bring up".to_owned()
+                "is a bare-metal SKU, and this platform does not offer bare metal".to_owned()
             )]
         );
     }

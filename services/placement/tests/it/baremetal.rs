@@ -106,7 +106,7 @@ async fn whole_nodes_are_refused_where_nothing_can_bring_them_up() {
         }) => {
             assert_eq!(
                 rule,
-                "is sold as whole nodes, which this platform does not bring up"
+                "is a bare-metal SKU, and this platform does not offer bare metal"
             );
         }
         other => panic!("{other:?}"),

@@ -223,7 +223,7 @@ async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
             refusal.fields(),
             [(
                 "sku".to_owned(),
-                "is sold as whole nodes, which this platform does not bring up".to_owned()
+                "is a bare-metal SKU, and this platform does not offer bare metal".to_owned()
             )]
         );
     }
