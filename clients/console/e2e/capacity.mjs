@@ -104,7 +104,7 @@ export async function several() {
 
   await test("a launch may have affinity or anti-affinity to another allocation", async () => {
     await page.getByLabel("Count").selectOption("1");
-    await page.getByRole("radio", { name: "Anti-affinity" }).check({ force: true });
+    await page.getByRole("radio", { name: "Anti-affinity", exact: true }).check({ force: true });
     await page.getByRole("checkbox", { name: new RegExp(name) }).check();
     await page.getByRole("alert").getByText("excluded by the placement constraints").waitFor();
     await seen("launch-anti-affinity", "a launch with nowhere to go", TALL);
@@ -221,7 +221,7 @@ export async function leftOut() {
   await test("a repeated launch leaves out an ended allocation of its affinity, and reports it", async () => {
     await page.goto(again);
     await page.getByText("The allocation of its affinity is no longer on a node.").waitFor();
-    assert.ok(await page.getByRole("radio", { name: "Anywhere" }).isChecked());
+    assert.ok(await page.getByRole("radio", { name: "Anywhere", exact: true }).isChecked());
     assert.ok(await prewarmed.isChecked());
     await page.getByText("Fits with the placement constraint").waitFor();
     await seen("launch-again-left-out", "a launch again without its neighbour", TALL);
