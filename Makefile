@@ -46,6 +46,7 @@ lint: check clippy ## formatting, contracts, scripts, console, generated files, 
 
 check: build ## all of lint but clippy: cheap once everything is built
 	cargo fmt --all --check
+	@! grep -n 'debug-assertions' Cargo.toml .cargo/config.toml # kill points are in development builds only
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)

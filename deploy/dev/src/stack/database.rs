@@ -45,9 +45,17 @@ pub async fn prepare(server: &Server, secrets: &Path) -> Result<()> {
     }
     let mut owner =
         PgConnection::connect_with(&server.options(OWNER_ROLE, super::DATABASE)).await?;
-    gpuaas_migrations::apply_all(&mut owner)
-        .await
-        .map_err(refused)?;
+    let applied = gpuaas_migrations::apply_all(&mut owner).await;
+    applied.map_err(|error| {
+        let why = crate::error::chain(&error);
+        if matches!(error, gpuaas_migrations::Error::Migrate { .. }) && exists {
+            return Error::other(format!(
+                "the database of this stack does not take the migrations: {why}. If it was made by another version \
+                 and holds nothing you need, remove it: gpuaas-dev down --purge"
+            ));
+        }
+        Error::other(why)
+    })?;
     owner.close().await?;
     Ok(())
 }
