@@ -16,6 +16,7 @@ pub mod contract;
 pub mod dev;
 pub mod error;
 pub mod http;
+pub mod identity;
 pub mod openapi;
 pub mod router;
 pub mod secret_file;

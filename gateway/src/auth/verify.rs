@@ -14,7 +14,7 @@ use super::keys::{KeySource, KeysError};
 use crate::error::ApiError;
 
 /// Clocks may differ by this much, in seconds.
-const LEEWAY_SECONDS: u64 = 10;
+pub const LEEWAY_SECONDS: u64 = 10;
 /// No issuer writes longer tokens; longer ones are not parsed.
 const MAX_TOKEN_BYTES: usize = 8192;
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use prost_reflect::DynamicMessage;
 use tonic::Code;
 
 use super::authorize::authorize;
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::{ApiError, overloaded};
+use crate::identity;
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::{self, Envelope};
@@ -81,6 +83,10 @@ async fn try_serve(
         return Err(headers::idempotency_key_missing());
     }
 
+    if route.service == identity::SERVICE {
+        let answer = identity::answer(app, route, &session, &message).await?;
+        return Ok(written(&answer));
+    }
     let now = jiff::Timestamp::now().as_second();
     let token = session
         .internal_token(&app.minter, route.service, now)
@@ -112,14 +118,17 @@ async fn try_serve(
         return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
     let answer = upstream::call(&app.peers, route, &message, envelope).await?;
-    let mut response = Response::new(Body::from(
-        write_message(&answer, Defaults::Write).to_text(),
-    ));
+    Ok(written(&answer))
+}
+
+fn written(answer: &DynamicMessage) -> Response {
+    let text = write_message(answer, Defaults::Write).to_text();
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Ok(response)
+    response
 }
 
 fn find<'a>(app: &'a App, parts: &request::Parts) -> Result<(&'a Route, PathVariables), ApiError> {

@@ -1,6 +1,7 @@
 //! SQL of the schema `edge`: who may call, and the record of denials.
 mod access;
 mod bootstrap;
+mod projects;
 
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
@@ -9,6 +10,7 @@ use crate::auth::verify::Identity;
 
 pub use access::may_use;
 pub use bootstrap::{NewPrincipal, Seeded, seed};
+pub use projects::{ProjectRow, find_profile, list_projects};
 
 /// A registered principal with the projects it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

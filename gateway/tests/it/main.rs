@@ -6,6 +6,7 @@ mod bootstrap;
 mod calls;
 mod contract;
 mod database;
+mod identity;
 mod issuers;
 mod openapi;
 mod script;
