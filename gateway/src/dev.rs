@@ -74,6 +74,9 @@ async fn sign_in(
     let signed = async {
         let issuer = issuer(&app, &headers)?;
         let SignIn { principal } = parse(&headers, &body)?;
+        if principal.contains(char::is_control) {
+            return Err(refused("principal", "must not contain control characters"));
+        }
         let subject = store::subject_of(&app.pool, issuer.issuer(), &principal)
             .await
             .map_err(|error| database(&error))?

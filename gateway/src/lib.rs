@@ -125,7 +125,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
     );
     let key = config::read_secret("gateway.internal_key_file", &config.internal_key_file)?;
     Ok(App {
-        verifier: Verifier::new(&config.issuers, dev.as_ref())?,
+        verifier: Verifier::new(&config.issuers, dev.as_ref(), &context.meter)?,
         sessions: Sessions::default(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,

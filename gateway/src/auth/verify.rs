@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use opentelemetry::metrics::Meter;
 use serde::Deserialize;
 use tonic::Code;
 use url::Url;
 
 use super::dev_issuer::DevIssuer;
-use super::keys::{KeySource, KeysError};
+use super::keys::{Fetches, KeySource, KeysError, RefreshSettings};
 use crate::error::ApiError;
 
 /// Clocks may differ by this much, in seconds.
@@ -32,6 +33,9 @@ pub struct IssuerSettings {
     pub jwks_file: Option<PathBuf>,
     /// Address of the key set; https, or http on loopback.
     pub jwks_url: Option<Url>,
+    /// When the key set of `jwks_url` is fetched again.
+    #[serde(default)]
+    pub jwks_refresh: RefreshSettings,
 }
 
 /// Why the configured issuers are not usable.
@@ -92,15 +96,20 @@ struct Verified {
 }
 
 impl Verifier {
-    /// From the settings, and the embedded issuer when there is one.
+    /// From the settings, and the embedded issuer when there is one. Key sets with an address are fetched by tasks of
+    /// the runtime from now on.
     ///
     /// # Errors
     /// An issuer that is named twice, has no key set, or allows an algorithm that proves nothing.
-    pub fn new(settings: &[IssuerSettings], dev: Option<&DevIssuer>) -> Result<Self, IssuerError> {
+    pub fn new(
+        settings: &[IssuerSettings],
+        dev: Option<&DevIssuer>,
+        meter: &Meter,
+    ) -> Result<Self, IssuerError> {
         let mut issuers = HashMap::new();
         for issuer in settings {
             if issuers
-                .insert(issuer.issuer.clone(), open(issuer)?)
+                .insert(issuer.issuer.clone(), open(issuer, meter)?)
                 .is_some()
             {
                 return Err(problem(issuer, "is configured twice"));
@@ -125,8 +134,8 @@ impl Verifier {
     /// Checks a token.
     ///
     /// # Errors
-    /// `CREDENTIAL_EXPIRED` or `CREDENTIAL_INVALID`; `DEPENDENCY_UNAVAILABLE` when the issuer's keys cannot
-    /// be fetched.
+    /// `CREDENTIAL_EXPIRED` or `CREDENTIAL_INVALID`; `DEPENDENCY_UNAVAILABLE` when the key may be one that the issuer
+    /// has but the gateway has not fetched.
     pub async fn verify(&self, token: &str) -> Result<Identity, ApiError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(invalid("it is too long"));
@@ -149,7 +158,8 @@ impl Verifier {
             .find(header.kid.as_deref())
             .await
             .map_err(|error| {
-                tracing::error!(issuer = %claimed.iss, "get signing keys: {error}");
+                // the attempts themselves are logged; tokens of nobody shall not fill the log
+                tracing::debug!(issuer = %claimed.iss, "no signing key: {error}");
                 ApiError::unavailable()
             })?;
         let jwk = jwk.ok_or_else(|| invalid("its signing key is unknown"))?;
@@ -186,6 +196,9 @@ impl Verifier {
         if verified.claims.sub.is_empty() {
             return Err(invalid("its subject is empty"));
         }
+        if verified.claims.sub.contains(char::is_control) {
+            return Err(invalid("its subject has control characters"));
+        }
         Ok(Identity {
             issuer: claimed.iss,
             subject: verified.claims.sub,
@@ -201,7 +214,7 @@ fn problem(issuer: &IssuerSettings, problem: &str) -> IssuerError {
     }
 }
 
-fn open(settings: &IssuerSettings) -> Result<Issuer, IssuerError> {
+fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError> {
     let keys_error = |source| IssuerError::Keys {
         issuer: settings.issuer.clone(),
         source,
@@ -233,7 +246,8 @@ fn open(settings: &IssuerSettings) -> Result<Issuer, IssuerError> {
             if url.scheme() != "https" && !loopback {
                 return Err(problem(settings, "has a jwks_url without https"));
             }
-            KeySource::remote(url.clone()).map_err(keys_error)?
+            let fetches = Fetches::new(meter, &settings.issuer);
+            KeySource::remote(url.clone(), &settings.jwks_refresh, fetches).map_err(keys_error)?
         }
         _ => return Err(problem(settings, "needs either jwks_file or jwks_url")),
     };

@@ -210,6 +210,11 @@ async fn tokens_that_are_refused() {
             forge.sign(&with(|c| c["sub"] = json!(""))),
             "CREDENTIAL_INVALID",
         ),
+        (
+            "subject that no database text holds",
+            forge.sign(&with(|c| c["sub"] = json!("demo\0"))),
+            "CREDENTIAL_INVALID",
+        ),
     ];
     for (name, token, expected) in table {
         let response = world

@@ -1,17 +1,16 @@
 //! Issuers besides the embedded one: keys from a file, keys from an address, settings that are refused.
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use axum::Router;
 use axum::routing::get;
-use gpuaas_gateway::auth::keys::KeySource;
+use futures::FutureExt as _;
+use gpuaas_gateway::auth::keys::{Fetches, KeySource, KeysError, RefreshSettings};
 use gpuaas_gateway::auth::verify::{IssuerSettings, Verifier};
 use jiff::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
+use tokio::sync::watch;
 
-use crate::world::{World, answer};
+use crate::world::{World, answer, reason};
 
 const IDP: &str = "https://idp.test/realm";
 
@@ -24,6 +23,10 @@ fn es256(kid: &str) -> (EncodingKey, JwkSet) {
 }
 
 fn token(key: &EncodingKey, kid: &str) -> String {
+    token_for(key, kid, 60)
+}
+
+fn token_for(key: &EncodingKey, kid: &str, seconds: i64) -> String {
     let now = Timestamp::now().as_second();
     let header = Header {
         kid: Some(kid.to_owned()),
@@ -31,7 +34,7 @@ fn token(key: &EncodingKey, kid: &str) -> String {
     };
     jsonwebtoken::encode(
         &header,
-        &json!({ "iss": IDP, "aud": "api", "sub": "4711", "exp": now + 60 }),
+        &json!({ "iss": IDP, "aud": "api", "sub": "4711", "exp": now + seconds }),
         key,
     )
     .expect("signed")
@@ -44,7 +47,17 @@ fn settings() -> IssuerSettings {
         algorithms: vec!["ES256".to_owned()],
         jwks_file: None,
         jwks_url: None,
+        jwks_refresh: RefreshSettings::default(),
     }
+}
+
+async fn register(world: &World) {
+    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:idp', $2, '4711', '', false)")
+        .bind(uuid::Uuid::now_v7())
+        .bind(IDP)
+        .execute(&world.pool().await)
+        .await
+        .expect("registered");
 }
 
 #[tokio::test]
@@ -59,12 +72,7 @@ async fn keys_of_a_file_are_trusted_for_their_issuer_only() {
         });
     })
     .await;
-    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:idp', $2, '4711', '', false)")
-        .bind(uuid::Uuid::now_v7())
-        .bind(IDP)
-        .execute(&world.pool().await)
-        .await
-        .expect("registered");
+    register(&world).await;
     let send = |token: String| async {
         answer(
             world
@@ -83,54 +91,151 @@ async fn keys_of_a_file_are_trusted_for_their_issuer_only() {
     assert_eq!(send(world.token("4711")).await.0, 403);
 }
 
+/// An issuer that answers its first request for keys and none after it.
+struct Hanging {
+    url: url::Url,
+    /// Requests that have arrived.
+    asked: watch::Receiver<usize>,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Hanging {
+    async fn start(keys: &JwkSet) -> Self {
+        let text = serde_json::to_string(keys).expect("JSON");
+        let (count, asked) = watch::channel(0);
+        let serve = move || {
+            let mut turn = 0;
+            count.send_modify(|asked| {
+                *asked += 1;
+                turn = *asked;
+            });
+            let text = text.clone();
+            async move {
+                if turn > 1 {
+                    std::future::pending::<()>().await;
+                }
+                text
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("listen");
+        let address = listener.local_addr().expect("address");
+        let router = Router::new().route("/jwks", get(serve));
+        Self {
+            url: format!("http://{address}/jwks").parse().expect("url"),
+            asked,
+            server: tokio::spawn(async move { axum::serve(listener, router).await }),
+        }
+    }
+
+    async fn until_asked(&mut self, times: usize) {
+        let asked = self.asked.wait_for(|asked| *asked >= times).await;
+        asked.expect("the issuer serves");
+    }
+
+    fn source(&self, refresh: &RefreshSettings) -> KeySource {
+        let fetches = Fetches::new(&opentelemetry::global::meter("test"), IDP);
+        KeySource::remote(self.url.clone(), refresh, fetches).expect("client")
+    }
+}
+
+/// Every unknown key may cause a fetch, which lasts as long as the test.
+fn eager() -> RefreshSettings {
+    RefreshSettings {
+        min_age_seconds: 0.0,
+        timeout_seconds: 3600.0,
+        ..RefreshSettings::default()
+    }
+}
+
 #[tokio::test]
 async fn keys_of_an_address_are_fetched_once_and_kept() {
     let (_, keys) = es256("k1");
-    let fetched = Arc::new(AtomicUsize::new(0));
-    let text = serde_json::to_string(&keys).expect("JSON");
-    let count = fetched.clone();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("listen");
-    let url = format!("http://{}/jwks", listener.local_addr().expect("address"))
-        .parse()
-        .expect("url");
-    let serve = move || {
-        count.fetch_add(1, Ordering::SeqCst);
-        let text = text.clone();
-        async move { text }
-    };
-    let server = tokio::spawn(async move {
-        axum::serve(listener, Router::new().route("/jwks", get(serve))).await
-    });
-    let source = KeySource::remote(url).expect("client");
+    let issuer = Hanging::start(&keys).await;
+    let source = issuer.source(&RefreshSettings::default());
     for _ in 0..5 {
         assert!(source.find(Some("k1")).await.expect("fetched").is_some());
-        assert!(
-            source
-                .find(Some("unknown"))
-                .await
-                .expect("fetched")
-                .is_none()
-        );
+        let unknown = source.find(Some("unknown")).await.expect("fetched");
+        assert!(unknown.is_none());
     }
-    assert_eq!(
-        fetched.load(Ordering::SeqCst),
-        1,
-        "bad key ids do not flood the issuer"
-    );
-    server.abort();
+    let asked = *issuer.asked.borrow();
+    assert_eq!(asked, 1, "bad key ids do not flood the issuer");
+    issuer.server.abort();
     assert!(source.find(Some("k1")).await.expect("kept").is_some());
+}
+
+/// Before, the first reader of an old set waited for the issuer, and all others for that reader.
+#[tokio::test]
+async fn an_issuer_that_hangs_keeps_no_reader_waiting() {
+    let (_, keys) = es256("k1");
+    let mut issuer = Hanging::start(&keys).await;
+    let source = issuer.source(&eager());
+    assert!(source.find(Some("k1")).await.expect("fetched").is_some());
+    source.find(Some("k2")).await.expect_err("may be new");
+    issuer.until_asked(2).await;
+    for _ in 0..1000 {
+        let known = source.find(Some("k1")).now_or_never();
+        assert!(known.expect("at once").expect("kept").is_some());
+        let unknown = source.find(Some("k2")).now_or_never();
+        let refused = unknown.expect("at once").expect_err("may be new");
+        assert!(matches!(refused, KeysError::Outdated), "{refused}");
+    }
+    assert_eq!(*issuer.asked.borrow(), 2, "one attempt at a time");
+}
+
+/// The rate of served requests does not fall: all of them are answered while one attempt to fetch keys hangs.
+#[tokio::test]
+async fn requests_are_served_while_their_issuer_hangs() {
+    const REQUESTS: usize = 100;
+    let (key, keys) = es256("k1");
+    let mut issuer = Hanging::start(&keys).await;
+    let url = issuer.url.clone();
+    let world = World::start_with(|config, _| {
+        config.issuers.push(IssuerSettings {
+            jwks_url: Some(url),
+            jwks_refresh: eager(),
+            ..settings()
+        });
+    })
+    .await;
+    register(&world).await;
+    let send = |token: String| {
+        let request = world.http.get(world.url("/api/v1/allocations"));
+        async move { answer(request.bearer_auth(token).send().await.expect("answer")).await }
+    };
+    assert_eq!(send(token(&key, "k1")).await.0, 200);
+    let (status, body) = send(token(&key, "k2")).await;
+    assert_eq!((status, reason(&body)), (503, "DEPENDENCY_UNAVAILABLE"));
+    issuer.until_asked(2).await;
+    let mut served = 0;
+    for turn in 0..REQUESTS {
+        let lives = 60 + i64::try_from(turn).expect("few");
+        // a token of its own for each, so that none is answered for from the session of another
+        let good = send(token_for(&key, "k1", lives));
+        let (good, unknown) = tokio::join!(good, send(token_for(&key, "k2", lives)));
+        served += usize::from(good.0 == 200);
+        assert_eq!(unknown.0, 503, "{}", unknown.1);
+    }
+    assert_eq!(served, REQUESTS);
+    assert_eq!(*issuer.asked.borrow(), 2, "the attempt still hangs");
+    let metrics = reqwest::get(format!("{}/metrics", world.metrics)).await;
+    let metrics = metrics.expect("metrics").text().await.expect("text");
+    let counted = metrics.lines().any(|line| {
+        line.starts_with("edge_key_fetches_total{") && line.contains("outcome=\"fetched\"")
+    });
+    assert!(counted, "{metrics}");
 }
 
 #[tokio::test]
 async fn settings_that_prove_nothing_are_refused() {
+    let meter = opentelemetry::global::meter("test");
     let url = |text: &str| Some(text.parse().expect("url"));
     let good = || IssuerSettings {
         jwks_url: url("https://idp.test/jwks"),
         ..settings()
     };
-    assert!(Verifier::new(&[good()], None).is_ok());
+    assert!(Verifier::new(&[good()], None, &meter).is_ok());
     for (name, bad) in [
         (
             "symmetric",
@@ -183,7 +288,10 @@ async fn settings_that_prove_nothing_are_refused() {
             },
         ),
     ] {
-        assert!(Verifier::new(&[bad], None).is_err(), "{name}");
+        assert!(Verifier::new(&[bad], None, &meter).is_err(), "{name}");
     }
-    assert!(Verifier::new(&[good(), good()], None).is_err(), "twice");
+    assert!(
+        Verifier::new(&[good(), good()], None, &meter).is_err(),
+        "twice"
+    );
 }

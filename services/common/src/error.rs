@@ -303,6 +303,13 @@ impl From<sqlx::Error> for Error {
                 "the ledger is busy; try again",
             )
             .source(source),
+            // what PostgreSQL cannot hold in a text: NUL
+            (_, Some("22021")) => Self::new(
+                Code::InvalidArgument,
+                ErrorReason::FieldInvalid,
+                "a text of the request contains the NUL character",
+            )
+            .source(source),
             // connection lost, shutting down, starting up, too many connections
             (_, Some(state))
                 if state.starts_with("08") || state.starts_with("57P") || state == "53300" =>

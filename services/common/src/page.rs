@@ -13,6 +13,8 @@ use crate::{Error, Result};
 pub const DEFAULT_PAGE_SIZE: i64 = 50;
 /// Largest page.
 pub const MAX_PAGE_SIZE: i64 = 500;
+/// NUL as JSON writes it.
+const ESCAPED_NUL: &[u8] = b"\\u0000";
 
 /// The number of rows of a page: 0 is the default, more than the maximum is the maximum.
 ///
@@ -84,6 +86,12 @@ pub(crate) fn open<K: DeserializeOwned>(token: &str, query: &[&str]) -> Result<O
     let envelope: Envelope<K> = URL_SAFE_NO_PAD
         .decode(token)
         .ok()
+        // the key becomes part of a statement, and PostgreSQL's text cannot hold NUL; we write none
+        .filter(|bytes| {
+            !bytes
+                .windows(ESCAPED_NUL.len())
+                .any(|part| part == ESCAPED_NUL)
+        })
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .ok_or(Foreign::Malformed)?;
     if envelope.q != query_hash(query) {
@@ -106,6 +114,11 @@ mod tests {
         let error = decode::<(i64, String)>(&token, &["p1s", "ku"]).expect_err("other query");
         assert_eq!(error.reason(), ErrorReason::PageTokenInvalid);
         assert!(decode::<(i64, String)>("!!", &[]).is_err());
+        let nul = encode(&(5i64, "a\0b"), &[]);
+        assert!(
+            decode::<(i64, String)>(&nul, &[]).is_err(),
+            "no text has it"
+        );
         assert_eq!(decode::<i64>("", &[]).expect("first page"), None);
     }
 

@@ -1,0 +1,206 @@
+//! Fetches an issuer's key set in the background: at the start, when it gets old, when a key is not in it, and after a
+//! failure with growing pauses. Every attempt is counted and logged.
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonwebtoken::jwk::JwkSet;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use serde::Deserialize;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use url::Url;
+
+use super::{KeysError, Known, MAX_JWKS_BYTES};
+
+/// Pause after the first failure; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause after failures.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// When an issuer's key set is fetched again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RefreshSettings {
+    /// Age at which the set is fetched again, in seconds.
+    pub max_age_seconds: f64,
+    /// Shortest time between two attempts that unknown keys cause, in seconds, so that bad tokens cannot flood the
+    /// issuer.
+    pub min_age_seconds: f64,
+    /// Longest time of one attempt, in seconds.
+    pub timeout_seconds: f64,
+}
+
+impl Default for RefreshSettings {
+    fn default() -> Self {
+        Self {
+            max_age_seconds: 3600.0,
+            min_age_seconds: 60.0,
+            timeout_seconds: 3.0,
+        }
+    }
+}
+
+/// Counts the attempts of one issuer.
+#[derive(Clone, Debug)]
+pub struct Fetches {
+    counter: Counter<u64>,
+    issuer: String,
+}
+
+impl Fetches {
+    /// Counts for this issuer.
+    pub fn new(meter: &Meter, issuer: &str) -> Self {
+        Self {
+            counter: meter
+                .u64_counter("edge_key_fetches_total")
+                .with_description("Attempts to fetch an issuer's key set, by issuer and outcome")
+                .build(),
+            issuer: issuer.to_owned(),
+        }
+    }
+
+    fn count(&self, outcome: &'static str) {
+        let labels = [
+            KeyValue::new("issuer", self.issuer.clone()),
+            KeyValue::new("outcome", outcome),
+        ];
+        self.counter.add(1, &labels);
+    }
+}
+
+/// The client that fetches; it follows no redirect.
+pub(super) fn fetch_client(settings: &RefreshSettings) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .timeout(seconds(settings.timeout_seconds))
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+}
+
+/// The background task of one source.
+pub(super) struct Refresher {
+    pub(super) url: Url,
+    pub(super) client: reqwest::Client,
+    pub(super) settings: RefreshSettings,
+    pub(super) fetches: Fetches,
+    pub(super) learned: watch::Sender<Known>,
+    pub(super) unknown_key: Arc<Notify>,
+}
+
+impl Refresher {
+    pub(super) async fn run(self) {
+        let mut failures: u32 = 0;
+        loop {
+            self.learned.send_modify(|known| known.refresh_from = None);
+            let fetched = self.fetch().await;
+            let failed = fetched.is_err();
+            let pause = match &fetched {
+                Ok(_) => {
+                    failures = 0;
+                    jittered(seconds(self.settings.max_age_seconds), random())
+                }
+                Err(_) => {
+                    failures = failures.saturating_add(1);
+                    pause_after(failures, random())
+                }
+            };
+            self.record(&fetched, failures, pause);
+            // a new key is no reason to ask an issuer sooner that has just failed
+            let wait = match failed {
+                true => pause,
+                false => seconds(self.settings.min_age_seconds).min(pause),
+            };
+            let refresh_from = Instant::now() + wait;
+            self.learned.send_modify(|known| {
+                if let Ok(keys) = fetched {
+                    known.keys = Some(Arc::new(keys));
+                }
+                known.attempts += 1;
+                known.failed = failed;
+                known.refresh_from = Some(refresh_from);
+            });
+            let again = Instant::now() + pause;
+            let asked = async {
+                tokio::time::sleep_until(refresh_from).await;
+                self.unknown_key.notified().await;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(again) => {}
+                () = asked => {}
+            }
+        }
+    }
+
+    fn record(&self, fetched: &Result<JwkSet, KeysError>, failures: u32, pause: Duration) {
+        let issuer = &self.fetches.issuer;
+        let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        match fetched {
+            Ok(keys) => {
+                self.fetches.count("fetched");
+                let keys = keys.keys.len();
+                tracing::info!(issuer, url = %self.url, keys, "fetch signing keys");
+            }
+            Err(error) => {
+                self.fetches.count("failed");
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                let cause = cause.unwrap_or_default();
+                tracing::warn!(issuer, url = %self.url, failures, pause_ms, cause, "keep the last signing keys: {error}");
+            }
+        }
+    }
+
+    async fn fetch(&self) -> Result<JwkSet, KeysError> {
+        let request = self.client.get(self.url.clone());
+        let mut response = request.send().await?.error_for_status()?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_JWKS_BYTES {
+                return Err(KeysError::TooLarge);
+            }
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+}
+
+/// Pause after so many failures in a row: between half and the whole of a time that doubles, so that the gateways of a
+/// fleet do not ask at once. `random` is from 0 to 1.
+fn pause_after(failures: u32, random: f64) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
+    jittered(whole, random)
+}
+
+fn jittered(whole: Duration, random: f64) -> Duration {
+    whole.mul_f64(0.5 + random / 2.0)
+}
+
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value.max(0.0)).unwrap_or(MAX_PAUSE)
+}
+
+fn random() -> f64 {
+    let mut bytes = [0; 4];
+    // without randomness gateways merely ask at the same time
+    let _filled = aws_lc_rs::rand::fill(&mut bytes);
+    f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_minute_and_are_spread_over_half_of_it() {
+        for (failures, least, most) in [
+            (1, 500, 1000),
+            (2, 1000, 2000),
+            (4, 4000, 8000),
+            (7, 30_000, 60_000),
+            (u32::MAX, 30_000, 60_000),
+        ] {
+            let pause = |random| pause_after(failures, random).as_millis();
+            assert_eq!((pause(0.0), pause(1.0)), (least, most), "{failures}");
+        }
+    }
+}
