@@ -237,6 +237,7 @@ mod tests {
             name: allocation.vm_name().to_string(),
             state,
             disk_sources: Vec::new(),
+            untraced_sources: Vec::new(),
         };
         let row = |running, boot: &str| {
             vec![PowerRow {

@@ -54,8 +54,18 @@ impl Deref for ClaimedDisk {
 }
 
 /// Whether a device is claimed: it is mounted, stacked on, or claimed where we cannot see it.
-pub fn is_claimed_by_others(device: &Path) -> bool {
-    open_exclusively(device).is_err_and(|error| is_claimed(&error))
+///
+/// # Errors
+/// The device cannot be opened for another reason, so nobody knows.
+pub fn is_claimed_by_others(device: &Path) -> HostResult<bool> {
+    match open_exclusively(device) {
+        Ok(_) => Ok(false),
+        Err(error) if is_claimed(&error) => Ok(true),
+        Err(error) => Err(io_error(format_args!(
+            "cannot tell whether {} is claimed",
+            device.display()
+        ))(error)),
+    }
 }
 
 fn open_exclusively(device: &Path) -> io::Result<File> {

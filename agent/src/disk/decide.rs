@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::facts::DiskFacts;
 use super::identity::{DiskIdentity, Resolution};
+use super::signatures::is_member;
 use crate::error::HostError;
 use crate::ids::AllocationId;
 
@@ -18,7 +19,10 @@ pub enum Intent {
         touched: bool,
     },
     /// It is wiped: it may have a tenant's partitions, but nothing may use it.
-    Wipe,
+    Wipe {
+        /// This allocation has written to it, so that what is on it is its own.
+        touched: bool,
+    },
     /// It was wiped and is read back: the verification reports whatever it has.
     Verify,
     /// This allocation's own VM, which is shut off, starts on it.
@@ -71,6 +75,13 @@ pub enum Blocker {
     Claimed,
     /// It is another disk than the one that was proven.
     Changed(String),
+    /// It or a partition of it is a part of something else, or swap, that nobody has assembled now.
+    Member {
+        /// The disk or the partition.
+        device: String,
+        /// Signature.
+        kind: String,
+    },
     /// It has partitions although it should be raw.
     Partitioned(String),
     /// It has signatures although it should be raw (INC-43).
@@ -97,6 +108,9 @@ impl fmt::Display for Blocker {
             Self::OpenBy { pid, program } => write!(f, "process {pid} ({program}) holds it open"),
             Self::Claimed => write!(f, "claimed by another user of the kernel"),
             Self::Changed(what) => write!(f, "{what} since it was proven"),
+            Self::Member { device, kind } => {
+                write!(f, "{device} is in use by its signature {kind}")
+            }
             Self::Partitioned(partition) => write!(f, "partition {partition} exists"),
             Self::Signature(kind) => write!(f, "signature {kind} found"),
         }
@@ -228,6 +242,12 @@ pub fn decide(
     if facts.claimed && blockers.is_empty() {
         blockers.push(Blocker::Claimed);
     }
+    if matches!(
+        intent,
+        Intent::Clone { touched: false } | Intent::Wipe { touched: false }
+    ) {
+        blockers.extend(members(name, facts));
+    }
     if intent == (Intent::Clone { touched: false }) {
         blockers.extend(facts.partitions.iter().cloned().map(Blocker::Partitioned));
         blockers.extend(facts.signatures.iter().cloned().map(Blocker::Signature));
@@ -243,6 +263,24 @@ pub fn decide(
     } else {
         Err(blockers)
     }
+}
+
+/// Signatures by which the disk or a partition belongs to something else. A tenant may write such ones too, so that they
+/// count only where no tenant of ours wrote.
+fn members(name: &str, facts: &DiskFacts) -> Vec<Blocker> {
+    let of_disk = facts.signatures.iter().map(|kind| (name, kind));
+    let of_partitions = facts
+        .partition_signatures
+        .iter()
+        .map(|(partition, kind)| (partition.as_str(), kind));
+    of_disk
+        .chain(of_partitions)
+        .filter(|(_, kind)| is_member(kind))
+        .map(|(device, kind)| Blocker::Member {
+            device: device.to_owned(),
+            kind: kind.clone(),
+        })
+        .collect()
 }
 
 /// The refusal an operator and the control plane see.

@@ -2,6 +2,7 @@
 use super::*;
 use crate::disk::facts::{DomainUse, gather};
 use crate::disk::holders::DescriptorHolder;
+use crate::error::HostResult;
 use crate::host::root::HostRoot;
 use proptest::prelude::*;
 
@@ -22,10 +23,12 @@ fn raw() -> DiskFacts {
     }
 }
 
-const INTENTS: [Intent; 4] = [
+const WIPE: Intent = Intent::Wipe { touched: true };
+const INTENTS: [Intent; 5] = [
     Intent::Clone { touched: false },
     Intent::Clone { touched: true },
-    Intent::Wipe,
+    Intent::Wipe { touched: false },
+    WIPE,
     Intent::Verify,
 ];
 
@@ -176,7 +179,7 @@ fn inc_43_an_unmounted_disk_with_partitions_is_not_raw() {
         "our own clone restarts"
     );
     assert!(
-        decide(&identity(), BYTES, &facts, Intent::Wipe).is_ok(),
+        decide(&identity(), BYTES, &facts, WIPE).is_ok(),
         "a wipe is for disks with partitions"
     );
 }
@@ -190,39 +193,210 @@ fn a_missing_disk_and_an_unsafe_one_are_told_apart() {
 }
 
 /// A recorded host: sysfs and procfs of one disk with two partitions.
-fn recorded(mount: &str, swaps: &str, fd: Option<&str>) -> DiskFacts {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = dir.path().join(path);
+struct Recorded(tempfile::TempDir);
+
+impl Recorded {
+    fn new(mount: &str, swaps: &str) -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        for (name, number) in [
+            ("nvme1n1", "259:1"),
+            ("nvme1n1p1", "259:2"),
+            ("nvme1n1p2", "259:3"),
+        ] {
+            host.device(name, number);
+        }
+        for partition in ["nvme1n1p1", "nvme1n1p2"] {
+            host.write(
+                &format!("sys/class/block/nvme1n1/{partition}/partition"),
+                "1\n",
+            );
+        }
+        host.write("sys/class/block/nvme1n1/size", "4194304\n");
+        host.write("sys/class/block/nvme1n1/ro", "0\n");
+        host.write("proc/self/mountinfo", mount);
+        host.write("proc/swaps", swaps);
+        host.write("proc/4242/comm", "mysqld\n");
+        host
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
-    };
-    for (name, number) in [
-        ("nvme1n1", "259:1"),
-        ("nvme1n1p1", "259:2"),
-        ("nvme1n1p2", "259:3"),
-    ] {
-        write(
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        let path = self.0.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    fn device(&self, name: &str, number: &str) {
+        self.write(
             &format!("sys/class/block/{name}/dev"),
             &format!("{number}\n"),
         );
     }
-    for partition in ["nvme1n1p1", "nvme1n1p2"] {
-        write(
-            &format!("sys/class/block/nvme1n1/{partition}/partition"),
-            "1\n",
-        );
+
+    /// What the kernel shows when `upper` stands on `lower`.
+    fn stands_on(&self, upper: &str, lower: &str) {
+        self.write(&format!("sys/class/block/{upper}/slaves/{lower}/dev"), "");
     }
-    write("sys/class/block/nvme1n1/size", "4194304\n");
-    write("sys/class/block/nvme1n1/ro", "0\n");
-    write("proc/self/mountinfo", mount);
-    write("proc/swaps", swaps);
-    write("proc/4242/comm", "mysqld\n");
+
+    fn facts(&self) -> HostResult<DiskFacts> {
+        gather(&HostRoot::new(self.0.path()), "nvme1n1")
+    }
+
+    fn wipe(&self) -> Result<ProvenDisk, Vec<Blocker>> {
+        decide(&identity(), BYTES, &self.facts().unwrap(), WIPE)
+    }
+}
+
+fn recorded(mount: &str, swaps: &str, fd: Option<&str>) -> DiskFacts {
+    let host = Recorded::new(mount, swaps);
     if let Some(target) = fd {
-        std::fs::create_dir_all(dir.path().join("proc/4242/fd")).unwrap();
-        std::os::unix::fs::symlink(target, dir.path().join("proc/4242/fd/7")).unwrap();
+        host.link("proc/4242/fd/7", target);
     }
-    gather(&HostRoot::new(dir.path()), "nvme1n1")
+    host.facts().unwrap()
+}
+
+/// The root's partition, as every host has it mounted.
+const QUIET: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
+const NO_SWAP: &str = "Filename Type\n";
+
+#[test]
+fn p9_what_cannot_be_read_is_never_taken_for_free() {
+    // a folder where a file should be, or the reverse, cannot be read, not even by root
+    let broken: [(&str, fn(&Recorded)); 6] = [
+        ("no /proc/swaps", |host| {
+            std::fs::remove_file(host.0.path().join("proc/swaps")).unwrap();
+        }),
+        ("/proc/self/mountinfo", |host| {
+            std::fs::remove_file(host.0.path().join("proc/self/mountinfo")).unwrap();
+        }),
+        ("another mount namespace", |host| {
+            host.link("proc/4242/ns/mnt", "mnt:[4026531841]");
+            host.write("proc/4242/stat", "4242 (mysqld) S 1");
+            host.write("proc/4242/mountinfo/x", "");
+        }),
+        ("descriptors", |host| {
+            host.write("proc/4242/stat", "4242 (mysqld) S 1");
+            host.write("proc/4242/fd", "");
+        }),
+        ("holders", |host| {
+            host.write("sys/class/block/nvme1n1p2/holders", "");
+        }),
+        ("read-only", |host| {
+            host.write("sys/class/block/nvme1n1/ro", "perhaps\n");
+        }),
+    ];
+    assert!(Recorded::new(QUIET, NO_SWAP).wipe().is_ok());
+    for (what, spoil) in broken {
+        let host = Recorded::new(QUIET, NO_SWAP);
+        spoil(&host);
+        assert!(host.facts().is_err(), "{what}");
+    }
+    let garbled = Recorded::new("no mountinfo at all\n", NO_SWAP);
+    assert!(garbled.facts().is_err());
+}
+
+#[test]
+fn p9_a_process_that_ended_meanwhile_holds_nothing() {
+    let host = Recorded::new(QUIET, NO_SWAP);
+    // a zombie's namespace and descriptors cannot be read, and it has none
+    host.write("proc/4242/stat", "4242 (a) name) Z 1 1");
+    host.write("proc/4242/fd", "");
+    host.link("proc/4242/ns/mnt", "mnt:[4026531841]");
+    host.write("proc/4242/mountinfo/x", "");
+    assert!(host.wipe().is_ok());
+}
+
+#[test]
+fn p9_whatever_stands_on_the_disk_at_any_height_is_use_of_it() {
+    let host = Recorded::new(QUIET, NO_SWAP);
+    // partition → RAID → its partition → crypt → LVM, which the kernel shows from above alone
+    host.device("md0", "9:0");
+    host.device("md0p1", "259:9");
+    host.write("sys/class/block/md0/md0p1/partition", "1");
+    host.device("dm-0", "254:0");
+    host.device("dm-1", "254:1");
+    host.write("sys/class/block/dm-1/dm/name", "vg-root\n");
+    host.stands_on("md0", "nvme1n1p2");
+    host.stands_on("dm-0", "md0p1");
+    host.stands_on("dm-1", "dm-0");
+    let holders = ["dm-0", "dm-1", "md0"].map(|name| Blocker::Holder(name.into()));
+    assert_eq!(host.wipe().unwrap_err(), holders);
+
+    let mounted = "36 35 0:44 / /data rw - btrfs /dev/mapper/vg-root rw\n";
+    host.write("proc/self/mountinfo", mounted);
+    host.write("proc/swaps", "Filename Type\n/dev/dm-0 partition 1 0 -2\n");
+    host.link("proc/4242/fd/3", "/dev/md0p1");
+    let blockers = host.wipe().unwrap_err();
+    for expected in [
+        Blocker::Mounted {
+            device: "dm-1".into(),
+            at: "/data".into(),
+        },
+        Blocker::Swap("/dev/dm-0".into()),
+        Blocker::OpenBy {
+            pid: 4242,
+            program: "mysqld".into(),
+        },
+    ] {
+        assert!(blockers.contains(&expected), "{blockers:?}");
+    }
+}
+
+#[test]
+fn p9_holders_and_loop_devices_over_a_disk_are_use_of_it() {
+    let host = Recorded::new(QUIET, NO_SWAP);
+    host.write("sys/class/block/nvme1n1p1/holders/bcache0/dev", "");
+    assert_eq!(
+        host.wipe().unwrap_err(),
+        [Blocker::Holder("bcache0".into())]
+    );
+    let host = Recorded::new(QUIET, NO_SWAP);
+    host.device("loop7", "7:7");
+    host.write(
+        "sys/class/block/loop7/loop/backing_file",
+        "/dev/nvme1n1p2\n",
+    );
+    assert_eq!(host.wipe().unwrap_err(), [Blocker::Holder("loop7".into())]);
+}
+
+#[test]
+fn p9_a_member_that_nobody_has_assembled_is_use_unless_a_tenant_of_ours_wrote_it() {
+    for kind in [
+        "LVM2_member",
+        "linux_raid_member",
+        "zfs_member",
+        "crypto_LUKS",
+        "swap",
+    ] {
+        let mut facts = raw();
+        facts.partitions = vec!["nvme1n1p2".into()];
+        facts.partition_signatures = vec![("nvme1n1p2".into(), kind.into())];
+        let on_partition = Blocker::Member {
+            device: "nvme1n1p2".into(),
+            kind: kind.into(),
+        };
+        let mut whole = raw();
+        whole.signatures = vec![kind.into()];
+        let on_disk = Blocker::Member {
+            device: "nvme1n1".into(),
+            kind: kind.into(),
+        };
+        for (facts, blocker) in [(facts, on_partition), (whole, on_disk)] {
+            for touched in [false, true] {
+                let wipe = decide(&identity(), BYTES, &facts, Intent::Wipe { touched });
+                let clone = decide(&identity(), BYTES, &facts, Intent::Clone { touched });
+                assert_eq!(wipe.is_ok(), touched, "{kind}");
+                assert_eq!(clone.is_ok(), touched, "{kind}");
+                let refused = wipe.err().unwrap_or_else(|| vec![blocker.clone()]);
+                assert_eq!(refused, std::slice::from_ref(&blocker));
+            }
+        }
+    }
 }
 
 #[test]
@@ -232,14 +406,14 @@ fn inc_12_a_recorded_host_with_a_mounted_child_is_refused() {
         "Filename Type\n",
         None,
     );
-    assert!(decide(&identity(), BYTES, &quiet, Intent::Wipe).is_ok());
+    assert!(decide(&identity(), BYTES, &quiet, WIPE).is_ok());
     for mount in [
         "36 35 259:3 / /share2 rw - ext4 /dev/nvme1n1p2 rw\n",
         "36 35 0:44 / /share2 rw - btrfs /dev/nvme1n1p2 rw\n",
         "36 35 259:3 / /share2 rw - ext4 /dev/mapper/renamed rw\n",
     ] {
-        let facts = recorded(mount, "", None);
-        let blockers = decide(&identity(), BYTES, &facts, Intent::Wipe).unwrap_err();
+        let facts = recorded(mount, NO_SWAP, None);
+        let blockers = decide(&identity(), BYTES, &facts, WIPE).unwrap_err();
         assert_eq!(
             blockers,
             [Blocker::Mounted {
@@ -258,19 +432,19 @@ fn d_29_a_recorded_host_with_swap_or_an_open_partition_is_refused() {
         None,
     );
     assert_eq!(
-        decide(&identity(), BYTES, &swap, Intent::Wipe).unwrap_err(),
+        decide(&identity(), BYTES, &swap, WIPE).unwrap_err(),
         [Blocker::Swap("/dev/nvme1n1p1".into())]
     );
     let open = recorded("", "", Some("/dev/nvme1n1p2"));
     assert_eq!(
-        decide(&identity(), BYTES, &open, Intent::Wipe).unwrap_err(),
+        decide(&identity(), BYTES, &open, WIPE).unwrap_err(),
         [Blocker::OpenBy {
             pid: 4242,
             program: "mysqld".into()
         }]
     );
     let other = recorded("", "", Some("/dev/nvme2n1"));
-    assert!(decide(&identity(), BYTES, &other, Intent::Wipe).is_ok());
+    assert!(decide(&identity(), BYTES, &other, WIPE).is_ok());
 }
 
 proptest! {
@@ -280,7 +454,7 @@ proptest! {
         used in 0..5u8,
         partitions in prop::collection::vec("[a-z]{3}", 0..2),
         signatures in prop::collection::vec("[a-z]{3}", 0..2),
-        intent in 0..4usize,
+        intent in 0..5usize,
     ) {
         let mut facts = raw();
         facts.partitions = partitions;
@@ -302,7 +476,7 @@ fn d_33_a_disk_that_became_another_one_before_its_claim_is_not_written_to() {
         diskseq: Some(7),
         ..raw()
     };
-    let disk = decide(&identity(), BYTES, &facts, Intent::Wipe).unwrap();
+    let disk = decide(&identity(), BYTES, &facts, WIPE).unwrap();
     let same = AfterClaim {
         resolution: Resolution::Device("nvme1n1".into()),
         diskseq: Some(7),

@@ -1,6 +1,10 @@
 //! Facts about a disk from sysfs and procfs, below a configurable root.
-use super::holders::{DescriptorHolder, DeviceName, descriptor_holders};
-use super::mounts::{self, Mount};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use super::holders::{DescriptorHolder, descriptor_holders};
+use super::mounts;
+use super::stack::{Stack, stack};
+use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
 
 /// Use of a disk by a libvirt domain, running or shut off (D-34).
@@ -29,94 +33,85 @@ pub struct DiskFacts {
     pub read_only: bool,
     /// Partitions that the kernel has.
     pub partitions: Vec<String>,
-    /// Mounts of the disk or a partition: device and mount point.
+    /// Mounts of the disk, a partition or what is stacked on them: device and mount point.
     pub mounts: Vec<(String, String)>,
-    /// The disk or a partition is swap.
+    /// The disk, a partition or what is stacked on them is swap.
     pub swaps: Vec<String>,
-    /// Device-mapper, md and the like on top of the disk or a partition.
+    /// Device-mapper, md and the like on top of the disk or a partition, at any height.
     pub holders: Vec<String>,
-    /// Processes that hold it open.
+    /// Processes that hold any of it open.
     pub descriptor_holders: Vec<DescriptorHolder>,
     /// An exclusive open was refused: something outside our view has claimed it.
     pub claimed: bool,
     /// Signatures on the disk.
     pub signatures: Vec<String>,
+    /// Signatures in its partitions: partition and signature.
+    pub partition_signatures: Vec<(String, String)>,
     /// Domains that name it.
     pub domains: Vec<DomainUse>,
 }
 
 /// Gathers what the kernel's file systems report about a disk. Signatures, domains and the claim need programs
 /// and are added by the caller.
-pub fn gather(root: &HostRoot, name: &str) -> DiskFacts {
-    let partitions: Vec<String> = root
-        .names(format!("/sys/class/block/{name}"))
-        .into_iter()
-        .filter(|child| root.exists(format!("/sys/class/block/{name}/{child}/partition")))
-        .collect();
-    let mut devices = vec![device(root, name)];
-    devices.extend(partitions.iter().map(|partition| device(root, partition)));
-    let mut mounted: Vec<(String, String)> = mounts::all(root)
+///
+/// # Errors
+/// Anything that is there and cannot be read: what is not seen is not taken for free (P9).
+pub fn gather(root: &HostRoot, name: &str) -> HostResult<DiskFacts> {
+    let Stack {
+        partitions,
+        above,
+        devices,
+    } = stack(root, name)?;
+    let mut mounted: Vec<(String, String)> = mounts::all(root)?
         .iter()
-        .filter_map(|mount| Some((mounted_device(mount, &devices)?, mount.mount_point.clone())))
+        .filter_map(|mount| {
+            let device = devices.iter().find(|device| {
+                device.has_number(&mount.device_number) || device.is_at(root, &mount.source)
+            })?;
+            Some((device.name.clone(), mount.mount_point.clone()))
+        })
         .collect();
     mounted.sort();
     mounted.dedup();
-    let swaps = mounts::swaps(root)
+    let swaps = mounts::swaps(root)?
         .into_iter()
-        .filter(|path| {
-            devices
-                .iter()
-                .any(|device| *path == format!("/dev/{}", device.name))
-        })
+        .filter(|path| devices.iter().any(|device| device.is_at(root, path)))
         .collect();
-    let holders = devices
-        .iter()
-        .flat_map(|device| root.names(format!("/sys/class/block/{}/holders", device.name)))
-        .collect();
-    DiskFacts {
+    Ok(DiskFacts {
         name: Some(name.to_owned()),
         ambiguous: None,
-        diskseq: diskseq(root, name),
+        diskseq: diskseq(root, name)?,
         is_block: root.exists(format!("/sys/class/block/{name}/dev")),
-        bytes: value(root, &format!("/sys/class/block/{name}/size"))
-            .unwrap_or(0)
-            .saturating_mul(512),
-        read_only: value(root, &format!("/sys/class/block/{name}/ro")) == Some(1),
+        bytes: number(root, name, "size")?.unwrap_or(0).saturating_mul(512),
+        read_only: number(root, name, "ro")? == Some(1),
         partitions,
         mounts: mounted,
         swaps,
-        holders,
-        descriptor_holders: descriptor_holders(root, &devices),
+        holders: above,
+        descriptor_holders: descriptor_holders(root, &devices)?,
         claimed: false,
         signatures: Vec::new(),
+        partition_signatures: Vec::new(),
         domains: Vec::new(),
-    }
+    })
 }
 
 /// See [`DiskFacts::diskseq`].
-pub fn diskseq(root: &HostRoot, name: &str) -> Option<u64> {
-    value(root, &format!("/sys/class/block/{name}/diskseq"))
+pub fn diskseq(root: &HostRoot, name: &str) -> HostResult<Option<u64>> {
+    number(root, name, "diskseq")
 }
 
-/// Name and number of a block device.
-fn device(root: &HostRoot, name: &str) -> DeviceName {
-    let number = root
-        .read_value(format!("/sys/class/block/{name}/dev"))
-        .unwrap_or_default();
-    DeviceName {
-        name: name.to_owned(),
-        number,
-    }
-}
-
-fn mounted_device(mount: &Mount, devices: &[DeviceName]) -> Option<String> {
-    let found = devices.iter().find(|device| {
-        (!device.number.is_empty() && device.number == mount.device_number)
-            || mount.source == format!("/dev/{}", device.name)
-    })?;
-    Some(found.name.clone())
-}
-
-fn value(root: &HostRoot, path: &str) -> Option<u64> {
-    root.read_value(path)?.parse().ok()
+/// An attribute of a block device, `None` when it has none of this name.
+fn number(root: &HostRoot, name: &str, attribute: &str) -> HostResult<Option<u64>> {
+    let path = format!("/sys/class/block/{name}/{attribute}");
+    let text = root
+        .value(&path)
+        .map_err(io_error(format_args!("cannot read {path}")))?;
+    let parse = |text: String| {
+        text.parse().map_err(|_| {
+            let message = format!("{path} is {text:?} and no number");
+            HostError::device(ErrorReason::DiskUnsafe, message)
+        })
+    };
+    text.map(parse).transpose()
 }

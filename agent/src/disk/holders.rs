@@ -1,10 +1,15 @@
 //! Which processes hold a disk open: `blkdiscard` on a disk in use succeeds silently, so this is checked first.
 use std::collections::BTreeSet;
+use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
+use super::stack::Device;
+use crate::error::{HostResult, io_error};
+use crate::host::processes;
 use crate::host::root::HostRoot;
 
-/// A process that holds a disk or one of its partitions open.
+/// A process that holds a disk, a partition of it, or something stacked on either open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DescriptorHolder {
     /// Process id.
@@ -13,59 +18,63 @@ pub struct DescriptorHolder {
     pub program: String,
 }
 
-/// A block device, by name and number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceName {
-    /// Kernel name.
-    pub name: String,
-    /// `major:minor`.
-    pub number: String,
-}
-
 /// Processes that hold one of these devices open, this one excepted.
-pub fn descriptor_holders(root: &HostRoot, devices: &[DeviceName]) -> Vec<DescriptorHolder> {
+///
+/// # Errors
+/// A process is there whose descriptors cannot be read: it could hold the disk (P9).
+pub fn descriptor_holders(
+    root: &HostRoot,
+    devices: &[Device],
+) -> HostResult<Vec<DescriptorHolder>> {
     let own = std::process::id();
     let mut found = BTreeSet::new();
-    for pid in root
-        .names("/proc")
-        .iter()
-        .filter_map(|name| name.parse::<u32>().ok())
-    {
+    for pid in processes::ids(root).map_err(io_error("cannot list /proc"))? {
         if root.is_live() && pid == own {
             continue;
         }
-        let holds = root.names(format!("/proc/{pid}/fd")).iter().any(|fd| {
-            let link = format!("/proc/{pid}/fd/{fd}");
-            is_one_of(root, &link, devices)
-        });
-        if holds {
+        let holds = processes::unless_ended(root, pid, holds(root, pid, devices)).map_err(
+            io_error(format_args!("cannot read what process {pid} holds open")),
+        )?;
+        if holds == Some(true) {
             let program = root
                 .read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default();
             found.insert(DescriptorHolder { pid, program });
         }
     }
-    found.into_iter().collect()
+    Ok(found.into_iter().collect())
 }
 
-fn is_one_of(root: &HostRoot, link: &str, devices: &[DeviceName]) -> bool {
-    if root.is_live() {
-        // Through the link itself: a device node of another name or namespace has the same number.
-        let Ok(metadata) = std::fs::metadata(root.path(link)) else {
-            return false;
-        };
-        let block = metadata.mode() & 0o170_000 == 0o060_000;
-        let number = format!(
-            "{}:{}",
-            nix::sys::stat::major(metadata.rdev()),
-            nix::sys::stat::minor(metadata.rdev())
-        );
-        return block && devices.iter().any(|device| device.number == number);
+fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
+    for fd in root.list(format!("/proc/{pid}/fd"))? {
+        let link = root.path(format!("/proc/{pid}/fd/{fd}"));
+        if processes::unless_ended(root, pid, is_one_of(root, &link, devices))? == Some(true) {
+            return Ok(true);
+        }
     }
-    let Some(target) = root.link(link) else {
-        return false;
-    };
-    devices
-        .iter()
-        .any(|device| target == std::path::Path::new("/dev").join(&device.name))
+    Ok(false)
+}
+
+fn is_one_of(root: &HostRoot, link: &Path, devices: &[Device]) -> io::Result<bool> {
+    let target = std::fs::read_link(link)?;
+    if !target.is_absolute() {
+        // a socket, a pipe: none is a disk
+        return Ok(false);
+    }
+    if !root.is_live() {
+        return Ok(devices.iter().any(|device| device.is_named(&target)));
+    }
+    // Through the link itself: a device node of another name or namespace has the same number.
+    let metadata = std::fs::metadata(link)?;
+    Ok(devices.iter().any(|device| device.is(&metadata)))
+}
+
+/// Whether a file is a block device, and its number as sysfs writes it.
+pub(super) fn block_number(metadata: &std::fs::Metadata) -> Option<String> {
+    let block = metadata.mode() & 0o170_000 == 0o060_000;
+    block.then(|| {
+        let number = metadata.rdev();
+        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
+        format!("{major}:{minor}")
+    })
 }

@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::error::{HostError, HostResult};
+use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
 use crate::host::root::HostRoot;
 use crate::ids::ParseError;
@@ -88,17 +88,26 @@ pub fn is_nvme_disk(name: &str) -> bool {
 }
 
 /// Resolves a by-id link below a root.
-pub fn resolve_by_id(root: &HostRoot, link: &str) -> Resolution {
-    match root.link_name(format!("{BY_ID}/{link}")) {
-        None => Resolution::Missing,
-        Some(name) if is_nvme_disk(&name) => {
-            if root.exists(format!("/sys/class/block/{name}")) {
-                Resolution::Device(name)
-            } else {
-                Resolution::Missing
-            }
+///
+/// # Errors
+/// The link is there and cannot be read.
+pub fn resolve_by_id(root: &HostRoot, link: &str) -> HostResult<Resolution> {
+    let target = match std::fs::read_link(root.path(format!("{BY_ID}/{link}"))) {
+        Ok(target) => target,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Resolution::Missing);
         }
-        Some(other) => Resolution::Ambiguous(other),
+        Err(error) => return Err(io_error(format_args!("cannot read {BY_ID}/{link}"))(error)),
+    };
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    if !is_nvme_disk(&name) {
+        return Ok(Resolution::Ambiguous(name.into_owned()));
+    }
+    let block = format!("/sys/class/block/{name}");
+    match std::fs::symlink_metadata(root.path(&block)) {
+        Ok(_) => Ok(Resolution::Device(name.into_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Resolution::Missing),
+        Err(error) => Err(io_error(format_args!("cannot read {block}"))(error)),
     }
 }
 
@@ -220,22 +229,22 @@ mod tests {
         let root = HostRoot::new(dir.path());
         let link = by_id.join("nvme-eui.000000000000000100a075244a103331");
         let name = "nvme-eui.000000000000000100a075244a103331";
-        assert_eq!(resolve_by_id(&root, name), Resolution::Missing);
+        assert_eq!(resolve_by_id(&root, name).unwrap(), Resolution::Missing);
         std::os::unix::fs::symlink("../../nvme4n1", &link).unwrap();
         assert_eq!(
-            resolve_by_id(&root, name),
+            resolve_by_id(&root, name).unwrap(),
             Resolution::Device("nvme4n1".into())
         );
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("../../nvme7n1", &link).unwrap();
         assert_eq!(
-            resolve_by_id(&root, name),
+            resolve_by_id(&root, name).unwrap(),
             Resolution::Device("nvme7n1".into())
         );
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("../../nvme7n1p1", &link).unwrap();
         assert_eq!(
-            resolve_by_id(&root, name),
+            resolve_by_id(&root, name).unwrap(),
             Resolution::Ambiguous("nvme7n1p1".into())
         );
     }

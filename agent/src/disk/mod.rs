@@ -11,6 +11,7 @@ pub mod identity;
 pub mod mounts;
 pub mod probe;
 pub mod signatures;
+pub mod stack;
 pub mod verify;
 pub mod wipe;
 

@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::claim::{ClaimedDisk, is_claimed_by_others};
 use super::decide::{AfterClaim, Blocker, Intent, ProvenDisk, decide, refusal};
 use super::facts::{DiskFacts, DomainUse, diskseq, gather};
+use super::holders::block_number;
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
-use super::signatures::signatures;
-use crate::error::{HostError, HostResult};
+use super::signatures::{signatures, signatures_within};
+use super::stack::extent;
+use crate::error::{HostError, HostResult, io_error};
+use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::settings::LabDisk;
 use crate::vm::{Domain, Hypervisor};
@@ -38,7 +41,7 @@ impl DiskProbe {
     /// Resolves an identity to today's kernel name.
     pub async fn resolve(&self, identity: &DiskIdentity) -> HostResult<Resolution> {
         match identity {
-            DiskIdentity::ByEui(link) => Ok(resolve_by_id(&self.root, link)),
+            DiskIdentity::ByEui(link) => resolve_by_id(&self.root, link),
             DiskIdentity::Lab(id) => match self.lab_disks.iter().find(|disk| disk.id == *id) {
                 Some(disk) => Ok(resolve_lab(disk, &loop_devices().await?)),
                 None => Ok(Resolution::Missing),
@@ -58,25 +61,26 @@ impl DiskProbe {
             }
             Resolution::Device(name) => name,
         };
-        let mut facts = gather(&self.root, &name);
-        let aliases = self.aliases(identity, &name, &facts.partitions);
-        facts.domains = self
-            .hypervisor
-            .domains()
-            .await?
-            .iter()
-            .filter(|domain| uses(domain, &aliases))
-            .map(|domain| DomainUse {
-                name: domain.name.clone(),
-                state: domain.state.as_str().to_owned(),
-            })
-            .collect();
+        let mut facts = self.gather(&name).await?;
+        let aliases = self.aliases(identity, &name, &facts);
+        let domains = self.hypervisor.domains().await?;
+        facts.domains = blocking::run(move || used_by(&domains, &aliases)).await?;
         if self.root.is_live() {
             let device = Path::new("/dev").join(&name);
-            facts.claimed = is_claimed_by_others(&device);
+            facts.claimed = is_claimed_by_others(&device)?;
             facts.signatures = signatures(&device).await?;
+            for partition in facts.partitions.clone() {
+                let found = signatures_within(&device, extent(&self.root, &partition)?).await?;
+                let found = found.into_iter().map(|kind| (partition.clone(), kind));
+                facts.partition_signatures.extend(found);
+            }
         }
         Ok(facts)
+    }
+
+    async fn gather(&self, name: &str) -> HostResult<DiskFacts> {
+        let (root, name) = (self.root.clone(), name.to_owned());
+        blocking::run(move || gather(&root, &name)).await
     }
 
     /// Proves a disk for one intent, or returns everything that stands against it.
@@ -109,7 +113,7 @@ impl DiskProbe {
         let claimed = ClaimedDisk::take(disk)?;
         let after = AfterClaim {
             resolution: self.resolve(claimed.identity()).await?,
-            diskseq: diskseq(&self.root, claimed.name()),
+            diskseq: diskseq(&self.root, claimed.name())?,
             number: self
                 .root
                 .read_value(format!("/sys/class/block/{}/dev", claimed.name())),
@@ -122,15 +126,17 @@ impl DiskProbe {
     }
 
     /// Every path under which a domain may name this disk.
-    fn aliases(&self, identity: &DiskIdentity, name: &str, partitions: &[String]) -> Vec<PathBuf> {
+    fn aliases(&self, identity: &DiskIdentity, name: &str, facts: &DiskFacts) -> Vec<PathBuf> {
         let mut aliases = vec![
             Path::new("/dev").join(name),
             PathBuf::from(identity.to_string()),
         ];
         aliases.extend(
-            partitions
+            facts
+                .partitions
                 .iter()
-                .map(|partition| Path::new("/dev").join(partition)),
+                .chain(&facts.holders)
+                .map(|other| Path::new("/dev").join(other)),
         );
         if let DiskIdentity::Lab(id) = identity {
             let files = self
@@ -150,26 +156,67 @@ fn passing(blockers: &[Blocker]) -> bool {
         .all(|blocker| matches!(blocker, Blocker::OpenBy { .. } | Blocker::Claimed))
 }
 
-/// Whether a domain names the disk: by path, by where the path leads, or by device number.
-fn uses(domain: &Domain, aliases: &[PathBuf]) -> bool {
-    domain.disk_sources.iter().any(|source| {
-        let source = Path::new(source);
-        aliases
-            .iter()
-            .any(|alias| source == alias || same_file(source, alias))
-    })
+/// The domains that name a disk: by path, by where the path leads, or by device number. One with a source of which
+/// nobody knows where it lies counts as well.
+///
+/// # Errors
+/// A source is there and cannot be looked at.
+fn used_by(domains: &[Domain], aliases: &[PathBuf]) -> HostResult<Vec<DomainUse>> {
+    let mut found = Vec::new();
+    for domain in domains {
+        let untraced = domain.untraced_sources.join(", ");
+        if names(domain, aliases)? {
+            found.push(DomainUse {
+                name: domain.name.clone(),
+                state: domain.state.as_str().to_owned(),
+            });
+        } else if !untraced.is_empty() {
+            found.push(DomainUse {
+                name: domain.name.clone(),
+                state: format!("{}, with {untraced}", domain.state.as_str()),
+            });
+        }
+    }
+    Ok(found)
 }
 
-fn same_file(one: &Path, other: &Path) -> bool {
-    let (Ok(one), Ok(other)) = (std::fs::metadata(one), std::fs::metadata(other)) else {
-        return false;
+fn names(domain: &Domain, aliases: &[PathBuf]) -> HostResult<bool> {
+    for source in domain.disk_sources.iter().map(Path::new) {
+        for alias in aliases {
+            if source == alias || same_file(source, alias)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn same_file(one: &Path, other: &Path) -> HostResult<bool> {
+    let (Some(one), Some(other)) = (inspect(one)?, inspect(other)?) else {
+        return Ok(false);
     };
     let same_inode = one.dev() == other.dev() && one.ino() == other.ino();
-    let block = |metadata: &std::fs::Metadata| metadata.mode() & 0o170_000 == 0o060_000;
-    same_inode || (block(&one) && block(&other) && one.rdev() == other.rdev())
+    let number = block_number(&one);
+    Ok(same_inode || (number.is_some() && number == block_number(&other)))
+}
+
+/// `None` when there is nothing at the path.
+fn inspect(path: &Path) -> HostResult<Option<std::fs::Metadata>> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(io_error(format_args!("cannot look at {}", path.display()))(
+            error,
+        )),
+    }
 }
 
 /// The identity of a binding, as a typed value.
 pub fn identity_of(nvme_device: &str) -> HostResult<DiskIdentity> {
     nvme_device.parse().map_err(HostError::from)
 }
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! Partition tables and file systems on a disk, as `wipefs` and `blkid` see them without udev.
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,6 +42,48 @@ pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
     .await?;
     found.extend(parse_blkid(probed.status, &probed.stdout)?);
     Ok(found.into_iter().collect())
+}
+
+/// Names of the signatures in a piece of a device, from `start` and `length` bytes long: a partition's, also where it
+/// has no node of its own.
+pub async fn signatures_within(
+    device: &Path,
+    (start, length): (u64, u64),
+) -> HostResult<Vec<String>> {
+    let (start, length) = (start.to_string(), length.to_string());
+    let arguments: [&OsStr; 8] = [
+        "-p".as_ref(),
+        "-O".as_ref(),
+        start.as_ref(),
+        "-S".as_ref(),
+        length.as_ref(),
+        "-o".as_ref(),
+        "export".as_ref(),
+        device.as_os_str(),
+    ];
+    let probed = exec::run("blkid", &arguments, LIMIT).await?;
+    let found = parse_blkid(probed.status, &probed.stdout)?;
+    Ok(found.into_iter().collect())
+}
+
+/// Whether a signature says that its device is a part of something else (LVM, RAID, ZFS, a cache) or holds what only its
+/// owner can read (crypt, swap): in use, whether or not that something is assembled now.
+pub fn is_member(signature: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        "swap",
+        "swsuspend",
+        "bcache",
+        "bcachefs",
+        "drbd",
+        "ceph_bluestore",
+        "stratis",
+        "vdo",
+        "BitLocker",
+    ];
+    signature.ends_with("_member")
+        || signature.starts_with("crypto_")
+        || signature.starts_with("DM_")
+        || OTHERS.contains(&signature)
 }
 
 fn parse_wipefs(text: &str) -> HostResult<BTreeSet<String>> {
@@ -107,5 +150,23 @@ mod tests {
         assert!(parse_blkid(2, "").unwrap().is_empty());
         assert_eq!(parse_blkid(8, "").unwrap().len(), 1);
         assert!(parse_blkid(4, "").is_err());
+    }
+    #[test]
+    fn p9_members_of_something_else_are_told_from_file_systems() {
+        for member in [
+            "LVM2_member",
+            "linux_raid_member",
+            "zfs_member",
+            "crypto_LUKS",
+            "swap",
+            "bcache",
+            "isw_raid_member",
+            "DM_integrity",
+        ] {
+            assert!(is_member(member), "{member}");
+        }
+        for plain in ["ext4", "xfs", "gpt", "dos", "PMBR", "vfat", "ambivalent"] {
+            assert!(!is_member(plain), "{plain}");
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! The host as files, programs and clocks.
+//! The host as files, processes, programs and clocks.
+pub mod blocking;
 pub mod clock;
 pub mod exec;
+pub mod processes;
 pub mod root;

@@ -30,9 +30,10 @@ impl HostRoot {
         self.root.join(relative)
     }
 
-    /// Text of a file.
+    /// Text of a file; bytes that are no text become replacement characters.
     pub fn read(&self, absolute: impl AsRef<Path>) -> io::Result<String> {
-        std::fs::read_to_string(self.path(absolute))
+        let bytes = std::fs::read(self.path(absolute))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Trimmed text of a file, `None` when it cannot be read.
@@ -56,6 +57,36 @@ impl HostRoot {
             .collect();
         names.sort();
         names
+    }
+
+    /// The same for whoever must not take "cannot be read" for "empty" (P9): only a folder that does not exist is empty.
+    ///
+    /// # Errors
+    /// The folder or an entry of it cannot be read.
+    pub fn list(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(self.path(absolute)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names = entries
+            .map(|entry| entry.map(name))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Trimmed text of a file, `None` only when it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn value(&self, absolute: impl AsRef<Path>) -> io::Result<Option<String>> {
+        match self.read(absolute) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Last component of where a symlink points to.

@@ -143,7 +143,8 @@ async fn remove_reservation(work: &Work) -> HostResult<Done> {
 
 async fn prove_unused(work: &Work) -> HostResult<Done> {
     for slot in work.slots()? {
-        work.prove(&slot, Intent::Wipe).await?;
+        let touched = work.touched(slot.id)?;
+        work.prove(&slot, Intent::Wipe { touched }).await?;
     }
     Ok(Done::with("nobody uses the disk"))
 }
@@ -152,7 +153,8 @@ async fn wipe(work: &Work) -> HostResult<Done> {
     let mut times = Vec::new();
     for slot in work.slots()? {
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
-        let disk = work.prove(&slot, Intent::Wipe).await?;
+        let touched = work.touched(slot.id)?;
+        let disk = work.prove(&slot, Intent::Wipe { touched }).await?;
         let disk = work.node.probe.claim(disk).await?;
         work.node
             .wiper

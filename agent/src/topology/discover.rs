@@ -9,6 +9,7 @@ use super::nvme::{self, NvmeDisk};
 use super::pci::{self, PciDevice, PciKind};
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
 
 /// The findings about a disk, by the same inspection and decision that precede a clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,18 +73,13 @@ pub fn gpu_report(
         .iter()
         .filter(|disk| !disk.is_mounted())
         .collect();
-    let mut fabric: Vec<&PciDevice> = of(PciKind::Fabric)
-        .filter(|device| device.first_vf.is_some())
-        .collect();
+    let mut fabric = functions(of(PciKind::Fabric));
     for (index, gpu) in of(PciKind::Gpu).enumerate() {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let Some(disk) = take_near(&mut disks, gpu.numa_node, |disk| disk.numa_node) else {
-            report
-                .blockers
-                .push(format!("GPU {} has no disk", gpu.address));
-            continue;
-        };
-        let function = take_near(&mut fabric, gpu.numa_node, |device| device.numa_node);
+        let disk = take_near(&mut disks, gpu.numa_node, |disk| disk.numa_node);
+        let function = take_near(&mut fabric, gpu.numa_node, |function| {
+            function.device.numa_node
+        });
         report.candidates.push(candidate(
             inventory,
             inspections,
@@ -96,45 +92,78 @@ pub fn gpu_report(
     report
 }
 
+/// A virtual function and the device that it is of.
+#[derive(Debug, Clone, Copy)]
+struct Function<'a> {
+    device: &'a PciDevice,
+    address: &'a PciAddress,
+}
+
+/// Every virtual function of these devices: first the first one of each, then the second ones, so that slots share a
+/// device only where there are more slots than devices.
+fn functions<'a>(devices: impl Iterator<Item = &'a PciDevice>) -> Vec<Function<'a>> {
+    let mut ranked: Vec<(usize, Function<'a>)> = devices
+        .filter(|device| device.dead.is_none())
+        .flat_map(|device| {
+            let of_device = device.functions.iter().enumerate();
+            of_device.map(move |(rank, address)| (rank, Function { device, address }))
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, function)| function).collect()
+}
+
+/// One slot. What it lacks, or what of it cannot be used, stands against this one alone.
 fn candidate(
     inventory: &Inventory,
     inspections: &BTreeMap<String, DiskInspection>,
     index: u32,
     gpu: &PciDevice,
-    disk: &NvmeDisk,
-    fabric: Option<&PciDevice>,
+    disk: Option<&NvmeDisk>,
+    fabric: Option<Function<'_>>,
 ) -> pb::CandidateSlot {
-    let mut blockers = disk_blockers(disk, inspections);
+    let mut blockers = Vec::new();
+    if let Some(dead) = &gpu.dead {
+        blockers.push(format!("GPU {} {dead}", gpu.address));
+    }
+    match disk {
+        Some(disk) => blockers.extend(disk_blockers(disk, inspections)),
+        None => blockers.push(format!("GPU {} has no disk", gpu.address)),
+    }
     if fabric.is_none() {
         blockers.push("no fabric function with a virtual function is left".to_owned());
     }
     let bindings = SlotBindings {
         gpu_pci_address: gpu.address.to_string(),
         numa_node: gpu.numa_node,
-        nvme_device: disk.by_id.clone().unwrap_or_default(),
+        nvme_device: disk.and_then(|disk| disk.by_id.clone()).unwrap_or_default(),
         storage_identity_kind: KIND_BY_ID.to_owned(),
         fabric_device: fabric
-            .map(|device| device.address.to_string())
+            .map(|function| function.device.address.to_string())
             .unwrap_or_default(),
         fabric_vf_pci_address: fabric
-            .and_then(|device| device.first_vf.as_ref())
-            .map(ToString::to_string)
+            .map(|function| function.address.to_string())
             .unwrap_or_default(),
         fabric_claim_mode: "per_slot_vf".to_owned(),
-        nvme_bytes: disk.facts.bytes,
+        nvme_bytes: disk.map_or(0, |disk| disk.facts.bytes),
         ..addresses(inventory, index)
     };
     pb::CandidateSlot {
         slot_index: index,
         slot_class: "h200_sxm".to_owned(),
         bindings: Some(bindings),
-        kernel_path: format!("/dev/{}", disk.name),
+        kernel_path: disk
+            .map(|disk| format!("/dev/{}", disk.name))
+            .unwrap_or_default(),
         blockers,
     }
 }
 
 /// What stands against a disk. Without an inspection a disk is not raw and unused.
 fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>) -> Vec<String> {
+    if let Some(why) = &disk.unreadable {
+        return vec![format!("{}: {why}", disk.name)];
+    }
     let Some(link) = &disk.by_id else {
         return vec![format!("{} has no nvme-eui link", disk.name)];
     };
@@ -192,20 +221,24 @@ fn addresses(inventory: &Inventory, index: u32) -> SlotBindings {
 }
 
 /// Takes the first of the same NUMA node, else the first.
-fn take_near<'a, T>(
-    from: &mut Vec<&'a T>,
+fn take_near<T: Copy>(
+    from: &mut Vec<T>,
     node: Option<u32>,
-    of: impl Fn(&T) -> Option<u32>,
-) -> Option<&'a T> {
+    of: impl Fn(T) -> Option<u32>,
+) -> Option<T> {
     if from.is_empty() {
         return None;
     }
     let near = from
         .iter()
-        .position(|item| node.is_some() && of(item) == node);
+        .position(|item| node.is_some() && of(*item) == node);
     Some(from.remove(near.unwrap_or(0)))
 }
 
 fn count<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+#[path = "discover_tests.rs"]
+mod tests;

@@ -49,7 +49,7 @@ fn assess(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskInspecti
         facts.domains.clear();
         facts.descriptor_holders.clear();
         facts.claimed = false;
-        intent = Intent::Wipe;
+        intent = Intent::Wipe { touched: true };
     }
     let blockers = match decide(identity, bytes, &facts, intent) {
         Ok(_) => Vec::new(),

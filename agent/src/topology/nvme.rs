@@ -15,8 +15,10 @@ pub struct NvmeDisk {
     pub pci: Option<PciAddress>,
     /// NUMA node of its controller.
     pub numa_node: Option<u32>,
-    /// The kernel's attributes.
+    /// The kernel's attributes; empty for a disk that cannot be read.
     pub facts: DiskFacts,
+    /// Why it cannot be read. It is a disk of this host all the same, and nobody else's slot waits for it.
+    pub unreadable: Option<String>,
 }
 
 impl NvmeDisk {
@@ -56,12 +58,16 @@ fn disk(root: &HostRoot, name: String) -> NvmeDisk {
         let text = root.read_value(format!("/sys/bus/pci/devices/{address}/numa_node"))?;
         text.parse().ok()
     });
-    let facts = gather(root, &name);
+    let (facts, unreadable) = match gather(root, &name) {
+        Ok(facts) => (facts, None),
+        Err(error) => (DiskFacts::default(), Some(error.message)),
+    };
     NvmeDisk {
         name,
         by_id,
         pci,
         numa_node,
         facts,
+        unreadable,
     }
 }

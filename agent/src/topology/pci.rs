@@ -25,8 +25,10 @@ pub struct PciDevice {
     pub numa_node: Option<u32>,
     /// Bound driver.
     pub driver: Option<String>,
-    /// First SR-IOV virtual function.
-    pub first_vf: Option<PciAddress>,
+    /// SR-IOV virtual functions, in the order of their numbers.
+    pub functions: Vec<PciAddress>,
+    /// Why the function cannot be used: it fell off the bus, or it cannot be read.
+    pub dead: Option<String>,
 }
 
 /// All GPUs and fabric functions, by address.
@@ -56,10 +58,35 @@ fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
         kind,
         numa_node: numa.and_then(|node| u32::try_from(node).ok()),
         driver: root.link_name(format!("{path}/driver")),
-        first_vf: root
-            .link_name(format!("{path}/virtfn0"))
-            .and_then(|vf| vf.parse().ok()),
+        functions: functions(root, &path),
+        dead: dead(root, &path),
     })
+}
+
+/// Every virtual function of a physical one: the links `virtfn0`, `virtfn1` and so on.
+fn functions(root: &HostRoot, path: &str) -> Vec<PciAddress> {
+    let mut numbered: Vec<(u32, PciAddress)> = root
+        .names(path)
+        .iter()
+        .filter_map(|name| {
+            let number = name.strip_prefix("virtfn")?.parse().ok()?;
+            let function = root.link_name(format!("{path}/{name}"))?.parse().ok()?;
+            Some((number, function))
+        })
+        .collect();
+    numbered.sort();
+    numbered.into_iter().map(|(_, function)| function).collect()
+}
+
+/// A device that fell off the bus keeps its folder, and answers every read of its configuration with ones.
+fn dead(root: &HostRoot, path: &str) -> Option<String> {
+    match std::fs::read(root.path(format!("{path}/config"))) {
+        Ok(config) if config.starts_with(&[0xff; 4]) => Some("does not answer on its bus".into()),
+        Ok(_) => None,
+        // recordings do not have it
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => Some(format!("cannot be read: {error}")),
+    }
 }
 
 /// Whether a function exists.

@@ -1,17 +1,19 @@
 //! libvirt on threads of its own: its calls block, and a call that hangs must not hang the agent.
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use quick_xml::Reader;
-use quick_xml::events::Event;
 use tokio::sync::oneshot;
 use virt::connect::Connect;
 use virt::domain::Domain as VirtDomain;
 use virt::error::ErrorNumber;
+use virt::storage_pool::StoragePool;
+use virt::storage_vol::StorageVol;
 use virt::sys;
 
+use super::disk_sources::sources;
 use crate::error::{HostError, HostResult};
 
 /// Threads, and with them calls at a time.
@@ -72,8 +74,10 @@ impl PowerState {
 pub struct Domain {
     pub name: String,
     pub state: PowerState,
-    /// Files and devices its disks name, of the running and of the stored description.
+    /// Absolute paths that its descriptions name, the running and the stored one.
     pub disk_sources: Vec<String>,
+    /// Disks of it of which nobody knows where they lie: it may use any disk.
+    pub untraced_sources: Vec<String>,
 }
 
 /// A handle to libvirt. Clones share its threads.
@@ -174,7 +178,7 @@ impl Hypervisor {
             let mut domains = Vec::new();
             for domain in connection.list_all_domains(0)? {
                 // A domain may vanish between the list and the query; then it uses nothing.
-                if let Some(domain) = found(describe(&domain))? {
+                if let Some(domain) = found(describe(connection, &domain))? {
                     domains.push(domain);
                 }
             }
@@ -308,45 +312,43 @@ fn serve(uri: &str, jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-fn describe(domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
+fn describe(connection: &Connect, domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
     let (state, _) = domain.get_state()?;
-    let mut disk_sources = disk_sources(&domain.get_xml_desc(0)?);
+    let mut found = vec![sources(&domain.get_xml_desc(0)?)];
     if domain.is_persistent()? {
-        disk_sources.extend(self::disk_sources(
-            &domain.get_xml_desc(sys::VIR_DOMAIN_XML_INACTIVE)?,
-        ));
+        let stored = domain.get_xml_desc(sys::VIR_DOMAIN_XML_INACTIVE)?;
+        found.push(sources(&stored));
     }
-    disk_sources.sort();
-    disk_sources.dedup();
+    let (mut paths, mut untraced) = (BTreeSet::new(), BTreeSet::new());
+    for one in found {
+        match one {
+            Ok(one) => {
+                paths.extend(one.paths);
+                untraced.extend(one.untraced);
+                for (pool, volume) in one.volumes {
+                    match path_of(connection, &pool, &volume) {
+                        Ok(path) => paths.insert(path),
+                        Err(_) => untraced.insert(format!("volume {volume} of pool {pool}")),
+                    };
+                }
+            }
+            Err(error) => {
+                untraced.insert(format!("a description that cannot be read ({error})"));
+            }
+        }
+    }
     Ok(Domain {
         name: domain.get_name()?,
         state: PowerState::of(state),
-        disk_sources,
+        disk_sources: paths.into_iter().collect(),
+        untraced_sources: untraced.into_iter().collect(),
     })
 }
 
-/// `dev`, `file` and `dir` of every disk source, backing chains included.
-fn disk_sources(xml: &str) -> Vec<String> {
-    let mut reader = Reader::from_str(xml);
-    let mut in_disk = false;
-    let mut sources = Vec::new();
-    loop {
-        match reader.read_event() {
-            Ok(Event::Start(start)) if start.name().as_ref() == b"disk" => in_disk = true,
-            Ok(Event::End(end)) if end.name().as_ref() == b"disk" => in_disk = false,
-            Ok(Event::Start(start) | Event::Empty(start))
-                if in_disk && start.name().as_ref() == b"source" =>
-            {
-                for attribute in start.attributes().flatten() {
-                    if matches!(attribute.key.as_ref(), b"dev" | b"file" | b"dir") {
-                        sources.push(String::from_utf8_lossy(&attribute.value).into_owned());
-                    }
-                }
-            }
-            Ok(Event::Eof) | Err(_) => return sources,
-            Ok(_) => {}
-        }
-    }
+/// Where a volume lies; a pool that is not active has none.
+fn path_of(connection: &Connect, pool: &str, volume: &str) -> Result<String, virt::error::Error> {
+    let pool = StoragePool::lookup_by_name(connection, pool)?;
+    StorageVol::lookup_by_name(&pool, volume)?.get_path()
 }
 
 /// Turns "no such domain" into `None`.
@@ -387,15 +389,6 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-
-    #[test]
-    fn d_34_every_disk_source_is_seen() {
-        let xml = "<domain><devices>
-            <disk type='block'><source dev='/dev/loop3' index='1'/><backingStore><source file='/b.img'/></backingStore></disk>
-            <disk type='file'><source file='/seed.iso'/></disk>
-            <interface type='bridge'><source bridge='ovsbr0'/></interface></devices></domain>";
-        assert_eq!(disk_sources(xml), ["/dev/loop3", "/b.img", "/seed.iso"]);
-    }
 
     #[tokio::test]
     async fn a_call_that_was_given_up_before_its_turn_has_no_effect() {

@@ -1,4 +1,5 @@
 //! VMs: the typed domain description and the libvirt connection.
+pub mod disk_sources;
 pub mod domain_xml;
 pub mod hypervisor;
 

@@ -70,6 +70,7 @@ mod tests {
             name: name.clone(),
             state,
             disk_sources: Vec::new(),
+            untraced_sources: Vec::new(),
         };
         let off = [domain(PowerState::ShutOff)];
         for domains in [&off[..], &[]] {

@@ -1,0 +1,160 @@
+//! Everything in a domain description that a disk may hide in. What is not understood is reported, never left out (P9).
+use std::collections::BTreeSet;
+
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Decoder, Reader, XmlVersion};
+
+/// The sources of a domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// Every absolute path that the description names anywhere: disks, backing chains, mirrors, memory devices, folders.
+    pub paths: BTreeSet<String>,
+    /// Volumes of storage pools: pool and volume.
+    pub volumes: BTreeSet<(String, String)>,
+    /// Disk sources that lead nowhere we can look.
+    pub untraced: BTreeSet<String>,
+}
+
+/// Elements that have a source of a disk, by their attribute `type`.
+const HOLD_A_SOURCE: [&[u8]; 4] = [b"disk", b"mirror", b"backingStore", b"dataStore"];
+/// Types whose source is a path in its attributes.
+const BY_PATH: [&str; 3] = ["file", "block", "dir"];
+
+/// Reads a description.
+///
+/// # Errors
+/// It is not well-formed.
+pub fn sources(xml: &str) -> Result<Sources, String> {
+    let mut reader = Reader::from_str(xml);
+    let mut found = Sources::default();
+    let (mut depth, mut text) = (0_u32, String::new());
+    loop {
+        let event = reader.read_event().map_err(|error| error.to_string())?;
+        match &event {
+            Event::Text(piece) => text.push_str(&piece.decode().map_err(|e| e.to_string())?),
+            Event::CData(piece) => text.push_str(&piece.decode().map_err(|e| e.to_string())?),
+            Event::GeneralRef(name) => {
+                let name = name.decode().map_err(|error| error.to_string())?;
+                let whole = format!("&{name};");
+                let plain = quick_xml::escape::unescape(&whole).map_err(|e| e.to_string())?;
+                text.push_str(&plain);
+            }
+            _ => {
+                found.path(&std::mem::take(&mut text));
+            }
+        }
+        match event {
+            Event::Start(start) => {
+                found.element(&start, reader.decoder())?;
+                depth += 1;
+            }
+            Event::Empty(start) => found.element(&start, reader.decoder())?,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Eof if depth == 0 => return Ok(found),
+            Event::Eof => return Err("the description ends in the middle".to_owned()),
+            _ => {}
+        }
+    }
+}
+
+impl Sources {
+    fn path(&mut self, text: &str) {
+        let text = text.trim();
+        if text.starts_with('/') {
+            self.paths.insert(text.to_owned());
+        }
+    }
+
+    fn element(&mut self, start: &BytesStart<'_>, decoder: Decoder) -> Result<(), String> {
+        let (mut kind, mut pool, mut volume) = (None, None, None);
+        let name = start.name();
+        let is_source = name.as_ref() == b"source";
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|error| error.to_string())?;
+            let value = attribute
+                .decoded_and_normalized_value(XmlVersion::Implicit1_0, decoder)
+                .map_err(|error| error.to_string())?
+                .into_owned();
+            self.path(&value);
+            match attribute.key.as_ref() {
+                b"type" => kind = Some(value),
+                b"pool" if is_source => pool = Some(value),
+                b"volume" if is_source => volume = Some(value),
+                b"dev" | b"file" | b"dir" if is_source && !value.starts_with('/') => {
+                    self.untraced.insert(format!("disk source {value:?}"));
+                }
+                _ => {}
+            }
+        }
+        if let (Some(pool), Some(volume)) = (pool, volume) {
+            self.volumes.insert((pool, volume));
+        }
+        let is_disk = HOLD_A_SOURCE.contains(&name.as_ref());
+        if let Some(kind) = kind.filter(|_| is_disk) {
+            // a network's disk is none of this host; a volume's path is looked up
+            if !BY_PATH.contains(&kind.as_str()) && kind != "network" && kind != "volume" {
+                self.untraced.insert(format!("a disk of type {kind:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(found: &Sources) -> Vec<&str> {
+        found.paths.iter().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn d_34_every_disk_source_is_seen() {
+        let xml = "<domain><devices>
+            <disk type='block'><source dev='/dev/loop3' index='1'/><backingStore><source file='/b.img'/></backingStore></disk>
+            <disk type='file'><source file='/seed.iso'/></disk>
+            <interface type='bridge'><source bridge='ovsbr0'/></interface></devices></domain>";
+        let found = sources(xml).unwrap();
+        assert_eq!(paths(&found), ["/b.img", "/dev/loop3", "/seed.iso"]);
+        assert!(found.untraced.is_empty() && found.volumes.is_empty());
+    }
+
+    #[test]
+    fn p9_volumes_mirrors_and_whatever_is_not_known_count_as_use() {
+        let xml = "<domain><devices>
+            <disk type='volume'><source pool='vg' volume='lv1'/></disk>
+            <disk type='file'><source file='/a.img'/><mirror type='block' job='copy'><source dev='/dev/nvme1n1'/></mirror></disk>
+            <disk type='file'><source file='/c.img'/><mirror file='/old&amp;style.img'/></disk>
+            <disk type='nvme'><source type='pci' namespace='1'/></disk>
+            <disk type='block'><source dev='sda'/></disk>
+            <disk type='network'><source protocol='rbd' name='p/i'/></disk>
+            <disk type='file' device='cdrom'><target dev='sdb'/></disk>
+            <hostdev mode='capabilities' type='storage'><source><block>/dev/nvme2n1</block></source></hostdev>
+            <memory model='nvdimm'><source><path>/dev/with&amp;sign</path></source></memory></devices></domain>";
+        let found = sources(xml).unwrap();
+        for path in [
+            "/dev/nvme1n1",
+            "/dev/nvme2n1",
+            "/old&style.img",
+            "/dev/with&sign",
+        ] {
+            assert!(found.paths.contains(path), "{path}: {found:?}");
+        }
+        let volume = ("vg".to_owned(), "lv1".to_owned());
+        assert_eq!(found.volumes, BTreeSet::from([volume]));
+        let untraced: Vec<_> = found.untraced.iter().map(String::as_str).collect();
+        assert_eq!(untraced, ["a disk of type \"nvme\"", "disk source \"sda\""]);
+    }
+
+    #[test]
+    fn p9_a_description_that_cannot_be_read_is_no_empty_one() {
+        for broken in [
+            "<domain><devices><disk type='block'>",
+            "<domain></devices>",
+            "<domain><disk type='block><source/></disk></domain>",
+            "<domain>&nosuch;</domain>",
+        ] {
+            assert!(sources(broken).is_err(), "{broken}");
+        }
+    }
+}
