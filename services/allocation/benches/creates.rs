@@ -86,7 +86,7 @@ async fn steps(platform: &Platform) -> Vec<(String, f64, f64)> {
                       percentile_cont(0.5) WITHIN GROUP (ORDER BY took) FILTER (WHERE a.name LIKE 'r1-%'),
                       percentile_cont(0.5) WITHIN GROUP (ORDER BY took) FILTER (WHERE a.name NOT LIKE 'r1-%')
                  FROM timeline AS t JOIN allocations AS a ON a.id = t.allocation_id,
-                      LATERAL (SELECT 1000 * extract(epoch FROM ended_at - at)::float8 AS took) AS of_step
+                      LATERAL (SELECT 1000 * extract(epoch FROM t.ended_at - t.at)::float8 AS took) AS of_step
                 WHERE t.step LIKE 'provision.%'
                 GROUP BY t.step ORDER BY min(t.sequence), t.step";
     let rows = sqlx::query_as(sql).fetch_all(&platform.world.pool).await;
