@@ -18,7 +18,6 @@ pub mod journal;
 pub mod lease;
 pub mod node;
 pub mod operation;
-mod parity;
 pub mod plan;
 pub mod retention;
 pub mod settings;

@@ -4,12 +4,12 @@ use std::time::Duration;
 use gpuaas_common::client::Peers;
 use gpuaas_common::identity::TokenMinter;
 use sqlx::PgPool;
-use tokio::sync::Semaphore;
 
 use crate::auth::dev_issuer::DevIssuer;
 use crate::auth::sessions::Sessions;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
+use crate::http::admission::Admission;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Streams;
 use crate::terminal::policy::Terminals;
@@ -30,8 +30,10 @@ pub struct App {
     pub peers: Peers,
     /// Instruments.
     pub metrics: Metrics,
-    /// How many API requests run at once.
-    pub in_flight: Semaphore,
+    /// Which requests and streams are taken.
+    pub admission: Admission,
+    /// Longest time of a body on its way.
+    pub body_timeout: Duration,
     /// Longest time a service may take.
     pub request_timeout: Duration,
     /// Open streams.

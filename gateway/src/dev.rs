@@ -5,6 +5,7 @@
 //! another site can neither call them nor, by pointing its own name at this machine, read them.
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -20,6 +21,7 @@ use tonic::Code;
 use crate::app::{App, Id};
 use crate::auth::dev_issuer::DevIssuer;
 use crate::error::ApiError;
+use crate::http::call::read_body;
 use crate::store;
 
 /// Life of a token that is signed here, in seconds.
@@ -69,10 +71,11 @@ async fn sign_in(
     State(app): State<Arc<App>>,
     Extension(Id(id)): Extension<Id>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Response {
     let signed = async {
         let issuer = issuer(&app, &headers)?;
+        let body = read_body(&headers, body, app.body_timeout).await?;
         let SignIn { principal } = parse(&headers, &body)?;
         if principal.contains(char::is_control) {
             return Err(refused("principal", "must not contain control characters"));
@@ -117,7 +120,12 @@ fn is_local(headers: &HeaderMap) -> bool {
     let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
     let same_page = match headers.get(header::ORIGIN) {
         None => true,
-        Some(_) => text(header::ORIGIN).and_then(|o| o.strip_prefix("http://")) == Some(host),
+        Some(_) => text(header::ORIGIN)
+            .and_then(|o| {
+                o.strip_prefix("http://")
+                    .or_else(|| o.strip_prefix("https://"))
+            })
+            .is_some_and(|page| page == host),
     };
     loopback && same_page
 }

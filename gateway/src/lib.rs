@@ -7,7 +7,7 @@
 //! of a minute for exactly one service. Services check ownership again: the edge only decides who is calling
 //! and whether such a caller may call the method at all.
 //!
-//! It listens in plaintext on loopback only; TLS for the world outside ends in front of it.
+//! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
 pub mod app;
 pub mod auth;
 pub mod command;
@@ -34,16 +34,18 @@ use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::{CancellationToken, Context, config, server};
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use crate::auth::sessions::Sessions;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
+use crate::http::admission::Admission;
 use crate::http::listener;
 use crate::http::metrics::Metrics;
+use crate::http::peer::{Network, Proxies};
 use crate::http::stream::Streams;
+use crate::http::tls::{Tls, TlsFiles};
 use crate::router::router;
 use crate::terminal::policy::{TerminalSettings, Terminals};
 
@@ -57,17 +59,41 @@ pub struct Config {
     pub issuers: Vec<IssuerSettings>,
     /// The embedded issuer of development; off when absent.
     pub dev_issuer: Option<DevIssuerSettings>,
-    /// API requests that may run at once; more are answered with 503.
+    /// Certificate of the API. Without one the gateway speaks plaintext, and listens on loopback or behind `proxies`
+    /// only.
+    pub tls: Option<TlsFiles>,
+    /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
+    /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
+    pub proxies: Vec<Network>,
+    /// API requests that may run at once; more are answered with 503. A request counts from when its body is there.
     pub max_in_flight: usize,
-    /// Connections that may be open at once on one address; more wait.
+    /// API requests of one principal that may run at once, and whose bodies may be on their way at once; more are
+    /// answered with 429. 0 is no limit.
+    pub max_in_flight_per_principal: usize,
+    /// API requests of one peer address that may be under way at once, their bodies included; more are answered with
+    /// 429. 0 is no limit.
+    pub max_in_flight_per_peer: usize,
+    /// Connections that may be open at once on one address. For one more, that which has rested longest is ended.
     pub max_connections: usize,
-    /// How long a client may take for the headers of its first or next request, in seconds; as long as clients
-    /// usually keep an idle connection.
+    /// Connections of one peer address that may be open at once on one address; an IPv6 /64 is one peer. For one more,
+    /// the peer's own that has rested longest is ended. 0 is no limit.
+    pub max_connections_per_peer: usize,
+    /// How long a client may take from its connection to the headers of its first request, in seconds; the TLS
+    /// handshake and the choice of the protocol included.
+    pub first_request_timeout_seconds: u64,
+    /// How long a client may take for the headers of its next request, in seconds; as long as clients usually keep an
+    /// idle connection.
     pub header_timeout_seconds: u64,
+    /// How long a client may take for the body of a request, in seconds.
+    pub body_timeout_seconds: u64,
     /// Longest time a service may take for one call, in seconds; for a stream, until it begins.
     pub request_timeout_seconds: u64,
     /// Streams that may be open at once; more are answered with 503.
     pub max_streams: usize,
+    /// Streams of one principal that may be open at once; more are answered with 429. 0 is no limit.
+    pub max_streams_per_principal: usize,
+    /// Streams of one peer address that may be open at once; more are answered with 429. 0 is no limit.
+    pub max_streams_per_peer: usize,
     /// Seconds between two checks that the reader of a stream may still read it.
     pub stream_access_seconds: f64,
     /// Terminals.
@@ -80,11 +106,20 @@ impl Default for Config {
             internal_key_file: PathBuf::new(),
             issuers: Vec::new(),
             dev_issuer: None,
+            tls: None,
+            proxies: Vec::new(),
             max_in_flight: 1024,
+            max_in_flight_per_principal: 256,
+            max_in_flight_per_peer: 512,
             max_connections: 4096,
+            max_connections_per_peer: 1024,
+            first_request_timeout_seconds: 10,
             header_timeout_seconds: 90,
+            body_timeout_seconds: 15,
             request_timeout_seconds: 30,
             max_streams: 4096,
+            max_streams_per_principal: 256,
+            max_streams_per_peer: 1024,
             stream_access_seconds: 15.0,
             terminal: TerminalSettings::default(),
         }
@@ -131,10 +166,10 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         pool: context.database()?,
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
-        in_flight: Semaphore::new(config.max_in_flight),
+        admission: Admission::new(config, &context.meter),
+        body_timeout: Duration::from_secs(config.body_timeout_seconds),
         request_timeout: Duration::from_secs(config.request_timeout_seconds),
         streams: Streams::new(
-            config.max_streams,
             Duration::from_secs_f64(config.stream_access_seconds.max(0.0)),
             shutdown,
             context
@@ -143,7 +178,15 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
                 .with_description("Streams that are open, by route")
                 .build(),
         ),
-        terminals: Terminals::new(&config.terminal, &context.settings.server.listen),
+        terminals: Terminals::new(
+            &config.terminal,
+            &context.settings.server.listen,
+            if config.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
+        ),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         key_set: dev
             .as_ref()
@@ -169,9 +212,15 @@ pub async fn run(
     }
     let settings = &context.settings.server;
     let mut running = tokio::task::JoinSet::new();
+    let tls = config.tls.as_ref().map(Tls::open).transpose()?;
+    let proxies = Proxies::new(&config.proxies);
+    let meters = listener::Meters::new(&context.meter);
     for address in &settings.listen {
-        if !address.ip().is_loopback() {
-            bail!("server.listen {address}: plaintext is served on loopback only");
+        let exposed = tls.is_none() && !address.ip().is_loopback();
+        if exposed && proxies.is_empty() {
+            bail!(
+                "server.listen {address}: plaintext is served on loopback only; set gateway.tls, or gateway.proxies when a TLS proxy stands in front"
+            );
         }
         let listener = TcpListener::bind(address)
             .await
@@ -180,17 +229,26 @@ pub async fn run(
         let stop = shutdown.clone();
         running.spawn(listener::serve(
             listener,
+            tls.clone(),
             router(app.clone()),
             listener::Limits {
                 connections: config.max_connections,
+                connections_per_peer: config.max_connections_per_peer,
+                first_request_timeout: Duration::from_secs(config.first_request_timeout_seconds),
                 header_timeout: Duration::from_secs(config.header_timeout_seconds),
+                proxies: proxies.clone(),
+                proxies_only: exposed,
             },
+            meters.clone(),
             stop,
         ));
     }
+    let renewing = tls.map(|tls| tokio::spawn(tls.keep_fresh(shutdown.clone())));
     let listening = tokio::spawn({
         let (app, shutdown) = (app.clone(), shutdown.clone());
-        async move { app.sessions.listen(app.pool.clone(), shutdown).await }
+        // a connection of its own: what listens all the time takes none from those that answer requests
+        let pool = context.database_of(1)?;
+        async move { app.sessions.listen(pool, shutdown).await }
     });
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
@@ -211,5 +269,8 @@ pub async fn run(
         );
     }
     listening.await.context("listener of changes of access")?;
+    if let Some(renewing) = renewing {
+        renewing.await.context("reader of certificate files")?;
+    }
     metrics.await.context("metrics task")?
 }

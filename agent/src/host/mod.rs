@@ -4,4 +4,3 @@ pub mod clock;
 pub mod exec;
 pub mod processes;
 pub mod root;
-pub mod units;

@@ -5,18 +5,20 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
+use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use prost_reflect::DynamicMessage;
 use tonic::Code;
 
 use super::authorize::authorize;
 use super::headers;
+use super::peer::Peer;
 use super::stream::{Subscriber, respond, resume};
 use crate::app::App;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
-use crate::error::{ApiError, overloaded};
+use crate::error::ApiError;
 use crate::identity;
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
@@ -24,8 +26,6 @@ use crate::upstream::{self, Envelope};
 
 /// Largest body.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// A client that sends its body slower than this is let go.
-const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What was served, for log and metrics.
 #[derive(Debug)]
@@ -65,9 +65,10 @@ async fn try_serve(
     request_id: &str,
     served: &mut Served,
 ) -> Result<Response, ApiError> {
-    let _permit = app.in_flight.try_acquire().map_err(|_| overloaded())?;
     let (route, path) = find(app, parts)?;
     served.route.clone_from(&route.pattern);
+    let peer = peer_of(&parts.extensions)?;
+    let _of_peer = app.admission.arrive(&peer)?;
     let streams = route.method.is_server_streaming();
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
@@ -76,7 +77,14 @@ async fn try_serve(
     served.principal.clone_from(&session.principal.name);
 
     let idempotency_key = headers::idempotency_key(&parts.headers)?;
-    let body = read_body(&parts.headers, body).await?;
+    let body = if body.is_end_stream() {
+        Bytes::new()
+    } else {
+        let _on_its_way = app.admission.receive(&session.principal.name)?;
+        read_body(&parts.headers, body, app.body_timeout).await?
+    };
+    // only now: a slow body holds nothing that another could need
+    let _place = app.admission.run(&session.principal.name)?;
     let mut message = bind(route, &path, parts.uri.query(), &body)?;
     let mutation = route.http_method != Method::GET;
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
@@ -103,7 +111,7 @@ async fn try_serve(
     };
     if streams {
         resume(&mut message, &parts.headers);
-        let place = app.streams.place().ok_or_else(overloaded)?;
+        let place = app.admission.stream(&peer, &session.principal.name)?;
         let messages = upstream::open(&app.peers, route, &message, envelope).await?;
         let subscriber = Subscriber {
             session,
@@ -163,28 +171,41 @@ fn wrong_method(method: &Method, allow: &str) -> ApiError {
     }
 }
 
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+/// Who a request is from, as the listener found.
+pub fn peer_of(extensions: &Extensions) -> Result<Peer, ApiError> {
+    let peer = extensions.get::<Peer>().copied();
+    peer.ok_or_else(ApiError::internal)
+}
+
+/// The whole body, of JSON and of limited size.
+///
+/// # Errors
+/// `BODY_MALFORMED`, `BODY_TOO_LARGE`; not there within the time.
+pub async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    timeout: Duration,
+) -> Result<Bytes, ApiError> {
     let malformed =
         |message: &str| ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message);
-    let collected =
-        tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect())
-            .await
-            .map_err(|_| {
-                malformed("The body did not arrive in time.").http(StatusCode::REQUEST_TIMEOUT)
-            })?
-            .map_err(|error| {
-                if error.downcast_ref::<LengthLimitError>().is_some() {
-                    ApiError::new(
-                        Code::InvalidArgument,
-                        ErrorReason::BodyTooLarge,
-                        format!("The body is larger than {MAX_BODY_BYTES} bytes."),
-                    )
-                    .http(StatusCode::PAYLOAD_TOO_LARGE)
-                } else {
-                    malformed("The body could not be read.")
-                }
-            })?
-            .to_bytes();
+    let collected = tokio::time::timeout(timeout, Limited::new(body, MAX_BODY_BYTES).collect())
+        .await
+        .map_err(|_| {
+            malformed("The body did not arrive in time.").http(StatusCode::REQUEST_TIMEOUT)
+        })?
+        .map_err(|error| {
+            if error.downcast_ref::<LengthLimitError>().is_some() {
+                ApiError::new(
+                    Code::InvalidArgument,
+                    ErrorReason::BodyTooLarge,
+                    format!("The body is larger than {MAX_BODY_BYTES} bytes."),
+                )
+                .http(StatusCode::PAYLOAD_TOO_LARGE)
+            } else {
+                malformed("The body could not be read.")
+            }
+        })?
+        .to_bytes();
     // a browser form cannot send this type without asking first, so a foreign page cannot post for a user
     if !collected.is_empty() && !is_json(headers) {
         return Err(

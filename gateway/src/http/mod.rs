@@ -1,8 +1,13 @@
 //! The HTTP side: one request's way through it, headers and limits.
+pub mod admission;
 pub mod authorize;
 pub mod call;
+mod connections;
 pub mod headers;
 pub mod listener;
 pub mod metrics;
+pub mod peer;
 mod piece;
+mod shares;
 pub mod stream;
+pub mod tls;

@@ -16,10 +16,10 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::UpDownCounter;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use sqlx::PgPool;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tonic::Code;
 
+use super::admission::Place;
 use super::piece::{Form, Pieces, RESUME_TOKEN};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
@@ -37,7 +37,6 @@ const RETRY: &str = "retry: 1000\n\n";
 /// What the streams of this process share.
 #[derive(Debug)]
 pub struct Streams {
-    places: Arc<Semaphore>,
     access: Duration,
     shutdown: CancellationToken,
     open: UpDownCounter<i64>,
@@ -45,25 +44,14 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// At most `max` at once, their callers checked again every `access`, all ended at `shutdown`.
-    pub fn new(
-        max: usize,
-        access: Duration,
-        shutdown: CancellationToken,
-        open: UpDownCounter<i64>,
-    ) -> Self {
+    /// Their callers are checked again every `access`, all are ended at `shutdown`.
+    pub fn new(access: Duration, shutdown: CancellationToken, open: UpDownCounter<i64>) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(max)),
             access: access.max(Duration::from_millis(50)),
             shutdown,
             open,
             pieces: Pieces::default(),
         }
-    }
-
-    /// A place for one more stream.
-    pub fn place(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().try_acquire_owned().ok()
     }
 }
 
@@ -109,7 +97,7 @@ pub fn resume(message: &mut DynamicMessage, headers: &HeaderMap) {
 struct Counted {
     open: UpDownCounter<i64>,
     labels: [KeyValue; 1],
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Drop for Counted {
@@ -136,7 +124,7 @@ struct Running {
 /// The answer that carries a stream.
 pub fn respond(
     streams: &Streams,
-    place: OwnedSemaphorePermit,
+    place: Place,
     messages: Messages,
     subscriber: Subscriber,
     (pool, headers, route, request_id): (PgPool, &HeaderMap, &str, &str),

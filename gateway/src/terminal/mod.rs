@@ -19,6 +19,7 @@ use crate::app::{App, Id};
 use crate::contract::access::{Access, Audience};
 use crate::error::{ApiError, overloaded};
 use crate::http::authorize::authorize;
+use crate::http::peer::Peer;
 
 /// Where WebSockets are taken.
 pub const PATH: &str = "/api/v1/terminal";
@@ -35,10 +36,11 @@ const READ_BUFFER: usize = 8 << 10;
 pub(crate) async fn upgrade(
     State(app): State<Arc<App>>,
     Extension(Id(id)): Extension<Id>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     socket: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
-    match accept(&app, &headers, socket, &id).await {
+    match accept(&app, &peer, &headers, socket, &id).await {
         Ok(response) => response,
         Err(error) => {
             tracing::info!(reason = error.reason(), request_id = id, "refuse WebSocket");
@@ -49,6 +51,7 @@ pub(crate) async fn upgrade(
 
 async fn accept(
     app: &Arc<App>,
+    peer: &Peer,
     headers: &HeaderMap,
     socket: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     request_id: &str,
@@ -79,6 +82,7 @@ async fn accept(
     } else {
         String::new()
     };
+    let of_peer = app.admission.terminal(peer)?;
     let place = app.terminals.place().ok_or_else(overloaded)?;
     let hello = relay::Hello {
         origin,
@@ -92,6 +96,6 @@ async fn accept(
         .max_frame_size(MAX_MESSAGE)
         .on_upgrade(move |socket| async move {
             relay::run(&app, socket, hello).await;
-            drop(place);
+            drop((place, of_peer));
         }))
 }

@@ -21,6 +21,8 @@ pub struct TerminalSettings {
     pub origins: Vec<String>,
     /// WebSockets that may be open at once; more are answered with 503.
     pub max_connections: usize,
+    /// WebSockets of one peer address that may be open at once; more are answered with 429. 0 is no limit.
+    pub max_connections_per_peer: usize,
     /// Seconds between two pings; a client that answers none of three is let go.
     pub ping_seconds: u64,
     /// Seconds between two checks that the user may still use the project.
@@ -32,6 +34,7 @@ impl Default for TerminalSettings {
         Self {
             origins: Vec::new(),
             max_connections: 4096,
+            max_connections_per_peer: 256,
             ping_seconds: 15,
             access_seconds: 2.0,
         }
@@ -47,12 +50,12 @@ pub struct Terminals {
 }
 
 impl Terminals {
-    /// From the settings; `listen` is where the gateway serves the console.
-    pub fn new(settings: &TerminalSettings, listen: &[SocketAddr]) -> Self {
+    /// From the settings; `listen` is where the gateway serves the console, by `scheme`.
+    pub fn new(settings: &TerminalSettings, listen: &[SocketAddr], scheme: &str) -> Self {
         let own = listen.iter().flat_map(|address| {
             [
-                format!("http://{address}"),
-                format!("http://localhost:{}", address.port()),
+                format!("{scheme}://{address}"),
+                format!("{scheme}://localhost:{}", address.port()),
             ]
         });
         let origins = if settings.origins.is_empty() {
@@ -121,12 +124,12 @@ mod tests {
     #[test]
     fn f_09_only_listed_origins_open_terminals() {
         let listen = ["127.0.0.1:7080".parse().expect("address")];
-        let own = Terminals::new(&TerminalSettings::default(), &listen);
+        let own = Terminals::new(&TerminalSettings::default(), &listen, "http");
         let listed = TerminalSettings {
             origins: vec!["https://console.example.com".to_owned()],
             ..TerminalSettings::default()
         };
-        let listed = Terminals::new(&listed, &listen);
+        let listed = Terminals::new(&listed, &listen, "http");
         let cases: [(&[&'static str], bool, bool); 12] = [
             (&[], true, true),
             (&["http://127.0.0.1:7080"], true, false),

@@ -15,6 +15,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     WatchAllocationsRequest, WatchAllocationsResponse,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
@@ -41,6 +42,8 @@ pub struct Record {
     open: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     held_up: Arc<AtomicBool>,
+    /// What calls named "held" wait for.
+    pub release: Arc<Notify>,
 }
 
 impl Record {
@@ -189,6 +192,10 @@ impl AllocationService for Allocations {
             "broken" => Err(Error::internal("password=hunter2").into()),
             "bare" => Err(Status::unknown("password=hunter2")),
             "slow" => std::future::pending().await,
+            "held" => {
+                self.0.release.notified().await;
+                Ok(Response::new(allocation("a1", "held")))
+            }
             name => Ok(Response::new(allocation("a1", name))),
         }
     }

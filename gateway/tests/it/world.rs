@@ -77,6 +77,11 @@ impl World {
 
     /// `change` may add settings; it is given the test's folder for files.
     pub async fn start_with(change: impl FnOnce(&mut Config, &Path)) -> Self {
+        Self::start_on(4, change).await
+    }
+
+    /// The same with so many connections to the database.
+    pub async fn start_on(connections: u32, change: impl FnOnce(&mut Config, &Path)) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("temp dir");
         let ca = Authority::open(&folder.path().join("ca"), CELL).expect("authority");
@@ -126,7 +131,10 @@ impl World {
         let port = ports::free().expect("port");
         let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
         let metrics = format!("http://{}", gateway.server.metrics_listen);
-        gateway.database = Some(database(&db));
+        gateway.database = Some(DatabaseSettings {
+            max_connections: connections,
+            ..database(&db)
+        });
         let closed = ports::free().expect("port");
         gateway.peers = [("allocation", service_port), ("inventory", closed)]
             .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
@@ -138,6 +146,12 @@ impl World {
             ..Config::default()
         };
         change(&mut config, folder.path());
+        let scheme = if config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(true);
         let context = Context::new("gateway", gateway).expect("context");
         running.spawn(gpuaas_gateway::run(context, config, shutdown.clone()));
 
@@ -147,8 +161,8 @@ impl World {
             dev,
             seeded,
             record,
-            http: reqwest::Client::new(),
-            base: format!("http://127.0.0.1:{port}"),
+            http: http.build().expect("client"),
+            base: format!("{scheme}://127.0.0.1:{port}"),
             metrics,
             shutdown,
             running,

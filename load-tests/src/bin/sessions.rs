@@ -28,6 +28,9 @@ async fn main() -> anyhow::Result<()> {
     let settings = [
         ("terminal-gateway", peer.as_str()),
         ("terminal-gateway", &most),
+        // Envoy is one peer, and so is whoever calls without it
+        (GATEWAY, "gateway.terminal.max_connections_per_peer=0"),
+        (GATEWAY, "gateway.max_connections_per_peer=0"),
     ];
     system::with(Hosts::None, &settings, async |system| {
         let stop = CancellationToken::new();

@@ -43,10 +43,14 @@ async fn main() -> anyhow::Result<()> {
     check_files(readers)?;
     // the limits stay; a platform with as many readers sets them so
     let most = [
-        format!("gateway.max_streams={}", readers + OPENING),
-        format!("gateway.max_connections={}", readers + OPENING),
-    ];
-    let settings = [(GATEWAY, most[0].as_str()), (GATEWAY, &most[1])];
+        "max_streams",
+        "max_streams_per_principal",
+        "max_streams_per_peer",
+        "max_connections",
+        "max_connections_per_peer",
+    ]
+    .map(|limit| format!("gateway.{limit}={}", readers + OPENING));
+    let settings: Vec<_> = most.iter().map(|set| (GATEWAY, set.as_str())).collect();
     system::with(Hosts::Lab, &settings, async |system| {
         slice::release_all(&system.user).await?;
         let slice = Slice::launch(system).await?;

@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use tonic::transport::{Certificate, Identity};
 
 use crate::client::Peers;
-use crate::config::{self, Settings};
+use crate::config::{self, DatabaseSettings, Settings};
 use crate::db;
 use crate::id::IdGen;
 use crate::identity::TokenVerifier;
@@ -109,6 +109,19 @@ impl Context {
             .as_ref()
             .context("section [database] is missing")?;
         Ok(db::pool_with(self.service, settings, options)?)
+    }
+
+    /// A pool of its own of so many connections, beside that of [`Self::database`].
+    ///
+    /// # Errors
+    /// As [`Self::database`].
+    pub fn database_of(&self, max_connections: u32) -> anyhow::Result<PgPool> {
+        let settings = self.settings.database.clone();
+        let settings = DatabaseSettings {
+            max_connections,
+            ..settings.context("section [database] is missing")?
+        };
+        Ok(db::pool(self.service, &settings)?)
     }
 
     /// Wake-ups through the configured Redis, or polling alone.
