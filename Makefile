@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-watches bench-terminal docs
+  bench-creates bench-watches bench-terminal docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -71,6 +71,9 @@ bench-build: install ## build what is measured, and what measures, once
 
 bench-login: bench-build ## from a request to the first login, next to a plain script; memory at rest
 	@$(MEASURE)/first_login
+
+bench-creates: install ## 1 and 32 launches at once on a host without guests, from request to active
+	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-allocation --bench creates
 
 bench-placement: bench-build ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
 	@$(MEASURE)/placement

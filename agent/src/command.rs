@@ -14,6 +14,7 @@ use crate::api::{discover, server};
 use crate::enrol;
 use crate::node::Node;
 use crate::operation::Runner;
+use crate::parity;
 use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
@@ -46,6 +47,8 @@ enum Command {
     Topology,
     /// Print every readiness check; ends with status 1 when one fails.
     Preflight,
+    /// Print a line for programs per condition of a slice host, and a summary; ends with status 1 when one fails.
+    ParityCheck(parity::Flags),
 }
 
 /// Runs the program.
@@ -71,11 +74,16 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
-    let (common, own) =
-        config::load_service::<Option<Settings>>("agent", &flags.config, &flags.set)?;
-    let own = own.context("section [agent] is missing; name a configuration file with --config")?;
+    let load = || {
+        let (common, own) =
+            config::load_service::<Option<Settings>>("agent", &flags.config, &flags.set)?;
+        let own =
+            own.context("section [agent] is missing; name a configuration file with --config")?;
+        anyhow::Ok((common, own))
+    };
     match flags.command.unwrap_or(Command::Serve) {
         Command::Serve => {
+            let (common, own) = load()?;
             let _telemetry = telemetry::install("node-agent", &common.telemetry)?;
             let outcome = serve(common, own).await;
             if let Err(error) = &outcome {
@@ -83,12 +91,15 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             }
             outcome.map(|()| ExitCode::SUCCESS)
         }
+        Command::ParityCheck(check) => check.run(&flags.config, load).await,
         Command::Topology => {
+            let (common, own) = load()?;
             let node = open(&common, own)?;
             println!("{}", topology_json(&discover(&node).await)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Preflight => {
+            let (common, own) = load()?;
             let node = open(&common, own)?;
             let report = readiness::report(&node).await;
             for one in &report.evidence {
@@ -110,7 +121,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn open(common: &CommonSettings, own: Settings) -> anyhow::Result<Node> {
+pub(crate) fn open(common: &CommonSettings, own: Settings) -> anyhow::Result<Node> {
     let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
     Ok(Node::open(own, ca.as_bytes())?)
 }

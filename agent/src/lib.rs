@@ -18,6 +18,7 @@ pub mod journal;
 pub mod lease;
 pub mod node;
 pub mod operation;
+mod parity;
 pub mod plan;
 pub mod retention;
 pub mod settings;

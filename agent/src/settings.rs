@@ -116,6 +116,9 @@ pub struct Settings {
     /// Bridge of the management vNICs.
     #[serde(default)]
     pub network: Network,
+    /// The InfiniBand fabric of the site.
+    #[serde(default)]
+    pub fabric: Fabric,
     /// Files of dnsmasq.
     #[serde(default)]
     pub dhcp: Dhcp,
@@ -239,6 +242,38 @@ impl Default for Network {
             datapath: "system".into(),
             gateway: "10.100.0.1/24".into(),
             mode: "private-nat".into(),
+        }
+    }
+}
+
+/// How this host is reached by the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FabricKind {
+    /// IP over InfiniBand: the netplan file, an address and a route are hard conditions (A-145, A-146, INC-06).
+    Ipoib,
+    /// This site has no fabric.
+    None,
+}
+
+/// The InfiniBand fabric of the site. A lab host has none, whatever stands here.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fabric {
+    /// "ipoib" or "none".
+    pub kind: FabricKind,
+    /// The fabric's IPv4 network: an address of each host lies in it, and a route leads to it.
+    pub subnet: String,
+    /// What the site's bootstrap renders.
+    pub netplan_file: PathBuf,
+}
+
+impl Default for Fabric {
+    fn default() -> Self {
+        Self {
+            kind: FabricKind::Ipoib,
+            subnet: "192.168.0.0/16".into(),
+            netplan_file: "/etc/netplan/60-ipoib.yaml".into(),
         }
     }
 }

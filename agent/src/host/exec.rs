@@ -12,6 +12,9 @@ use tokio::process::Command;
 
 use crate::error::{HostError, HostResult};
 
+/// Longest wait for a program that only looks at something.
+pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
 /// Most bytes captured of each output stream.
 const MAX_OUTPUT: u64 = 1 << 20;
 

@@ -4,3 +4,4 @@ pub mod clock;
 pub mod exec;
 pub mod processes;
 pub mod root;
+pub mod units;

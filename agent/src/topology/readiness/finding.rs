@@ -33,6 +33,19 @@ impl Finding {
         }
     }
 
+    pub(super) fn warn(
+        check: &'static str,
+        detail: impl Into<String>,
+        remediation: &'static str,
+    ) -> Self {
+        Self {
+            check,
+            status: EvidenceStatus::Warn,
+            detail: detail.into(),
+            remediation,
+        }
+    }
+
     pub(super) fn judge(
         check: &'static str,
         good: bool,

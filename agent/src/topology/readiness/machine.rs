@@ -1,6 +1,4 @@
 //! The machine: virtualisation, what holds the GPUs, hugepages, a pending restart.
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
-
 use super::Finding;
 use crate::host::root::HostRoot;
 use crate::settings::{HostProfile, Hypervisor};
@@ -111,18 +109,19 @@ pub fn wants_reboot(root: &HostRoot) -> bool {
 
 pub(super) fn reboot_required(root: &HostRoot) -> Finding {
     if wants_reboot(root) {
-        return Finding {
-            check: "reboot",
-            status: EvidenceStatus::Warn,
-            detail: "/run/reboot-required exists".to_owned(),
-            remediation: "Drain the host and restart it.",
-        };
+        return Finding::warn(
+            "reboot",
+            "/run/reboot-required exists",
+            "Drain the host and restart it.",
+        );
     }
     Finding::pass("reboot", "no restart is pending")
 }
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
     use super::super::finding::failed;
     use super::*;
 

@@ -1,4 +1,5 @@
 //! Readiness: a list of evidence, each a behaviour that was observed just now. Any FAIL is a blocker.
+mod fabric;
 mod finding;
 mod machine;
 mod network;
@@ -28,6 +29,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     findings.push(gpu_services(&node.root, profile));
     findings.push(machine::hugepages(&node.root, profile));
     findings.extend(network::all(node).await);
+    findings.extend(fabric::all(node).await);
     findings.push(software::tools(node));
     findings.push(Finding::pass(
         "relay_key",

@@ -14,7 +14,7 @@ use crate::host::{DISK_BYTES, digest};
 use crate::world::{CELL, KEY, World};
 
 impl World {
-    /// A region, a SKU with its price, a node with two slots.
+    /// A region, a SKU with its price, a node with a slot for each disk of the host.
     pub async fn fill_ledger(&mut self) {
         let mut conn = self.scheduler.acquire().await.expect("a connection");
         catalog::put_region(&mut conn, "lab-1", true)
@@ -78,7 +78,7 @@ impl World {
             },
         };
         let ids = IdGen::new(CELL);
-        let made = [definition(0), definition(1)];
+        let made: Vec<_> = (0..).take(disks.len()).map(definition).collect();
         let approved = slots::approve(
             &mut conn,
             self.node_id,

@@ -27,6 +27,8 @@ use crate::catalog::Catalog;
 use crate::host::Host;
 
 pub const CELL: u16 = 1;
+/// Slots of a host, unless a test says otherwise.
+const SLOTS: usize = 2;
 pub const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ5RIRSWuoMeRQ4lzYiAGnlZlrscLnqIWDRZpUAXh5Bl";
 
@@ -55,6 +57,11 @@ pub fn loopback(port: u16) -> SocketAddr {
 
 impl World {
     pub async fn start() -> Self {
+        Self::with_slots(SLOTS).await
+    }
+
+    /// A world whose host has so many slots.
+    pub async fn with_slots(slots: usize) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::open(folder.path(), CELL).expect("an authority");
@@ -67,7 +74,7 @@ impl World {
             scheduler: db.pool("gpuaas_scheduler").await,
             owner: db.owner_pool().await,
             db,
-            host: Host::new().await,
+            host: Host::new(slots).await,
             node_id,
             slot_ids: Vec::new(),
             project: Uuid::now_v7(),

@@ -40,8 +40,6 @@ use script::Director;
 
 /// libvirt without a machine; all connections of a process see the same domains.
 const LIBVIRT: &str = "test:///default";
-/// Slots of a host.
-const SLOTS: usize = 2;
 /// Longest wait for anything.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -79,7 +77,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Host {
     /// A host whose agent is not started yet.
-    pub async fn new() -> Self {
+    pub async fn new(slots: usize) -> Self {
         // nothing here outlives the process, so nothing waits for a disk to write it
         let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
         let path = folder.path();
@@ -89,7 +87,7 @@ impl Host {
         machine_files(&path.join("root"));
         let image_file = format!("images/{}.raw", digest().replace(':', "-"));
         std::fs::write(path.join(image_file), image()).expect("an image");
-        let disks = (0..SLOTS).map(|index| Disk::attach(&path.join(format!("disks/{index}.img"))));
+        let disks = (0..slots).map(|index| Disk::attach(&path.join(format!("disks/{index}.img"))));
         let disks = disks.collect();
         let dnsmasq = Mutex::new(dnsmasq(path));
         let machine = tokio::runtime::Builder::new_multi_thread()

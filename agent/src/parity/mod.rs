@@ -1,0 +1,150 @@
+//! Whether a host is what a slice host must be, for operators and their programs: after every deployment or reimage,
+//! before its capacity is trusted (I-01..I-23). It shows the agent's own readiness evidence, so the two cannot
+//! disagree, and what only the platform or systemd can tell.
+mod api;
+mod line;
+mod local;
+mod remote;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gpuaas_common::config::Settings as CommonSettings;
+use uuid::Uuid;
+
+use self::api::Api;
+use self::line::{Line, PREFIX, Status};
+use crate::settings::Settings;
+
+/// What the bare-metal check keeps as hard, whatever the node is meant for.
+const ANY_MODE: [&str; 3] = ["node_agent", "api_topology", "ssh"];
+
+/// Flags of `parity-check`.
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Check this host by SSH instead of the one this program runs on.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// The SSH user, who may run the agent by `sudo -n`.
+    #[arg(long, value_name = "USER", requires = "host")]
+    user: Option<String>,
+    /// The platform's API, for example https://api.gpuaas.localhost.
+    #[arg(long, value_name = "URL", requires_all = ["api_token_file", "node_id"])]
+    api_base: Option<String>,
+    /// File with the token of a platform administrator.
+    #[arg(long, value_name = "FILE", requires = "api_base")]
+    api_token_file: Option<PathBuf>,
+    /// CA of the API's certificate, where this machine does not trust it already.
+    #[arg(long, value_name = "FILE", requires = "api_base")]
+    api_ca_file: Option<PathBuf>,
+    /// The node's id at the platform.
+    #[arg(long, value_name = "ID", requires = "api_base")]
+    node_id: Option<Uuid>,
+    /// Only the checks of this host, without a summary: what `--host` runs at the other end.
+    #[arg(long, hide = true, conflicts_with_all = ["host", "api_base"])]
+    local_only: bool,
+}
+
+impl Flags {
+    /// Runs the checks and prints a line for each. `config` is what the other end is given too; `load` reads the settings
+    /// of this host.
+    ///
+    /// # Errors
+    /// A file or setting that is given cannot be used. A check that fails is no error, but makes the status 1.
+    pub async fn run(
+        &self,
+        config: &[PathBuf],
+        load: impl FnOnce() -> anyhow::Result<(CommonSettings, Settings)>,
+    ) -> anyhow::Result<ExitCode> {
+        let api = match (&self.api_base, &self.api_token_file, self.node_id) {
+            (Some(base), Some(token), Some(node)) => {
+                Some(Api::new(base, token, self.api_ca_file.as_ref(), node)?)
+            }
+            _ => None,
+        };
+        let mut lines = match &self.host {
+            Some(host) => remote::lines(host, self.user.as_deref(), config).await,
+            None => {
+                let (common, own) = load()?;
+                local::lines(&common, own).await?
+            }
+        };
+        if !self.local_only {
+            match &api {
+                Some(api) => {
+                    if api.is_bare_metal().await {
+                        lines.iter_mut().for_each(allow_for_bare_metal);
+                    }
+                    lines.push(api.topology().await);
+                }
+                None => lines.push(api::local_checks_only()),
+            }
+        }
+        for line in &lines {
+            println!("{line}");
+        }
+        if !self.local_only {
+            println!("{}", summary(&lines));
+        }
+        Ok(if failures(&lines) == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+fn failures(lines: &[Line]) -> usize {
+    let failed = lines.iter().filter(|line| line.status == Status::Fail);
+    failed.count()
+}
+
+/// The last line (I-21).
+fn summary(lines: &[Line]) -> String {
+    let count = |status| lines.iter().filter(|line| line.status == status).count();
+    format!(
+        "{PREFIX} summary checks={} warnings={} failures={}",
+        lines.len(),
+        count(Status::Warn),
+        failures(lines)
+    )
+}
+
+/// A host that is meant for bare metal needs no slice services (INC-07).
+fn allow_for_bare_metal(line: &mut Line) {
+    if line.status == Status::Fail && !ANY_MODE.contains(&line.check.as_str()) {
+        line.status = Status::Warn;
+        line.detail = format!("the node is for bare metal: {}", line.detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i_21_i_22_only_failures_count() {
+        let line = |status, check: &str| Line::new(status, check, "x", "y");
+        let lines = [
+            line(Status::Pass, "kvm"),
+            line(Status::Warn, "api_topology"),
+            line(Status::Fail, "nat"),
+        ];
+        assert_eq!(failures(&lines), 1);
+        assert_eq!(
+            summary(&lines),
+            "GPUAAS_SLICE_PARITY summary checks=3 warnings=1 failures=1"
+        );
+        assert!(summary(&lines[..2]).ends_with("failures=0"));
+    }
+
+    #[test]
+    fn inc_07_a_bare_metal_host_is_not_blamed_for_slice_services_it_lacks() {
+        let mut lines = ["kvm", "bridge", "node_agent"]
+            .map(|check| Line::new(Status::Fail, check, "missing", "add it"));
+        lines.iter_mut().for_each(allow_for_bare_metal);
+        let statuses = lines.clone().map(|line| line.status);
+        assert_eq!(statuses, [Status::Warn, Status::Warn, Status::Fail]);
+        assert!(lines[0].detail.contains("bare metal"));
+    }
+}

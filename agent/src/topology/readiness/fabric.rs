@@ -1,0 +1,237 @@
+//! The fabric of the site: its netplan file, an address on an InfiniBand interface, a route (A-144..A-146, A-154..A-156).
+//! A host that is enrolled and has a bridge may still lack all of it (INC-06).
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+
+use super::Finding;
+use crate::error::HostResult;
+use crate::host::exec;
+use crate::host::root::HostRoot;
+use crate::node::Node;
+use crate::settings::{Fabric, FabricKind, HostProfile};
+
+/// What interfaces of IP over InfiniBand are called.
+const INTERFACES: &str = "ibp";
+/// The management link to a BlueField card.
+const TMFIFO: &str = "tmfifo_net0";
+const CHECKS: [&str; 3] = ["ipoib_netplan", "fabric_address", "fabric_route"];
+const RENDER: &str = "Render the file from the bootstrap of the site's profile.";
+const APPLY: &str = "Run netplan apply, and look at the link of the InfiniBand ports.";
+
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    ifname: String,
+    #[serde(default)]
+    addr_info: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(default)]
+    family: String,
+    #[serde(default)]
+    local: String,
+}
+
+#[derive(Deserialize)]
+struct Route {
+    #[serde(default)]
+    dst: String,
+    #[serde(default)]
+    dev: String,
+}
+
+/// All checks of the fabric.
+pub(super) async fn all(node: &Node) -> Vec<Finding> {
+    let (profile, fabric) = (&node.settings.profile, &node.settings.fabric);
+    let links: HostResult<Vec<Link>> = ask(&["-json", "address", "show"]).await;
+    let mut findings = match absent(profile, fabric) {
+        Some(why) => CHECKS.map(|check| Finding::skip(check, why)).into(),
+        None => {
+            let routes: HostResult<Vec<Route>> = ask(&["-json", "-4", "route", "show"]).await;
+            vec![
+                netplan(&node.root, fabric),
+                address(links.as_deref().ok(), &fabric.subnet),
+                route(routes.as_deref().ok(), &fabric.subnet),
+            ]
+        }
+    };
+    findings.push(tmfifo(links.as_deref().ok()));
+    findings
+}
+
+fn absent(profile: &HostProfile, fabric: &Fabric) -> Option<&'static str> {
+    match fabric.kind {
+        _ if profile.lab => Some("a lab host has no fabric"),
+        FabricKind::None => Some("this site has no fabric"),
+        FabricKind::Ipoib => None,
+    }
+}
+
+async fn ask<T: for<'a> Deserialize<'a>>(arguments: &[&str]) -> HostResult<Vec<T>> {
+    let output = exec::run("ip", arguments, exec::PROBE_LIMIT).await?;
+    Ok(parse(&output.success("ip")?.stdout))
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(text: &str) -> Vec<T> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn netplan(root: &HostRoot, fabric: &Fabric) -> Finding {
+    let text = root.read_value(&fabric.netplan_file).unwrap_or_default();
+    let file = fabric.netplan_file.display();
+    let detail = match text.is_empty() {
+        true => format!("{file} is missing, empty or cannot be read"),
+        false => format!("{file} is there"),
+    };
+    Finding::judge("ipoib_netplan", !text.is_empty(), detail, RENDER)
+}
+
+fn address(links: Option<&[Link]>, subnet: &str) -> Finding {
+    let own = links.unwrap_or_default().iter();
+    let own = own.filter(|link| link.ifname.starts_with(INTERFACES));
+    let found: Vec<String> = own
+        .flat_map(|link| {
+            link.addr_info
+                .iter()
+                .map(|address| (&link.ifname, &address.local))
+        })
+        .filter(|(_, address)| contains(subnet, address))
+        .map(|(interface, address)| format!("{interface} has {address}"))
+        .collect();
+    let good = !found.is_empty();
+    let detail = match good {
+        true => found.join(", "),
+        false => format!("no {INTERFACES}* interface has an address of {subnet}"),
+    };
+    Finding::judge("fabric_address", good, detail, APPLY)
+}
+
+fn route(routes: Option<&[Route]>, subnet: &str) -> Finding {
+    let mut own = routes.unwrap_or_default().iter();
+    let found = own.find(|route| {
+        let network = route.dst.split('/').next().unwrap_or_default();
+        route.dev.starts_with(INTERFACES) && contains(subnet, network)
+    });
+    let detail = match found {
+        Some(route) => format!("{} by {}", route.dst, route.dev),
+        None => format!("no route to {subnet} by an {INTERFACES}* interface"),
+    };
+    Finding::judge("fabric_route", found.is_some(), detail, APPLY)
+}
+
+/// The management link of a BlueField card is evidence, never a condition (A-76, A-78).
+fn tmfifo(links: Option<&[Link]>) -> Finding {
+    let mut all = links.unwrap_or_default().iter();
+    let Some(link) = all.find(|link| link.ifname == TMFIFO) else {
+        return Finding::skip("tmfifo", format!("there is no {TMFIFO}"));
+    };
+    let mut addresses = link.addr_info.iter();
+    match addresses.find(|address| address.family == "inet") {
+        Some(address) => Finding::pass("tmfifo", format!("{TMFIFO} has {}", address.local)),
+        None => Finding::warn(
+            "tmfifo",
+            format!("{TMFIFO} has no IPv4 address"),
+            "Give it an address if the card is managed from this host.",
+        ),
+    }
+}
+
+/// Whether an address or the address of a network lies in a network such as "192.168.0.0/16".
+fn contains(subnet: &str, address: &str) -> bool {
+    let Some((network, length)) = subnet.split_once('/') else {
+        return false;
+    };
+    let (Ok(network), Ok(address), Ok(length)) = (
+        network.parse::<Ipv4Addr>(),
+        address.parse::<Ipv4Addr>(),
+        length.parse::<u32>(),
+    ) else {
+        return false;
+    };
+    let mask = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
+    length <= 32 && (u32::from(network) ^ u32::from(address)) & mask == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip, Warn};
+
+    use super::*;
+
+    const SITE: &str = "192.168.0.0/16";
+
+    #[test]
+    fn inc_06_a_host_with_a_bridge_and_without_a_fabric_is_not_ready() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let fabric = Fabric::default();
+        assert_eq!(netplan(&root, &fabric).status, Fail);
+        std::fs::create_dir_all(dir.path().join("etc/netplan")).unwrap();
+        let file = dir.path().join("etc/netplan/60-ipoib.yaml");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(netplan(&root, &fabric).status, Fail, "an empty file");
+        std::fs::write(&file, "network: {version: 2}\n").unwrap();
+        assert_eq!(netplan(&root, &fabric).status, Pass);
+
+        let links: Vec<Link> = parse(
+            r#"[{"ifname":"ovsbr0","addr_info":[{"family":"inet","local":"10.100.0.1"}]},{"ifname":"ibp12s0"}]"#,
+        );
+        assert_eq!(address(Some(&links), SITE).status, Fail);
+        assert_eq!(address(None, SITE).status, Fail, "ip did not answer");
+        let routes: Vec<Route> =
+            parse(r#"[{"dst":"default","dev":"eno1"},{"dst":"192.168.4.0/24","dev":"eno2"}]"#);
+        assert_eq!(route(Some(&routes), SITE).status, Fail);
+        assert_eq!(route(None, SITE).status, Fail, "ip did not answer");
+    }
+
+    #[test]
+    fn a_155_a_156_an_address_and_a_route_of_the_fabric_pass() {
+        let links: Vec<Link> = parse(
+            r#"[{"ifname":"ibp12s0","addr_info":[{"family":"inet6","local":"fe80::1"},{"family":"inet","local":"192.168.4.11"}]}]"#,
+        );
+        let found = address(Some(&links), SITE);
+        assert_eq!(
+            (found.status, found.detail.as_str()),
+            (Pass, "ibp12s0 has 192.168.4.11")
+        );
+        for dst in ["192.168.0.0/16", "192.168.4.0/24"] {
+            let routes: Vec<Route> = parse(&format!(r#"[{{"dst":"{dst}","dev":"ibp12s0"}}]"#));
+            let found = route(Some(&routes), SITE);
+            assert_eq!(found.status, Pass);
+            assert_eq!(found.detail, format!("{dst} by ibp12s0"));
+        }
+    }
+
+    #[test]
+    fn a_78_the_link_to_a_bluefield_card_is_never_a_blocker() {
+        let with = |addresses: &str| {
+            let links: Vec<Link> = parse(&format!(
+                r#"[{{"ifname":"tmfifo_net0","addr_info":[{addresses}]}}]"#
+            ));
+            tmfifo(Some(&links)).status
+        };
+        assert_eq!(tmfifo(Some(&[])).status, Skip);
+        assert_eq!(with(r#"{"family":"inet6","local":"fe80::1"}"#), Warn);
+        assert_eq!(with(r#"{"family":"inet","local":"192.168.100.1"}"#), Pass);
+    }
+
+    #[test]
+    fn addresses_lie_in_networks_or_not() {
+        for (subnet, address, inside) in [
+            (SITE, "192.168.255.1", true),
+            (SITE, "192.169.0.1", false),
+            ("10.0.0.0/8", "10.9.9.9", true),
+            ("0.0.0.0/0", "1.2.3.4", true),
+            ("10.1.2.3/32", "10.1.2.3", true),
+            ("10.1.2.3/32", "10.1.2.4", false),
+            ("10.1.2.3/33", "10.1.2.3", false),
+            ("10.1.2.3", "10.1.2.3", false),
+            (SITE, "default", false),
+        ] {
+            assert_eq!(contains(subnet, address), inside, "{subnet} {address}");
+        }
+    }
+}
