@@ -44,28 +44,10 @@ pub struct Server {
 
 impl Server {
     /// A server with health and reflection (v1 and v1alpha).
-    ///
-    /// # Panics
-    /// Never: the embedded descriptors decode.
     pub fn new(context: &Context) -> Self {
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
         routes.add_service(health_service);
-        let reflection = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(gpuaas_proto::DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
-        routes.add_service(
-            reflection()
-                .build_v1()
-                .expect("embedded descriptors decode"),
-        );
-        routes.add_service(
-            reflection()
-                .build_v1alpha()
-                .expect("embedded descriptors decode"),
-        );
         Self {
             context: context.clone(),
             routes,
@@ -98,11 +80,34 @@ impl Server {
         self.health.clone()
     }
 
+    /// Adds reflection, which lists what is served here and knows all messages of the contract, those in the details of
+    /// errors too.
+    fn reflect(&mut self) -> anyhow::Result<()> {
+        let health = "grpc.health.v1.Health";
+        let listed = || {
+            let reflection = tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(gpuaas_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+            let names = self.names.iter().chain([&health]);
+            names.fold(reflection, |reflection, name| {
+                reflection.with_service_name(*name)
+            })
+        };
+        let v1 = listed().with_service_name("grpc.reflection.v1.ServerReflection");
+        let v1 = v1.build_v1().context("embedded descriptors")?;
+        let alpha = listed().with_service_name("grpc.reflection.v1alpha.ServerReflection");
+        let alpha = alpha.build_v1alpha().context("embedded descriptors")?;
+        self.routes.add_service(v1);
+        self.routes.add_service(alpha);
+        Ok(())
+    }
+
     /// Serves on all configured addresses until `shutdown`, then lets running requests end within the grace time.
     ///
     /// # Errors
     /// An address that cannot be bound.
-    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        self.reflect()?;
         let settings = &self.context.settings.server;
         let routes = self.routes.routes();
         let mut running = tokio::task::JoinSet::new();

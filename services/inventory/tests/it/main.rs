@@ -7,6 +7,7 @@ mod ledger;
 mod nodes;
 mod readiness;
 mod ready;
+mod reflection;
 mod renewal;
 mod stale;
 mod watch;
