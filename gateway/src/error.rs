@@ -150,7 +150,7 @@ impl ApiError {
                 metadata.sort();
                 let mut error = Self(Box::new(Parts {
                     code: status.code(),
-                    http: http_status(status.code()),
+                    http: http_status_of(status.code(), &info.reason),
                     reason: info.reason,
                     message: status.message().to_owned(),
                     violations,
@@ -272,6 +272,18 @@ fn pack(name: &str, message: &impl prost::Message) -> Any {
     }
 }
 
+/// The HTTP status of a code with its reason. `RESOURCE_EXHAUSTED` means three things, and clients that see 429 try
+/// again by themselves: only what passes by itself is 429. What a quota refuses is forbidden, until somebody raises it;
+/// what capacity refuses conflicts with what others hold.
+fn http_status_of(code: Code, reason: &str) -> StatusCode {
+    match (code, reason) {
+        (Code::ResourceExhausted, "QUOTA") => StatusCode::FORBIDDEN,
+        (Code::ResourceExhausted, "RATE_LIMITED") => StatusCode::TOO_MANY_REQUESTS,
+        (Code::ResourceExhausted, _) => StatusCode::CONFLICT,
+        (code, _) => http_status(code),
+    }
+}
+
 /// The HTTP status of a gRPC code, as `google.rpc.Code` documents it.
 pub fn http_status(code: Code) -> StatusCode {
     match code {
@@ -371,6 +383,31 @@ mod tests {
                 r#"{"@type":"type.googleapis.com/google.rpc.RequestInfo","request_id":"r-1"}]}}"#
             )
         );
+    }
+
+    #[test]
+    fn only_what_passes_by_itself_is_429() {
+        for (reason, http) in [
+            ("QUOTA", 403),
+            ("NO_CAPACITY", 409),
+            ("FRAGMENTED", 409),
+            ("CAPACITY_RESERVED", 409),
+            ("SLOTS_IN_USE", 409),
+            ("RATE_LIMITED", 429),
+        ] {
+            let info = pack(
+                "google.rpc.ErrorInfo",
+                &ErrorInfo {
+                    reason: reason.into(),
+                    domain: DOMAIN.into(),
+                    ..Default::default()
+                },
+            );
+            let error = ApiError::from_status(&upstream(Code::ResourceExhausted, vec![info]));
+            assert_eq!(error.http_status().as_u16(), http, "{reason}");
+            let body = error.body("r").to_text();
+            assert!(body.contains(r#""status":"RESOURCE_EXHAUSTED""#), "{body}");
+        }
     }
 
     #[test]

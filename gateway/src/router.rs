@@ -75,7 +75,7 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
         let took = started.elapsed();
         let status = response.status();
         app.metrics.served(&route, &parts.method, status, took);
-        if matches!(status.as_u16(), 401 | 403) {
+        if matches!(status.as_u16(), 401 | 403) && reason != "QUOTA" {
             app.metrics.denied(&reason);
         }
         tracing::info!(

@@ -131,7 +131,7 @@ impl ApiFailure {
 
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self.http, 502..=504)
+        matches!(self.http, 502..=504) || self.reason == "RATE_LIMITED"
     }
 }
 
@@ -162,7 +162,7 @@ impl Failure {
                     2
                 }
                 (404 | 405, _) => 3,
-                (502..=504, _) => 5,
+                (502..=504, _) | (429, "RATE_LIMITED") => 5,
                 (400..=499, _) => 4,
                 _ => 1,
             },
@@ -323,12 +323,13 @@ mod tests {
             (api(400, "FIELD_INVALID"), 2),
             (api(413, "BODY_TOO_LARGE"), 2),
             (api(400, "GPU_COUNT_NOT_ALLOWED"), 4),
-            (api(400, "QUOTA"), 4),
+            (api(403, "QUOTA"), 4),
             (api(401, "CREDENTIAL_EXPIRED"), 4),
             (api(403, "PERMISSION_DENIED"), 4),
             (api(404, "ALLOCATION_NOT_FOUND"), 3),
             (api(409, "ALREADY_EXISTS"), 4),
-            (api(429, "NO_CAPACITY"), 4),
+            (api(409, "NO_CAPACITY"), 4),
+            (api(429, "RATE_LIMITED"), 5),
             (api(500, "INTERNAL"), 1),
             (api(503, "OVERLOADED"), 5),
             (api(504, "DEADLINE_EXCEEDED"), 5),

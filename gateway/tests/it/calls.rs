@@ -107,7 +107,7 @@ async fn a_services_refusal_is_passed_on_with_field_and_rule() {
     let (status, body) = world.post(CREATE, &launch("quota"), "k").await;
     assert_eq!(
         (status, reason(&body), field(&body)),
-        (429, "QUOTA", "gpu_count")
+        (403, "QUOTA", "gpu_count")
     );
     assert_eq!(body["error"]["status"], "RESOURCE_EXHAUSTED");
     assert_eq!(

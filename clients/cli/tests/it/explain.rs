@@ -220,7 +220,7 @@ fn h_33_a_refusal_prints_each_cause_once_and_what_to_do() {
     std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
     let key = key.to_str().expect("path");
     let launch = |answer: Value| {
-        world.on("POST", "/api/v1/allocations", [(429, answer)]);
+        world.on("POST", "/api/v1/allocations", [(409, answer)]);
         let ran = world.run(&[
             "launch",
             "--sku",

@@ -168,7 +168,7 @@ fn a_refusal_names_the_limit_that_it_is_about() {
         world.on(
             "POST",
             "/api/v1/capacity-reservations",
-            [(429, error(429, "QUOTA", message, &[]))],
+            [(403, error(403, "QUOTA", message, &[]))],
         );
         let ran = world.run(&create);
         assert!(ran.code == 4 && ran.err.contains(advice), "{ran:?}");

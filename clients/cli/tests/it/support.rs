@@ -99,7 +99,7 @@ pub fn error(code: u16, reason: &str, message: &str, fields: &[(&str, &str)]) ->
 
 /// A refusal that carries its causes as the API does.
 pub fn refusal(reason: &str, message: &str, causes: &[(&str, &str)]) -> Value {
-    let mut refused = error(429, reason, message, &[]);
+    let mut refused = error(409, reason, message, &[]);
     for (cause, sentence) in causes {
         let details = &mut refused["error"]["details"][0]["metadata"];
         details[format!("{cause}.gpus")] = json!("8");

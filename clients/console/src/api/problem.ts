@@ -136,6 +136,7 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS): string | und
     case "NOT_FOUND":
       return "It does not exist or belongs to another project. Choose it from the list.";
     case "DEPENDENCY_UNAVAILABLE":
+    case "RATE_LIMITED":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":
       return "Try again in a moment.";

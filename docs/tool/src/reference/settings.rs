@@ -187,6 +187,7 @@ fn kind_name(kind: &str) -> String {
         "u16" | "u32" | "u64" | "usize" | "f64" => "number",
         "Uuid" => "UUID",
         "Url" => "URL",
+        "Network" => "network",
         "BTreeMap<String, String>" => "table of text",
         other => other,
     };

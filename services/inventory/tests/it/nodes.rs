@@ -322,3 +322,31 @@ async fn a_request_sent_three_times_at_once_makes_one_node() {
     assert_eq!((&one, &one), (&two, &three));
     assert_eq!(world.audited().await, ["region.put", "node.create"]);
 }
+
+/// Before, each of these was answered as a fault of ours.
+#[tokio::test]
+async fn a_text_that_the_database_cannot_hold_is_a_bad_request() {
+    let world = World::start().await;
+    let put = region("fine", false, "down\0");
+    let error = refused(
+        world
+            .region_admin()
+            .put_region(world.admin("k1", put))
+            .await,
+    );
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::InvalidArgument, ErrorReason::FieldInvalid)
+    );
+    let page = api::ListRegionsRequest {
+        page_token: gpuaas_common::page::encode(&"a\0", &["regions"]),
+        ..Default::default()
+    };
+    let error = refused(
+        world
+            .regions()
+            .list_regions(world.request("user:a", false, "", page))
+            .await,
+    );
+    assert_eq!(error.reason(), ErrorReason::PageTokenInvalid);
+}

@@ -12,11 +12,11 @@ async fn a_user_has_so_many_sessions_and_no_more() {
     let (mut first, ready) = world.session().await;
     let held = world.ticket().await;
     let (status, refused) = world.ask(None, "third").await;
-    assert_eq!(status, 429, "{refused}");
+    assert_eq!(status, 403, "{refused}");
     let mut second = world.program().await;
     second.attach(&held, &world.allocation_id()).await;
     second.text("session_ready").await;
-    assert_eq!(world.ask(None, "fourth").await.0, 429);
+    assert_eq!(world.ask(None, "fourth").await.0, 403);
     first.say(json!({"type": "close"})).await;
     first.ended().await;
     world.closed(&ready["session_id"]).await;

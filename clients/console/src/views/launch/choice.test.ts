@@ -40,8 +40,8 @@ describe("the launch form", () => {
     expect(isRefused(new Problem({ status: 400, message: "no" }))).toBe(true);
     expect(isRefused(unreachable())).toBe(false);
     // trying again may work, but nothing says so yet
-    expect(isRefused(new Problem({ status: 429, message: "no", reason: "NO_CAPACITY" }))).toBe(true);
-    expect(isRefused(new Problem({ status: 429, message: "no", reason: "OVERLOADED" }))).toBe(false);
+    expect(isRefused(new Problem({ status: 409, message: "no", reason: "NO_CAPACITY" }))).toBe(true);
+    expect(isRefused(new Problem({ status: 503, message: "no", reason: "OVERLOADED" }))).toBe(false);
   });
 
   it("b_57_what_is_free_but_goes_to_queued_requests_does_not_count_as_capacity", () => {
