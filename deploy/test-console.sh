@@ -15,4 +15,4 @@ trap 'exit 130' INT TERM
 # so that there is something to replay
 export GPUAAS__TERMINAL_GATEWAY__RECORDING__DEFAULT=required
 stack up --no-slice --no-approval
-node clients/console/e2e/run.mjs "$(sed -n 's/^api = "\(.*\)"/\1/p' "$folder/profile.toml")" "$folder-screenshots" "${1:-}"
+GPUAAS_STACK=$folder node clients/console/e2e/run.mjs "$(sed -n 's/^api = "\(.*\)"/\1/p' "$folder/profile.toml")" "$folder-screenshots" "${1:-}"

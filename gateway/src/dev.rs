@@ -1,8 +1,9 @@
 //! Sign-in for development: who may sign in with the embedded issuer, and a short token for one of them.
 //!
-//! Served only while the embedded issuer is on; then whoever reaches these addresses is whoever they like. So
-//! they answer only requests that name a loopback host and come from a page of that same host: a page of
-//! another site can neither call them nor, by pointing its own name at this machine, read them.
+//! Served only while the embedded issuer is on. Others may use this machine too, so a token is signed only for who
+//! brings the code of a file that only the stack's owner can read, or a token that was signed here before and is good
+//! still. Besides, these addresses answer only requests that name a loopback host and come from a page of that same
+//! host: a page of another site can neither call them nor, by pointing its own name at this machine, read them.
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -22,6 +23,7 @@ use crate::app::{App, Id};
 use crate::auth::dev_issuer::DevIssuer;
 use crate::error::ApiError;
 use crate::http::call::read_body;
+use crate::http::headers;
 use crate::store;
 
 /// Life of a token that is signed here, in seconds.
@@ -65,6 +67,9 @@ async fn identities(
 #[serde(deny_unknown_fields)]
 struct SignIn {
     principal: String,
+    /// What only the stack's owner can read.
+    #[serde(default)]
+    code: String,
 }
 
 async fn sign_in(
@@ -76,7 +81,7 @@ async fn sign_in(
     let signed = async {
         let issuer = issuer(&app, &headers)?;
         let body = read_body(&headers, body, app.body_timeout).await?;
-        let SignIn { principal } = parse(&headers, &body)?;
+        let SignIn { principal, code } = parse(&headers, &body)?;
         if principal.contains(char::is_control) {
             return Err(refused("principal", "must not contain control characters"));
         }
@@ -85,6 +90,13 @@ async fn sign_in(
             .map_err(|error| database(&error))?
             .ok_or_else(|| refused("principal", "is not registered with the embedded issuer"))?;
         let now = Timestamp::now();
+        let renews = || {
+            let token = headers::bearer(&headers).ok();
+            token.and_then(|token| issuer.remaining_seconds(token, &subject, now))
+        };
+        if !issuer.is_code(&code) && renews().is_none_or(|left| left <= 0) {
+            return Err(wrong_code());
+        }
         let token = issuer.sign(&subject, now, TOKEN_SECONDS).map_err(|error| {
             tracing::error!("sign a development token: {error}");
             ApiError::internal()
@@ -140,9 +152,18 @@ fn parse(headers: &HeaderMap, body: &Bytes) -> Result<SignIn, ApiError> {
         ApiError::new(
             Code::InvalidArgument,
             ErrorReason::BodyMalformed,
-            "The body must be JSON: {\"principal\": \"user:demo\"}.",
+            "The body must be JSON: {\"principal\": \"user:demo\", \"code\": \"…\"}.",
         )
     })
+}
+
+fn wrong_code() -> ApiError {
+    ApiError::new(
+        Code::PermissionDenied,
+        ErrorReason::CredentialInvalid,
+        "code: is not that of this stack. Open the link that `make status` prints.",
+    )
+    .violation("code", "must be that of the stack")
 }
 
 fn refused(field: &str, rule: &str) -> ApiError {

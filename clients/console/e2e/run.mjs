@@ -23,6 +23,14 @@ try {
     await accessible(page, "the sign-in");
   });
 
+  await test("without the stack's code nobody signs in", async () => {
+    await page.getByLabel("Code of this development stack").fill("wrong");
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: "user:admin" }).click();
+    await page.getByText("is not that of this stack").waitFor();
+    await page.getByLabel("Code of this development stack").waitFor();
+  });
+
   await test("a bad token is refused with a reason", async () => {
     await page.getByLabel("Token", { exact: true }).fill("nonsense");
     await page.getByRole("button", { name: "Sign in with a token" }).click();

@@ -1,5 +1,6 @@
 // What every chapter of the test shares: the browser's page, named tests, screenshots, signing in.
 import { generateKeyPairSync } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { camera, open, start } from "./browser.mjs";
 
 export const BASE = process.argv[2] ?? "http://127.0.0.1:7080";
@@ -7,6 +8,10 @@ export const LAUNCH_MS = 240_000;
 const FOLDER = process.argv[3] ?? "e2e/screenshots";
 /** Name of the allocation that the chapters follow. */
 export const name = process.argv[4] || `e2e-${Date.now().toString(36)}`;
+/** Where a stack keeps the code of its development sign-in; `make up`'s own unless a stack's folder is given. */
+const CODE_FILE = `${process.env.GPUAAS_STACK ?? ".run"}/pki/dev-issuer.sign-in`;
+/** The link that `make status` prints. */
+export const link = () => `${BASE}/#sign-in=${readFileSync(CODE_FILE, "utf8").trim()}`;
 export const WIDE = { width: 1280, height: 860 };
 
 /** An OpenSSH public key of which nobody keeps the private half. */
@@ -45,6 +50,9 @@ export async function tabTo(locator) {
 
 export async function signIn(principal) {
   await page.goto(BASE);
+  // a link that differs in its fragment alone loads nothing
+  await page.goto(link());
+  await page.reload();
   await page.getByRole("button", { name: principal }).click();
   await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
 }

@@ -150,7 +150,11 @@ async fn run(action: Action) -> gpuaas_dev::Result<()> {
             Ok(())
         }
         Action::Status { which } => {
-            print!("{}", status_table(&which.stack()?.status().await?));
+            let stack = which.stack()?;
+            print!("{}", status_table(&stack.status().await?));
+            if let Some(link) = stack.sign_in_link() {
+                println!("\nConsole, signed in by this link alone: {link}");
+            }
             Ok(())
         }
         Action::Image {
@@ -205,7 +209,8 @@ fn summary(stack: &Stack, slice: Option<&FirstSlice>) -> String {
     let tokens = Tokens::of(&stack.options().root);
     let cli = stack.program("gpuaas");
     let mut text = format!(
-        "\nAPI            {}  (OpenAPI at /api/openapi.json)\nuser token     {}\nadmin token    {}\nlogs           {}\n",
+        "\nconsole        {}\nAPI            {}  (OpenAPI at /api/openapi.json)\nuser token     {}\nadmin token    {}\nlogs           {}\n",
+        stack.sign_in_link().unwrap_or_default(),
         stack.api_url(),
         tokens.user.display(),
         tokens.admin.display(),

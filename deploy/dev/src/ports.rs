@@ -96,7 +96,8 @@ impl Instance {
 /// Parts with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// gRPC of a service of [`crate::stack::SERVICES`] (1 = inventory … 6 = billing).
+    /// gRPC of a service of [`crate::stack::SERVICES`] (1 = inventory … 6 = billing), and where inventory hears hosts
+    /// (7) and enrols them (8).
     Grpc {
         /// Number of the service.
         number: u16,
@@ -118,8 +119,10 @@ pub enum Service {
     Postgres,
     /// Wake-ups and caches.
     Redis,
-    /// OCI registry.
+    /// OCI registry, to read.
     Registry,
+    /// The same, to push.
+    RegistryPush,
 }
 
 impl Service {
@@ -139,6 +142,7 @@ impl Service {
             Self::Postgres => (7432, 5),
             Self::Redis => (7379, 6),
             Self::Registry => (7500, 7),
+            Self::RegistryPush => (7501, 8),
         }
     }
 }
@@ -206,9 +210,10 @@ mod tests {
                 Service::Postgres,
                 Service::Redis,
                 Service::Registry,
+                Service::RegistryPush,
             ];
             for replica in 1..=REPLICAS {
-                services.extend((1..=6).map(|number| Service::Grpc { number, replica }));
+                services.extend((1..=8).map(|number| Service::Grpc { number, replica }));
                 services.extend((1..=6).map(|number| Service::Metrics { number, replica }));
             }
             for service in services {

@@ -2,8 +2,9 @@
 //!
 //! It exists so that the first start needs no identity provider. It is off unless configured, and a
 //! token of it is checked by the same code as any other issuer's.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -21,7 +22,8 @@ use crate::secret_file;
 /// Settings of the embedded issuer.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DevIssuerSettings {
-    /// Ed25519 private key, PKCS#8 PEM, mode 0600.
+    /// Ed25519 private key, PKCS#8 PEM, mode 0600. Beside it lies a file that ends in `.sign-in`, mode 0600, with the
+    /// code that the development sign-in demands: who can read neither is nobody.
     pub key_file: PathBuf,
     /// The `iss` claim.
     #[serde(default = "default_issuer")]
@@ -37,6 +39,13 @@ fn default_issuer() -> String {
 
 fn default_audience() -> String {
     "gpuaas".to_owned()
+}
+
+impl DevIssuerSettings {
+    /// File with the code of the development sign-in.
+    pub fn code_file(&self) -> PathBuf {
+        self.key_file.with_extension("sign-in")
+    }
 }
 
 /// Why the embedded issuer cannot work.
@@ -81,10 +90,11 @@ pub struct DevIssuer {
     settings: DevIssuerSettings,
     key: EncodingKey,
     public: Jwk,
+    code: String,
 }
 
 impl DevIssuer {
-    /// Reads the key file.
+    /// Reads the key file and the code.
     ///
     /// # Errors
     /// Unreadable, exposed to others, or not a key.
@@ -93,33 +103,33 @@ impl DevIssuer {
         let (key, public) = parse(&pem).ok_or_else(|| DevIssuerError::Key {
             path: settings.key_file.clone(),
         })?;
+        let code = read_secret("gateway.dev_issuer.key_file", &settings.code_file())?;
         Ok(Self {
             settings,
             key,
             public,
+            code,
         })
     }
 
-    /// Like [`DevIssuer::open`], but makes the key when the file does not exist.
+    /// Whether this is the code of the development sign-in. Takes the same time for every wrong one.
+    pub fn is_code(&self, given: &str) -> bool {
+        verify_slices_are_equal(given.as_bytes(), self.code.as_bytes()).is_ok()
+    }
+
+    /// Like [`DevIssuer::open`], but makes key and code when their files do not exist.
     ///
     /// # Errors
     /// Unreadable, exposed to others, not a key, or not writable.
     pub fn open_or_create(settings: DevIssuerSettings) -> Result<Self, DevIssuerError> {
+        let no_key = || DevIssuerError::Key {
+            path: settings.key_file.clone(),
+        };
         if !settings.key_file.exists() {
-            let pem = new_key().ok_or_else(|| DevIssuerError::Key {
-                path: settings.key_file.clone(),
-            })?;
-            match secret_file::create(&settings.key_file, &pem) {
-                // another process was faster; its key is the key
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(source) => {
-                    return Err(DevIssuerError::Write {
-                        path: settings.key_file,
-                        source,
-                    });
-                }
-                Ok(()) => {}
-            }
+            create(&settings.key_file, &new_key().ok_or_else(no_key)?)?;
+        }
+        if !settings.code_file().exists() {
+            create(&settings.code_file(), &new_code().ok_or_else(no_key)?)?;
         }
         Self::open(settings)
     }
@@ -188,6 +198,25 @@ impl std::fmt::Debug for DevIssuer {
     }
 }
 
+fn create(path: &Path, content: &str) -> Result<(), DevIssuerError> {
+    match secret_file::create(path, content) {
+        // another process was faster; what it made counts
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(DevIssuerError::Write {
+            path: path.to_owned(),
+            source,
+        }),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A code that nobody guesses.
+fn new_code() -> Option<String> {
+    let mut bytes = [0; 24];
+    aws_lc_rs::rand::fill(&mut bytes).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(bytes))
+}
+
 fn parse(pem: &str) -> Option<(EncodingKey, Jwk)> {
     let key = EncodingKey::from_ed_pem(pem.as_bytes()).ok()?;
     // accepts PKCS#8 with and without the public half, as different tools write it
@@ -240,6 +269,8 @@ mod tests {
         let first = DevIssuer::open_or_create(settings.clone()).expect("made");
         let again = DevIssuer::open_or_create(settings).expect("opened");
         assert_eq!(first.key_set(), again.key_set());
+        assert!(again.is_code(&first.code));
+        assert!(!again.is_code("") && !again.is_code(&first.code[1..]));
         let now = Timestamp::now();
         let token = first.sign("alice", now, 600).expect("signed");
         assert_eq!(again.remaining_seconds(&token, "alice", now), Some(600));

@@ -11,6 +11,36 @@ export interface Identity {
 /** Renew when less than this is left. */
 const RENEW_MS = 10 * 60_000;
 
+/** Where this browser keeps the code of the stack, which only its owner can read. */
+const CODE_KEY = "gpuaas.sign-in-code";
+const FRAGMENT = "#sign-in=";
+
+/** The link that `make status` prints carries the code where no server sees it. */
+function codeOfLink(): void {
+  if (!location.hash.startsWith(FRAGMENT)) return;
+  keepCode(decodeURIComponent(location.hash.slice(FRAGMENT.length)));
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+export function keepCode(code: string): void {
+  try {
+    if (code) localStorage.setItem(CODE_KEY, code);
+    else localStorage.removeItem(CODE_KEY);
+  } catch {
+    // without storage every sign-in asks for it
+  }
+}
+
+export function keptCode(): string {
+  try {
+    return localStorage.getItem(CODE_KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+codeOfLink();
+
 export function listIdentities(): Promise<{ identities: Identity[] }> {
   return request("/dev/identities");
 }
@@ -19,7 +49,7 @@ async function token(principal: string): Promise<{ token: string; expire_time: s
   return request("/dev/sign-in", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ principal }),
+    body: JSON.stringify({ principal, code: keptCode() }),
   });
 }
 

@@ -6,10 +6,33 @@ import { Badge, Button, Skeleton } from "../ui/basics";
 import { ChevronRight, KeyRound } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import { Logo, ThemeSwitch } from "../ui/shell";
-import { type Identity, listIdentities, signIn } from "./dev-issuer";
+import { type Identity, keepCode, keptCode, listIdentities, signIn } from "./dev-issuer";
 import { beginSession, endedBecause, readToken } from "./session";
 
+/** Asks for the code of a development stack, where the browser was not opened by the stack's link. */
+function CodeForm({ done }: { done: () => void }) {
+  const [code, setCode] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    keepCode(code.trim().replace(/^.*#sign-in=/, ""));
+    done();
+  };
+  return (
+    <form onSubmit={submit} className="token-form">
+      <label htmlFor="code">Code of this development stack</label>
+      <input id="code" type="password" autoComplete="off" value={code} onChange={(event) => setCode(event.target.value)} aria-describedby="code-hint" />
+      <p id="code-hint" className="muted">
+        <code>make status</code> prints a link with it.
+      </p>
+      <Button type="submit" disabled={code.trim() === ""}>
+        Continue
+      </Button>
+    </form>
+  );
+}
+
 function Identities() {
+  const [code, setCode] = useState(keptCode);
   const listed = useQuery({ queryKey: ["identities"], queryFn: listIdentities, retry: false });
   const [busy, setBusy] = useState("");
   const [error, setError] = useState<unknown>();
@@ -17,10 +40,24 @@ function Identities() {
   // without the embedded issuer the address does not exist
   if (listed.error instanceof Problem && [403, 404].includes(listed.error.status)) return null;
   if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
+  if (!code)
+    return (
+      <>
+        {error !== undefined && <ProblemNote error={error} />}
+        <CodeForm done={() => setCode(keptCode())} />
+        <div className="or">or</div>
+      </>
+    );
   const begin = async (identity: Identity) => {
     setBusy(identity.principal);
     setError(undefined);
-    await signIn(identity).catch(setError);
+    await signIn(identity).catch((failure: unknown) => {
+      if (failure instanceof Problem && failure.reason === "CREDENTIAL_INVALID") {
+        keepCode("");
+        setCode("");
+      }
+      setError(failure);
+    });
     setBusy("");
   };
   return (

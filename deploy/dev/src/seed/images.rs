@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
+use crate::registry::PUSHER;
 use crate::seed::api::{Api, list};
 use crate::seed::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, Tokens};
 use crate::stack::{Progress, Stack};
@@ -127,8 +128,8 @@ fn debian_image(progress: Progress<'_>) -> Result<GuestImage> {
 /// Pushes an image to the stack's registry; returns the reference to register it with, which ends with its digest.
 /// Nothing is uploaded twice.
 fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
-    let registry = stack.registry()?;
-    let reference = format!("{}/lab/{}:{}", registry.host(), image.slug, image.tag);
+    let (registry, pushes) = (stack.registry()?, stack.push_registry()?);
+    let reference = format!("{}/lab/{}:{}", pushes.host(), image.slug, image.tag);
     let said = process::output(
         Command::new(stack.program("gpuaas-image-push"))
             .arg("--file")
@@ -136,13 +137,17 @@ fn push(stack: &Stack, image: &GuestImage) -> Result<String> {
             .arg("--reference")
             .arg(&reference)
             .arg("--ca-file")
-            .arg(registry.ca_file()),
+            .arg(pushes.ca_file())
+            .args(["--user", PUSHER])
+            .arg("--password-file")
+            .arg(stack.push_password()),
     )?;
     let source = said
         .lines()
         .find_map(|line| line.strip_prefix("source_uri="));
     let source = source.ok_or_else(|| Error::other(format!("no source_uri in {said:?}")))?;
-    Ok(source.to_owned())
+    // hosts read it where nobody can push
+    Ok(source.replace(&pushes.host(), &registry.host()))
 }
 
 /// Builds, pushes and registers what the catalog does not know.

@@ -24,7 +24,7 @@ use crate::ports::{Instance, Service};
 use crate::postgres::{Access, Server};
 use crate::process::PidFile;
 use crate::redis::Redis;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 
 pub use services::{GATEWAY, Kind, SERVICES, Setting};
 pub use status::{Row, table as status_table};
@@ -184,6 +184,7 @@ impl Stack {
             }
         }
         self.registry()?.stop();
+        self.push_registry()?.stop();
         self.redis()?.stop();
         self.postgres()?.stop();
         Ok(())
@@ -249,7 +250,7 @@ impl Stack {
         Redis::new(&self.options.root.join("redis"), port, &log, pid)
     }
 
-    /// The registry of guest images; reached by services and hosts at the same address.
+    /// The registry of guest images, to read; reached by services and hosts at the same address.
     ///
     /// # Errors
     /// Its folder cannot be made.
@@ -261,7 +262,26 @@ impl Stack {
         };
         let port = self.options.instance.port(Service::Registry);
         let folder = self.options.root.join("registry");
-        Registry::new(&folder, address, port, &self.authority, &log, pid)
+        let access = registry::Access::ReadOnly;
+        Registry::new(&folder, address, port, &self.authority, access, &log, pid)
+    }
+
+    /// Where guest images are pushed: the same blobs, on loopback, for who knows the password.
+    ///
+    /// # Errors
+    /// Its folder cannot be made.
+    pub fn push_registry(&self) -> Result<Registry> {
+        let (log, pid) = self.files("registry-push");
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let port = self.options.instance.port(Service::RegistryPush);
+        let folder = self.options.root.join("registry");
+        let access = registry::Access::Pusher(self.push_password());
+        Registry::new(&folder, address, port, &self.authority, access, &log, pid)
+    }
+
+    /// File with the password of who may push guest images.
+    pub fn push_password(&self) -> PathBuf {
+        self.options.root.join("secrets/registry-push.password")
     }
 
     /// A replica of a service, with its settings file written. Replica 1 is what [`Self::up`] starts.
@@ -300,6 +320,14 @@ impl Stack {
         format!("http://{}", GATEWAY.address(self.options.instance, 1))
     }
 
+    /// Address of the console, with the code that signs in at the embedded issuer; nothing before the gateway's first
+    /// start.
+    pub fn sign_in_link(&self) -> Option<String> {
+        let code = self.options.root.join("pki/dev-issuer.sign-in");
+        let code = std::fs::read_to_string(code).ok()?;
+        Some(format!("{}/#sign-in={}", self.api_url(), code.trim()))
+    }
+
     /// Path of a program of this stack.
     pub fn program(&self, name: &str) -> PathBuf {
         let mut places = self.options.programs.iter().map(|folder| folder.join(name));
@@ -319,19 +347,24 @@ impl Stack {
     }
 
     async fn engines(&self, progress: Progress<'_>) -> Result<()> {
-        let (postgres, redis, registry) = (self.postgres()?, self.redis()?, self.registry()?);
+        let (postgres, redis) = (self.postgres()?, self.redis()?);
+        let (registry, pushes) = (self.registry()?, self.push_registry()?);
         for (name, running) in [
             ("postgres", postgres.running()),
             ("redis", redis.running()),
             ("registry", registry.running()),
+            ("registry-push", pushes.running()),
         ] {
             if running.is_none() {
                 progress(&format!("{name} started"));
             }
         }
         // both wait on threads of their own while the database comes up
-        let others =
-            tokio::task::spawn_blocking(move || redis.start().and_then(|_| registry.start()));
+        let others = tokio::task::spawn_blocking(move || {
+            redis.start()?;
+            registry.start()?;
+            pushes.start()
+        });
         postgres.start().await?;
         database::prepare(&postgres, &self.options.root.join("secrets")).await?;
         others

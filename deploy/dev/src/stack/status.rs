@@ -26,7 +26,8 @@ impl Stack {
     /// A pid file or folder cannot be read.
     pub async fn status(&self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        let (postgres, redis, registry) = (self.postgres()?, self.redis()?, self.registry()?);
+        let (postgres, redis) = (self.postgres()?, self.redis()?);
+        let (registry, pushes) = (self.registry()?, self.push_registry()?);
         let ok = |ok: bool| {
             if ok {
                 Ok(())
@@ -52,6 +53,12 @@ impl Stack {
             registry.running(),
             registry.host(),
             ok(registry.answers()),
+        ));
+        rows.push(row(
+            "registry-push",
+            pushes.running(),
+            pushes.host(),
+            ok(pushes.answers()),
         ));
         for kind in SERVICES.into_iter().chain([GATEWAY]) {
             let part = self.service(kind, 1)?;

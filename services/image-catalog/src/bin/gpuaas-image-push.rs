@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
+use gpuaas_common::config::read_secret;
 use gpuaas_image_catalog::domain::source::{Source, Version};
 use gpuaas_image_catalog::registry::Registry;
 
@@ -21,6 +22,12 @@ struct Flags {
     /// Certificates (PEM) that the registry must be signed by; the system's without it.
     #[arg(long)]
     ca_file: Option<PathBuf>,
+    /// User of the registry; anonymous without it.
+    #[arg(long, requires = "password_file")]
+    user: Option<String>,
+    /// File with the user's password, mode 0600.
+    #[arg(long, requires = "user")]
+    password_file: Option<PathBuf>,
     /// Seconds after which a registry that sends nothing has failed.
     #[arg(long, default_value_t = 60)]
     timeout_seconds: u64,
@@ -38,10 +45,13 @@ async fn main() -> anyhow::Result<()> {
     if matches!(target.version(), Version::Digest(_)) {
         bail!("reference {reference:?}: must end with a tag, the digest follows from the file");
     }
-    let registry = Registry::new(
+    let mut registry = Registry::new(
         flags.ca_file.as_deref(),
         Duration::from_secs(flags.timeout_seconds),
     )?;
+    if let (Some(user), Some(file)) = (&flags.user, &flags.password_file) {
+        registry = registry.as_user(user, &read_secret("--password-file", file)?);
+    }
     let pushed = registry
         .push(&flags.file, &target)
         .await

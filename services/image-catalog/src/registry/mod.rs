@@ -51,6 +51,15 @@ impl Registry {
             auth: RegistryAuth::Anonymous,
         })
     }
+
+    /// The same, as a user of the registry.
+    #[must_use]
+    pub fn as_user(self, name: &str, password: &str) -> Self {
+        Self {
+            auth: RegistryAuth::Basic(name.to_owned(), password.to_owned()),
+            ..self
+        }
+    }
 }
 
 fn certificates(file: &Path) -> Result<Vec<Certificate>, RegistryError> {

@@ -153,6 +153,7 @@ impl LabHost {
             lab.machine_address(),
             instance.port(Service::Registry),
             &authority,
+            gpuaas_dev::registry::Access::Open,
             &folder.join("logs/registry.log"),
             PidFile::new(folder.join("pids/registry.pid")),
         )
@@ -176,7 +177,8 @@ impl LabHost {
                 [],
                 Certificate::from_pem(read(&authority.authority().certificate)),
                 Identity::from_pem(read(&caller.certificate), read(&caller.key)),
-            );
+            )
+            .and_hosts(Certificate::from_pem(read(&authority.host_root())));
             peers
                 .host_channel(&lab.agent_address().to_string(), &node_id, &instance_id)
                 .expect("channel")
