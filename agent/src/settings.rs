@@ -35,7 +35,8 @@
 //! cert_file = "/srv/lab/agent/tls/cert.pem"
 //! key_file = "/srv/lab/agent/tls/key.pem"
 //! [peers]
-//! inventory = "https://10.99.0.1:7101"
+//! inventory = "https://10.99.0.1:7107"             # where inventory hears enrolled hosts
+//! inventory-enrolment = "https://10.99.0.1:7108"   # where it enrols them
 //! [telemetry]
 //! log = "info"
 //! otlp_endpoint = ""

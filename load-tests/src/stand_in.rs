@@ -91,6 +91,7 @@ fn settings(system: &System<'_>, own: &Identity, listen: SocketAddr) -> anyhow::
         },
         tls: TlsSettings {
             ca_file: authority.certificate,
+            host_ca_file: Some(system.stack.authority().host_root()),
             cert_file: own.certificate.clone(),
             key_file: own.key.clone(),
         },

@@ -70,7 +70,8 @@ pub async fn leftovers(system: &System) -> Vec<String> {
         [],
         Certificate::from_pem(read(&authority.authority().certificate)),
         Identity::from_pem(read(&allocation.certificate), read(&allocation.key)),
-    );
+    )
+    .and_hosts(Certificate::from_pem(read(&authority.host_root())));
     let channel = peers
         .host_channel(&address, &node, &instance)
         .expect("address");

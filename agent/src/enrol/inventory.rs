@@ -18,12 +18,12 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// A client that shows no certificate and verifies inventory's.
 ///
 /// # Errors
-/// No URL of inventory, or no authority.
+/// No URL where inventory enrols hosts, or no authority.
 pub fn stranger(common: &CommonSettings) -> anyhow::Result<HostServiceClient<Channel>> {
     let url = common
         .peers
-        .get("inventory")
-        .context("setting peers.inventory is missing")?;
+        .get("inventory-enrolment")
+        .context("setting peers.inventory-enrolment is missing")?;
     let ca = std::fs::read_to_string(&common.tls.ca_file).context("cannot read tls.ca_file")?;
     let tls = ClientTlsConfig::new()
         .ca_certificate(Certificate::from_pem(ca))

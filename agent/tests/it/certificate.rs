@@ -9,7 +9,7 @@ use gpuaas_agent::node::Node;
 use gpuaas_common::client::Peers;
 use gpuaas_common::config::{ServerSettings, Settings, TlsSettings};
 use gpuaas_common::identity::{Peer, host_dns, host_uri};
-use gpuaas_common::server::Server;
+use gpuaas_common::server::{Clients, Server};
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Authority;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
@@ -71,7 +71,7 @@ impl Inventory {
     }
 
     fn issue(&self, csr: &str) -> String {
-        let own = self.authority.authority();
+        let own = self.authority.host_authority();
         let key = KeyPair::from_pem(&read(&own.key)).expect("key");
         let issuer = Issuer::from_ca_cert_pem(&read(&own.certificate), key).expect("issuer");
         let request = CertificateSigningRequestParams::from_pem(csr).expect("request");
@@ -88,7 +88,8 @@ impl Inventory {
         params.not_before = at(now);
         params.not_after = at(now + SignedDuration::from_secs(self.manner().life));
         let signed = params.signed_by(&request.public_key, &issuer);
-        signed.expect("signed").pem()
+        let signed = signed.expect("signed").pem();
+        format!("{signed}{}", read(&own.certificate))
     }
 
     fn renewed(&self, csr: &str) -> Response<pb::RenewResponse> {
@@ -204,23 +205,33 @@ impl World {
         let own = authority.service("inventory", &[]).expect("identity");
         let tls = TlsSettings {
             ca_file: authority.authority().certificate,
+            host_ca_file: Some(authority.host_root()),
             cert_file: own.certificate,
             key_file: own.key,
         };
-        let context = Context::new("inventory", settings(port, tls)).expect("context");
-        let server = Server::new(&context).add(HostServiceServer::new(inventory.clone()));
+        let at = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let enrolment_port = gpuaas_dev::ports::free().expect("port");
+        let services_port = gpuaas_dev::ports::free().expect("port");
+        let context = Context::new("inventory", settings(services_port, tls)).expect("context");
+        let server = Server::new(&context)
+            .add(HostServiceServer::new(inventory.clone()))
+            .also_at(&[at(port)], Clients::Hosts)
+            .also_at(&[at(enrolment_port)], Clients::Enrolling);
         tokio::spawn(server.run(shutdown.clone()));
 
         let state = folder.path().join("agent");
         let agent_port = gpuaas_dev::ports::free().expect("port");
         let tls = TlsSettings {
             ca_file: authority.authority().certificate,
+            host_ca_file: None,
             cert_file: state.join("tls/cert.pem"),
             key_file: state.join("tls/key.pem"),
         };
         let mut common = settings(agent_port, tls);
         let url = format!("https://127.0.0.1:{port}");
         common.peers.insert("inventory".to_owned(), url);
+        let url = format!("https://127.0.0.1:{enrolment_port}");
+        common.peers.insert("inventory-enrolment".to_owned(), url);
         let world = Self {
             node: node(&state),
             folder,
@@ -269,6 +280,8 @@ impl World {
             tonic::transport::Certificate::from_pem(read(&self.common.tls.ca_file)),
             tonic::transport::Identity::from_pem(read(&caller.certificate), read(&caller.key)),
         );
+        let hosts = read(&self.inventory.authority.host_root());
+        let peers = peers.and_hosts(tonic::transport::Certificate::from_pem(hosts));
         let address = format!("127.0.0.1:{}", self.agent_port);
         let channel = peers
             .host_channel(&address, &self.inventory.node, &self.inventory.instance)

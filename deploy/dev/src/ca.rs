@@ -1,4 +1,8 @@
-//! A certificate authority for one development stack, and every key its parts need.
+//! The certificate authorities of one development stack, and every key its parts need.
+//!
+//! Services and hosts have authorities of their own: what signs hosts cannot name a service. Inventory has the key of an
+//! intermediate that signs hosts; the key of the hosts' root lies here only because a development stack has no safer
+//! place, and nothing but the intermediate's renewal needs it.
 //!
 //! Files lie in one folder, keys with mode 0600. Everything is made once and kept: a second call returns the same
 //! files, unless the desired names changed or the certificate is about to expire.
@@ -38,15 +42,41 @@ pub struct SigningKey {
     pub public: PathBuf,
 }
 
-/// The authority of one cell.
+/// The authorities of one cell.
 #[derive(Debug, Clone)]
 pub struct Authority {
     folder: PathBuf,
     cell: u16,
 }
 
+/// Who signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signer {
+    Services,
+    HostRoot,
+    Hosts,
+}
+
+impl Signer {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Services => "ca",
+            Self::HostRoot => "host-root",
+            Self::Hosts => "host-ca",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Services => "services",
+            Self::HostRoot => "hosts, root",
+            Self::Hosts => "hosts, intermediate",
+        }
+    }
+}
+
 impl Authority {
-    /// Opens the authority in `folder`, making it if it is not there.
+    /// Opens the authorities in `folder`, making what is not there.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -56,25 +86,56 @@ impl Authority {
             folder: folder.to_path_buf(),
             cell,
         };
-        let identity = authority.authority();
-        if !identity.certificate.exists() || !identity.key.exists() {
-            let mut params = CertificateParams::new(Vec::<String>::new())?;
-            params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-            params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-            let name = format!("GPUaaS development CA, cell {cell}");
-            params.distinguished_name.push(DnType::CommonName, name);
-            validity(&mut params)?;
-            let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-            let certificate = params.self_signed(&key)?;
-            write_secret(&identity.key, key.serialize_pem().as_bytes())?;
-            write_with_mode(&identity.certificate, certificate.pem().as_bytes(), 0o644)?;
-        }
+        authority.make(Signer::Services, None, 0)?;
+        authority.make(Signer::HostRoot, None, 1)?;
+        authority.make(Signer::Hosts, Some(Signer::HostRoot), 0)?;
         Ok(authority)
     }
 
-    /// The authority's own certificate, which every part trusts, and its key, which signs the hosts' requests.
+    /// The certificate of the services' authority, which every part trusts, and its key.
     pub fn authority(&self) -> Identity {
-        self.files("ca")
+        self.files(Signer::Services.file())
+    }
+
+    /// The certificate of the hosts' root, which those trust who call hosts or are called by them.
+    pub fn host_root(&self) -> PathBuf {
+        self.files(Signer::HostRoot.file()).certificate
+    }
+
+    /// The intermediate that signs the requests of hosts, and its key, which inventory has.
+    pub fn host_authority(&self) -> Identity {
+        self.files(Signer::Hosts.file())
+    }
+
+    fn make(&self, signer: Signer, by: Option<Signer>, below: u8) -> Result<()> {
+        let files = self.files(signer.file());
+        if files.certificate.exists() && files.key.exists() {
+            return Ok(());
+        }
+        let mut params = CertificateParams::new(Vec::<String>::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(below));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.use_authority_key_identifier_extension = by.is_some();
+        let name = format!(
+            "GPUaaS development CA, cell {}, {}",
+            self.cell,
+            signer.name()
+        );
+        params.distinguished_name.push(DnType::CommonName, name);
+        validity(&mut params)?;
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let certificate = match by {
+            None => params.self_signed(&key)?,
+            Some(by) => params.signed_by(&key, &self.issuer(by)?)?,
+        };
+        write_secret(&files.key, key.serialize_pem().as_bytes())?;
+        write_with_mode(&files.certificate, certificate.pem().as_bytes(), 0o644)
+    }
+
+    fn issuer(&self, signer: Signer) -> Result<Issuer<'static, KeyPair>> {
+        let own = self.files(signer.file());
+        let key = KeyPair::from_pem(&read(&own.key)?)?;
+        Ok(Issuer::from_ca_cert_pem(&read(&own.certificate)?, key)?)
     }
 
     /// The identity of a service: `spiffe://cell-<n>/service/<name>`, valid for loopback and the given addresses.
@@ -89,7 +150,7 @@ impl Authority {
             Name::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         ];
         names.extend(addresses.iter().copied().map(Name::Address));
-        self.identity(name, &names)
+        self.identity(name, &names, Signer::Services)
     }
 
     /// Where a service's certificate lies.
@@ -110,7 +171,7 @@ impl Authority {
             Name::Dns(format!("instance-{instance}.node-{node}.gpuaas.internal")),
             Name::Dns("localhost".to_owned()),
         ];
-        self.identity(&format!("host-{instance}"), &names)
+        self.identity(&format!("host-{instance}"), &names, Signer::Hosts)
     }
 
     /// An Ed25519 key pair kept under `name`.
@@ -130,7 +191,7 @@ impl Authority {
         Ok(files)
     }
 
-    fn identity(&self, file: &str, names: &[Name]) -> Result<Identity> {
+    fn identity(&self, file: &str, names: &[Name], signer: Signer) -> Result<Identity> {
         let files = self.files(file);
         let listed = self.folder.join(format!("{file}.names"));
         let desired = names
@@ -139,18 +200,21 @@ impl Authority {
             .collect::<Vec<_>>()
             .join("\n");
         let kept = std::fs::read_to_string(&listed).is_ok_and(|names| names == desired);
-        if kept && files.key.exists() && self.fresh(&files.certificate) {
+        if kept && files.key.exists() && self.fresh(&files.certificate, signer) {
             return Ok(files);
         }
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let certificate = self.sign(names, &key)?;
+        let mut chain = self.sign(names, &key, signer)?.pem();
+        if signer == Signer::Hosts {
+            chain.push_str(&read(&self.host_authority().certificate)?);
+        }
         write_secret(&files.key, key.serialize_pem().as_bytes())?;
-        write_with_mode(&files.certificate, certificate.pem().as_bytes(), 0o644)?;
+        write_with_mode(&files.certificate, chain.as_bytes(), 0o644)?;
         write_with_mode(&listed, desired.as_bytes(), 0o644)?;
         Ok(files)
     }
 
-    fn sign(&self, names: &[Name], key: &KeyPair) -> Result<Certificate> {
+    fn sign(&self, names: &[Name], key: &KeyPair, signer: Signer) -> Result<Certificate> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         params.subject_alt_names = names.iter().map(Name::alternative).collect::<Result<_>>()?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -163,21 +227,20 @@ impl Authority {
             .push(DnType::CommonName, names[0].to_string());
         params.use_authority_key_identifier_extension = true;
         validity(&mut params)?;
-        let own = self.authority();
-        let ca_key = KeyPair::from_pem(&read(&own.key)?)?;
-        let issuer = Issuer::from_ca_cert_pem(&read(&own.certificate)?, ca_key)?;
-        Ok(params.signed_by(key, &issuer)?)
+        Ok(params.signed_by(key, &self.issuer(signer)?)?)
     }
 
-    /// Whether a certificate is younger than [`RENEW_DAYS`] and than the authority.
-    fn fresh(&self, certificate: &Path) -> bool {
+    /// Whether a certificate is younger than [`RENEW_DAYS`] and than its authority.
+    fn fresh(&self, certificate: &Path, signer: Signer) -> bool {
         let made = |path: &Path| {
             std::fs::metadata(path)
                 .and_then(|metadata| metadata.modified())
                 .ok()
         };
-        let (Some(own), Some(authority)) = (made(certificate), made(&self.authority().certificate))
-        else {
+        let (Some(own), Some(authority)) = (
+            made(certificate),
+            made(&self.files(signer.file()).certificate),
+        ) else {
             return false;
         };
         let young = own
@@ -276,22 +339,32 @@ mod tests {
         let host = authority.host(Uuid::now_v7(), Uuid::now_v7()).unwrap();
         for key in [
             &authority.authority().key,
+            &authority.host_authority().key,
             &host.key,
             &authority.signing_key("token").unwrap().private,
         ] {
             let mode = std::fs::metadata(key).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", key.display());
         }
-        let verify = std::process::Command::new("openssl")
-            .args(["verify", "-CAfile"])
-            .args([&authority.authority().certificate, &host.certificate])
-            .output()
-            .unwrap();
-        assert!(
-            verify.status.success(),
-            "{}",
-            String::from_utf8_lossy(&verify.stderr)
-        );
+        let service = authority.service("scheduler", &[]).unwrap();
+        let verifies = |root: &Path, certificate: &Path| {
+            std::process::Command::new("openssl")
+                .arg("verify")
+                .arg("-CAfile")
+                .arg(root)
+                .arg("-untrusted")
+                .args([certificate, certificate])
+                .output()
+                .unwrap()
+                .status
+                .success()
+        };
+        let (services, hosts) = (authority.authority().certificate, authority.host_root());
+        assert!(verifies(&services, &service.certificate));
+        assert!(verifies(&hosts, &host.certificate));
+        // neither vouches for the other's
+        assert!(!verifies(&services, &host.certificate));
+        assert!(!verifies(&hosts, &service.certificate));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

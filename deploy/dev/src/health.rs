@@ -53,7 +53,8 @@ impl Probe {
 /// Probes parts as the operator.
 #[derive(Debug, Clone)]
 pub struct Health {
-    authority: Certificate,
+    /// Of services, and of hosts.
+    authorities: [Certificate; 2],
     identity: Identity,
     http: reqwest::Client,
 }
@@ -72,7 +73,10 @@ impl Health {
             .build()
             .map_err(|error| Error::other(error.to_string()))?;
         Ok(Self {
-            authority: Certificate::from_pem(read(&authority.authority().certificate)?),
+            authorities: [
+                Certificate::from_pem(read(&authority.authority().certificate)?),
+                Certificate::from_pem(read(&authority.host_root())?),
+            ],
             identity: Identity::from_pem(read(&operator.certificate)?, read(&operator.key)?),
             http,
         })
@@ -106,7 +110,7 @@ impl Health {
 
     async fn grpc(&self, address: SocketAddr, name: &str) -> Result<(), String> {
         let tls = ClientTlsConfig::new()
-            .ca_certificate(self.authority.clone())
+            .ca_certificates(self.authorities.clone())
             .identity(self.identity.clone())
             .domain_name(name);
         let channel = Endpoint::from_shared(format!("https://{address}"))

@@ -322,6 +322,7 @@ fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
         },
         tls: TlsSettings {
             ca_file: ca.authority().certificate,
+            host_ca_file: None,
             cert_file: PathBuf::from(&identity.certificate),
             key_file: PathBuf::from(&identity.key),
         },

@@ -66,7 +66,10 @@ pub struct Peers {
 
 struct Shared {
     urls: HashMap<String, String>,
+    /// Of services.
     authority: Certificate,
+    /// Of hosts; a process without one calls none.
+    hosts: Option<Certificate>,
     open: Mutex<Open>,
 }
 
@@ -87,7 +90,7 @@ fn forget_unused(channels: &mut HashMap<(String, String), Used>, now: Instant) {
 }
 
 impl Peers {
-    /// Peers at these URLs, checked against `authority`, called as `identity`.
+    /// Services at these URLs, checked against `authority`, called as `identity`.
     pub fn new(
         urls: impl IntoIterator<Item = (String, String)>,
         authority: Certificate,
@@ -96,6 +99,25 @@ impl Peers {
         let shared = Shared {
             urls: urls.into_iter().collect(),
             authority,
+            hosts: None,
+            open: Mutex::new(Open {
+                identity,
+                channels: HashMap::new(),
+            }),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The same, and hosts, checked against an authority of their own. Channels that are open are not shared.
+    #[must_use]
+    pub fn and_hosts(self, hosts: Certificate) -> Self {
+        let identity = self.lock().identity.clone();
+        let shared = Shared {
+            urls: self.shared.urls.clone(),
+            authority: self.shared.authority.clone(),
+            hosts: Some(hosts),
             open: Mutex::new(Open {
                 identity,
                 channels: HashMap::new(),
@@ -130,26 +152,27 @@ impl Peers {
             .urls
             .get(service)
             .ok_or_else(|| Error::internal(format!("setting peers.{service} is missing")))?;
-        self.open(url, &identity::service_dns(service))
+        let dns = identity::service_dns(service);
+        self.open(url, &dns, &self.shared.authority)
     }
 
     /// A channel to the agent of one host instance at `address` ("host:port"). TLS refuses any other instance.
     ///
     /// # Errors
-    /// A malformed address.
+    /// A malformed address, or no `tls.host_ca_file`.
     pub fn host_channel(
         &self,
         address: &str,
         node_id: &Uuid,
         instance_id: &Uuid,
     ) -> Result<GrpcChannel> {
-        self.open(
-            &format!("https://{address}"),
-            &identity::host_dns(node_id, instance_id),
-        )
+        let hosts = self.shared.hosts.as_ref();
+        let hosts = hosts.ok_or_else(|| Error::internal("setting tls.host_ca_file is missing"))?;
+        let dns = identity::host_dns(node_id, instance_id);
+        self.open(&format!("https://{address}"), &dns, hosts)
     }
 
-    fn open(&self, url: &str, dns: &str) -> Result<GrpcChannel> {
+    fn open(&self, url: &str, dns: &str, authority: &Certificate) -> Result<GrpcChannel> {
         let key = (url.to_owned(), dns.to_owned());
         let now = Instant::now();
         let mut open = self.lock();
@@ -158,7 +181,7 @@ impl Peers {
             return Ok(InterceptedService::new(used.channel.clone(), Propagate));
         }
         let tls = ClientTlsConfig::new()
-            .ca_certificate(self.shared.authority.clone())
+            .ca_certificate(authority.clone())
             .identity(open.identity.clone())
             .domain_name(dns);
         let channel = Endpoint::from_shared(url.to_owned())

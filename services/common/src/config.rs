@@ -93,8 +93,12 @@ fn default_grace() -> u64 {
 /// Certificate files in PEM.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TlsSettings {
-    /// Authority that peers' certificates chain to.
+    /// Authority that the certificates of services chain to.
     pub ca_file: PathBuf,
+    /// Authority that the certificates of hosts chain to: for services that call hosts, and for inventory, which hosts
+    /// call. Hosts themselves trust services alone, and leave it out.
+    #[serde(default)]
+    pub host_ca_file: Option<PathBuf>,
     /// Own certificate chain.
     pub cert_file: PathBuf,
     /// Own key, mode 0600.

@@ -47,8 +47,12 @@ impl Context {
         let authority = config::read("tls.ca_file", &settings.tls.ca_file)?;
         let certificate = config::read("tls.cert_file", &settings.tls.cert_file)?;
         let key = config::read_secret("tls.key_file", &settings.tls.key_file)?;
-        let tls =
-            ServerTls::from_pem(&authority, &certificate, &key).context("settings of [tls]")?;
+        let hosts = settings.tls.host_ca_file.as_ref();
+        let hosts = hosts
+            .map(|file| config::read("tls.host_ca_file", file))
+            .transpose()?;
+        let tls = ServerTls::from_pem(&authority, hosts.as_deref(), &certificate, &key)
+            .context("settings of [tls]")?;
         let verifier = match &settings.token.public_key_file {
             Some(file) => {
                 let pem = config::read("token.public_key_file", file)?;
@@ -65,6 +69,10 @@ impl Context {
             Certificate::from_pem(authority),
             Identity::from_pem(certificate, key),
         );
+        let peers = match hosts {
+            Some(hosts) => peers.and_hosts(Certificate::from_pem(hosts)),
+            None => peers,
+        };
         Ok(Self {
             service,
             ids: IdGen::new(settings.cell),

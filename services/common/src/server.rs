@@ -5,9 +5,10 @@ mod metrics;
 mod observe;
 mod tls;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use futures::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use crate::config::DatabaseSettings;
 use crate::{Context, db, idempotency};
 
 pub use metrics::serve as serve_metrics;
-pub use tls::ServerTls;
+pub use tls::{Clients, ServerTls};
 
 /// Time between two sweeps of old idempotency keys.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
@@ -40,6 +41,8 @@ pub struct Server {
     routes: RoutesBuilder,
     health: HealthReporter,
     names: Vec<&'static str>,
+    /// Listeners beside those of the settings.
+    more: Vec<(SocketAddr, Clients)>,
 }
 
 impl Server {
@@ -53,6 +56,7 @@ impl Server {
             routes,
             health,
             names: Vec::new(),
+            more: Vec::new(),
         }
     }
 
@@ -72,6 +76,14 @@ impl Server {
     {
         self.names.push(S::NAME);
         self.routes.add_service(service);
+        self
+    }
+
+    /// Listens at these addresses too, for such clients alone. Those of the settings are for services.
+    #[must_use]
+    pub fn also_at(mut self, addresses: &[SocketAddr], clients: Clients) -> Self {
+        self.more
+            .extend(addresses.iter().map(|address| (*address, clients)));
         self
     }
 
@@ -105,13 +117,18 @@ impl Server {
     /// Serves on all configured addresses until `shutdown`, then lets running requests end within the grace time.
     ///
     /// # Errors
-    /// An address that cannot be bound.
+    /// An address that cannot be bound, or one for hosts without `tls.host_ca_file`.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         self.reflect()?;
         let settings = &self.context.settings.server;
         let routes = self.routes.routes();
         let mut running = tokio::task::JoinSet::new();
-        for address in &settings.listen {
+        let services = settings.listen.iter().map(|at| (*at, Clients::Services));
+        for (address, clients) in services.chain(self.more) {
+            ensure!(
+                self.context.tls.knows(clients),
+                "setting tls.host_ca_file is missing, by which hosts at {address} are checked"
+            );
             let listener = TcpListener::bind(address)
                 .await
                 .with_context(|| format!("cannot listen on {address}"))?;
@@ -124,14 +141,14 @@ impl Server {
                 .initial_connection_window_size(CONNECTION_WINDOW)
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .layer(observe::ObserveLayer::new(&self.context))
-                .layer(auth::AuthLayer::new(&self.context))
+                .layer(auth::AuthLayer::new(&self.context, clients))
                 .add_routes(routes.clone())
                 .serve_with_incoming_shutdown(
-                    tls::incoming(listener, self.context.tls.clone()),
+                    tls::incoming(listener, self.context.tls.clone(), clients),
                     async move { stop.cancelled().await }.boxed(),
                 );
             running.spawn(server);
-            tracing::info!(service = self.context.service, %address, "listen");
+            tracing::info!(service = self.context.service, %address, ?clients, "listen");
         }
         let metrics = tokio::spawn(metrics::serve(
             settings.metrics_listen,

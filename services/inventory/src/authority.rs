@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use gpuaas_common::config::{read, read_secret};
 use gpuaas_common::identity::{host_dns, host_uri};
 use jiff::{SignedDuration, Timestamp};
@@ -109,11 +109,17 @@ impl HostAuthority {
     /// Reads the authority that the settings name.
     ///
     /// # Errors
-    /// An unreadable, exposed or malformed file, by the setting's name.
+    /// An unreadable, exposed or malformed file, by the setting's name; a root instead of an intermediate.
     pub fn load(cell: u16, config: &Config) -> anyhow::Result<Self> {
         let certificate = read("inventory.host_ca_cert_file", &config.host_ca_cert_file)?;
         let key = read_secret("inventory.host_ca_key_file", &config.host_ca_key_file)?;
-        Self::from_pem(cell, &certificate, &key, config.host_certificate_days)
+        let authority = Self::from_pem(cell, &certificate, &key, config.host_certificate_days)?;
+        // a stolen intermediate is replaced by its root; a stolen root by visiting every host and service
+        ensure!(
+            !authority.intermediate_pem.is_empty(),
+            "setting inventory.host_ca_cert_file: the root of the hosts' authority; name an intermediate, and keep the root's key elsewhere"
+        );
+        Ok(authority)
     }
 
     /// An authority of this certificate and key, whose certificates live so many days.

@@ -1,4 +1,5 @@
 //! Settings of inventory, section `[inventory]`.
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,12 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Certificate of the authority that issues host certificates, in PEM.
+    /// Where enrolled hosts call, by their certificates.
+    pub host_listen: Vec<SocketAddr>,
+    /// Where hosts without a certificate call, to enrol by a token or to prove their key.
+    pub enrolment_listen: Vec<SocketAddr>,
+    /// Certificate of the intermediate authority that issues host certificates, in PEM, signed by that of
+    /// `tls.host_ca_file`, whose key lies elsewhere.
     pub host_ca_cert_file: PathBuf,
     /// Its key in PKCS#8 PEM, mode 0600.
     pub host_ca_key_file: PathBuf,
@@ -39,6 +45,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            host_listen: Vec::new(),
+            enrolment_listen: Vec::new(),
             host_ca_cert_file: PathBuf::new(),
             host_ca_key_file: PathBuf::new(),
             host_certificate_days: 90,

@@ -23,7 +23,7 @@ mod workflow;
 use std::future::Future;
 
 use anyhow::Context as _;
-use gpuaas_common::server::Server;
+use gpuaas_common::server::{Clients, Server};
 use gpuaas_common::watch::Streams;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostServiceServer;
@@ -43,6 +43,8 @@ use state::{Shared, State};
 /// # Errors
 /// Unusable settings, files or addresses; a background task that panicked.
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let (host_listen, enrolment_listen) =
+        (config.host_listen.clone(), config.enrolment_listen.clone());
     let state = State::new(Shared {
         pool: ctx.database()?,
         peers: ctx.peers.clone(),
@@ -90,6 +92,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(RegionAdminServiceServer::new(api::Regions(state.clone())))
         .add(NodeAdminServiceServer::new(api::Nodes(state.clone())))
         .add(HostServiceServer::new(api::Hosts(state)))
+        .also_at(&host_listen, Clients::Hosts)
+        .also_at(&enrolment_listen, Clients::Enrolling)
         .run(shutdown);
     let served = tokio::select! {
         served = server => served,

@@ -61,6 +61,12 @@ pub const GATEWAY: Kind = Kind {
     role: "gpuaas_edge",
 };
 
+/// Places of the ports at which inventory hears enrolled hosts, and those that enrol.
+const HOSTS: u16 = 7;
+const ENROLMENT: u16 = 8;
+/// Who calls hosts, or is called by them.
+const MEET_HOSTS: [&str; 3] = ["inventory", "allocation", "terminal-gateway"];
+
 impl Kind {
     /// The service of this name.
     pub fn find(name: &str) -> Result<Self> {
@@ -119,16 +125,9 @@ impl Setting<'_> {
     /// # Errors
     /// A certificate cannot be made.
     pub fn file(&self, kind: Kind, replica: u16) -> Result<String> {
-        let mut listen = vec![kind.address(self.instance, replica)];
-        if kind.name == "inventory"
-            && let Some(address) = self.host_facing
-        {
-            listen.push(SocketAddr::new(address, listen[0].port()));
-        }
-        let addresses: Vec<IpAddr> = listen.iter().skip(1).map(SocketAddr::ip).collect();
-        let identity = self.authority.service(kind.name, &addresses)?;
+        let listen = vec![kind.address(self.instance, replica).to_string()];
+        let identity = self.authority.service(kind.name, &[])?;
         let token = self.authority.signing_key("internal-token")?;
-        let listen: Vec<String> = listen.iter().map(SocketAddr::to_string).collect();
         let mut file = table([
             ("cell", Value::from(i64::from(self.cell))),
             (
@@ -141,7 +140,7 @@ impl Setting<'_> {
                     ),
                 ]),
             ),
-            ("tls", self.tls(&identity)),
+            ("tls", self.tls(kind.name, &identity)),
             ("token", section([("public_key_file", path(&token.public))])),
             (
                 "database",
@@ -160,7 +159,7 @@ impl Setting<'_> {
             ("telemetry", self.telemetry()),
             ("peers", self.peers()),
         ]);
-        if let Some((name, own)) = self.own(kind)? {
+        if let Some((name, own)) = self.own(kind, replica)? {
             file.insert(name.to_owned(), own);
         }
         toml::to_string(&file).map_err(|error| Error::other(error.to_string()))
@@ -168,8 +167,7 @@ impl Setting<'_> {
 
     /// The agent's settings that are not its own: cell, TLS, inventory's address.
     pub fn agent(&self, listen: SocketAddr, state: &Path) -> Table {
-        let inventory = self.host_facing.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let inventory = SocketAddr::new(inventory, SERVICES[0].address(self.instance, 1).port());
+        let url = |number| text(format!("https://{}", self.host_facing(number, 1)));
         let identity = Identity {
             certificate: state.join("tls/cert.pem"),
             key: state.join("tls/key.pem"),
@@ -184,24 +182,31 @@ impl Setting<'_> {
                     ("metrics_listen", text("127.0.0.1:7210")),
                 ]),
             ),
-            ("tls", self.tls(&identity)),
+            ("tls", self.tls("agent", &identity)),
             (
                 "peers",
-                section([("inventory", text(format!("https://{inventory}")))]),
+                section([
+                    ("inventory", url(HOSTS)),
+                    ("inventory-enrolment", url(ENROLMENT)),
+                ]),
             ),
             ("telemetry", self.telemetry()),
         ])
     }
 
     /// The section of the service's own settings.
-    fn own(&self, kind: Kind) -> Result<Option<(&'static str, Value)>> {
+    fn own(&self, kind: Kind, replica: u16) -> Result<Option<(&'static str, Value)>> {
         let ca = self.authority.authority();
+        let hosts = self.authority.host_authority();
+        let listen = |number| Value::from(vec![self.host_facing(number, replica).to_string()]);
         Ok(match kind.name {
             "inventory" => Some((
                 "inventory",
                 section([
-                    ("host_ca_cert_file", path(&ca.certificate)),
-                    ("host_ca_key_file", path(&ca.key)),
+                    ("host_listen", listen(HOSTS)),
+                    ("enrolment_listen", listen(ENROLMENT)),
+                    ("host_ca_cert_file", path(&hosts.certificate)),
+                    ("host_ca_key_file", path(&hosts.key)),
                 ]),
             )),
             // who starts the stack again does not wait a minute for what ran in it
@@ -239,12 +244,23 @@ impl Setting<'_> {
         })
     }
 
-    fn tls(&self, identity: &Identity) -> Value {
-        section([
+    fn tls(&self, name: &str, identity: &Identity) -> Value {
+        let mut files = table([
             ("ca_file", path(&self.authority.authority().certificate)),
             ("cert_file", path(&identity.certificate)),
             ("key_file", path(&identity.key)),
-        ])
+        ]);
+        if MEET_HOSTS.contains(&name) {
+            files.insert("host_ca_file".to_owned(), path(&self.authority.host_root()));
+        }
+        Value::Table(files)
+    }
+
+    /// Where inventory hears hosts.
+    fn host_facing(&self, number: u16, replica: u16) -> SocketAddr {
+        let address = self.host_facing.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let port = self.instance.port(Service::Grpc { number, replica });
+        SocketAddr::new(address, port)
     }
 
     fn telemetry(&self) -> Value {
@@ -310,9 +326,20 @@ mod tests {
         for kind in SERVICES.into_iter().chain([GATEWAY]) {
             let file: Table = setting.file(kind, 1).unwrap().parse().unwrap();
             let listen = file["server"]["listen"].as_array().unwrap();
+            assert_eq!(listen.len(), 1, "{}", kind.name);
+            assert!(listen[0].as_str().unwrap().starts_with("127.0.0.1:"));
+            let text = toml::to_string(&file).unwrap();
+            let own = kind.name == "inventory";
+            for address in ["100.64.0.1:7107", "100.64.0.1:7108"] {
+                assert_eq!(text.contains(address), own, "{} {address}", kind.name);
+            }
+            // the key that signs services lies with none of them, the one that signs hosts with inventory
+            assert!(!text.contains("/ca.key") && !text.contains("/host-root.key"));
+            assert_eq!(text.contains("/host-ca.key"), own, "{}", kind.name);
+            let trusts_hosts = file["tls"].get("host_ca_file").is_some();
             assert_eq!(
-                listen.len(),
-                if kind.name == "inventory" { 2 } else { 1 },
+                trusts_hosts,
+                MEET_HOSTS.contains(&kind.name),
                 "{}",
                 kind.name
             );

@@ -150,6 +150,7 @@ impl World {
             },
             tls: TlsSettings {
                 ca_file: self.authority.authority().certificate,
+                host_ca_file: Some(self.authority.host_root()),
                 cert_file: identity.certificate.clone(),
                 key_file: identity.key.clone(),
             },

@@ -13,6 +13,7 @@ use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::tls::Clients;
 use crate::identity::{Caller, Peer, TokenVerifier};
 use crate::{Context, Error, Result, access};
 
@@ -26,14 +27,16 @@ pub struct AuthLayer {
 }
 
 struct Rules {
+    clients: Clients,
     cell: u16,
     verifier: Option<TokenVerifier>,
 }
 
 impl AuthLayer {
-    pub fn new(context: &Context) -> Self {
+    pub fn new(context: &Context, clients: Clients) -> Self {
         Self {
             rules: Arc::new(Rules {
+                clients,
                 cell: context.settings.cell,
                 verifier: context.verifier.clone(),
             }),
@@ -66,6 +69,13 @@ impl Rules {
         headers: &HeaderMap,
         peer: Option<Peer>,
     ) -> Result<(Option<Peer>, Option<Caller>)> {
+        // a certificate proves no more than its authority may name
+        let peer = peer.filter(|peer| {
+            matches!(
+                (self.clients, peer),
+                (Clients::Services, Peer::Service(_)) | (Clients::Hosts, Peer::Host { .. })
+            )
+        });
         if access::is_introspection(path) {
             return peer
                 .map(|peer| (Some(peer), None))
@@ -75,8 +85,8 @@ impl Rules {
         let Some(rule) = access::of_path(path) else {
             return Ok((peer, None));
         };
-        if rule.audience() == Audience::Enrolment {
-            return Ok((peer, None));
+        if self.clients == Clients::Enrolling && rule.audience() == Audience::Enrolment {
+            return Ok((None, None));
         }
         let peer = peer.ok_or_else(no_certificate)?;
         check_peer(rule, &peer)?;
@@ -185,8 +195,9 @@ where
 mod tests {
     use super::*;
 
-    fn rules() -> Rules {
+    fn rules(clients: Clients) -> Rules {
         Rules {
+            clients,
             cell: 1,
             verifier: None,
         }
@@ -207,41 +218,45 @@ mod tests {
             instance_id: uuid::Uuid::nil(),
         });
         let health = "/grpc.health.v1.Health/Check";
+        let (services, hosts, enrolling) = (Clients::Services, Clients::Hosts, Clients::Enrolling);
+        let refused = Some(ErrorReason::PeerNotAllowed);
         let cases = [
-            (reserve, service("allocation"), None),
+            (services, reserve, service("allocation"), None),
+            (services, reserve, service("billing"), refused),
+            (services, reserve, None, refused),
+            (services, get, service("allocation"), refused),
             (
-                reserve,
-                service("billing"),
-                Some(ErrorReason::PeerNotAllowed),
-            ),
-            (reserve, host.clone(), Some(ErrorReason::PeerNotAllowed)),
-            (reserve, None, Some(ErrorReason::PeerNotAllowed)),
-            (
-                get,
-                service("allocation"),
-                Some(ErrorReason::PeerNotAllowed),
-            ),
-            (
+                services,
                 get,
                 service("gateway"),
                 Some(ErrorReason::CredentialMissing),
             ),
-            (enrol, None, None),
-            (heartbeat, host, None),
-            (
-                heartbeat,
-                service("allocation"),
-                Some(ErrorReason::PeerNotAllowed),
-            ),
-            (health, None, Some(ErrorReason::PeerNotAllowed)),
-            (health, service("operator"), None),
+            (services, heartbeat, service("allocation"), refused),
+            (services, health, None, refused),
+            (services, health, service("operator"), None),
+            // what the authority of hosts has signed is a host, whatever it says, and has no place among services
+            (services, reserve, host.clone(), refused),
+            (services, heartbeat, host.clone(), refused),
+            (services, health, host.clone(), refused),
+            (services, enrol, service("allocation"), refused),
+            (hosts, heartbeat, host.clone(), None),
+            (hosts, heartbeat, None, refused),
+            (hosts, reserve, service("allocation"), refused),
+            (hosts, get, service("gateway"), refused),
+            (hosts, enrol, host.clone(), refused),
+            // who has no certificate may enrol and nothing else
+            (enrolling, enrol, None, None),
+            (enrolling, heartbeat, None, refused),
+            (enrolling, heartbeat, host, refused),
+            (enrolling, reserve, service("allocation"), refused),
+            (enrolling, health, None, refused),
         ];
-        for (path, peer, expected) in cases {
-            let got = rules()
+        for (clients, path, peer, expected) in cases {
+            let got = rules(clients)
                 .admit(path, &HeaderMap::new(), peer.clone())
                 .err()
                 .map(|e| e.reason());
-            assert_eq!(got, expected, "{path} by {peer:?}");
+            assert_eq!(got, expected, "{path} by {peer:?} among {clients:?}");
         }
     }
 }

@@ -22,29 +22,46 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
 /// Handshaken connections that wait for the server to take them.
 const WAITING: usize = 64;
 
+/// Who may call at a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// Services, by certificates of the services' authority.
+    Services,
+    /// Enrolled hosts, by certificates of the hosts' authority.
+    Hosts,
+    /// Hosts without a certificate, which enrol or prove their key.
+    Enrolling,
+}
+
 /// What the server shows and whom it trusts. Clones share it.
 #[derive(Clone)]
 pub struct ServerTls {
-    roots: Arc<RootCertStore>,
-    current: Arc<RwLock<Arc<ServerConfig>>>,
+    services: Arc<RootCertStore>,
+    hosts: Option<Arc<RootCertStore>>,
+    current: Arc<RwLock<Shown>>,
 }
 
+/// The settings of each kind of listener, all of one certificate.
+type Shown = Vec<(Clients, Arc<ServerConfig>)>;
+
 impl ServerTls {
-    /// Shows this certificate, and checks those of clients, if they have one, against `authority`.
+    /// Shows this certificate, and checks those of services against `authority`, those of hosts against `hosts`.
     ///
     /// # Errors
     /// Malformed PEM; a key that is not the certificate's. Never with the key's content.
-    pub fn from_pem(authority: &str, certificate: &str, key: &str) -> anyhow::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for root in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-            let root = root.context("no certificate authority in PEM")?;
-            roots.add(root).context("unusable certificate authority")?;
-        }
-        let roots = Arc::new(roots);
-        let config = config(&roots, certificate, key)?;
+    pub fn from_pem(
+        authority: &str,
+        hosts: Option<&str>,
+        certificate: &str,
+        key: &str,
+    ) -> anyhow::Result<Self> {
+        let services = roots(authority)?;
+        let hosts = hosts.map(roots).transpose()?;
+        let shown = shown(&services, hosts.as_ref(), certificate, key)?;
         Ok(Self {
-            roots,
-            current: Arc::new(RwLock::new(config)),
+            services,
+            hosts,
+            current: Arc::new(RwLock::new(shown)),
         })
     }
 
@@ -53,38 +70,72 @@ impl ServerTls {
     /// # Errors
     /// As [`ServerTls::from_pem`].
     pub fn replace(&self, certificate: &str, key: &str) -> anyhow::Result<()> {
-        let config = config(&self.roots, certificate, key)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
+        let shown = shown(&self.services, self.hosts.as_ref(), certificate, key)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = shown;
         Ok(())
     }
 
-    fn acceptor(&self) -> TlsAcceptor {
+    /// Whether it can check the certificates of such clients.
+    pub(super) fn knows(&self, clients: Clients) -> bool {
+        self.acceptor(clients).is_some()
+    }
+
+    fn acceptor(&self, clients: Clients) -> Option<TlsAcceptor> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        TlsAcceptor::from(Arc::clone(&current))
+        let (_, config) = current.iter().find(|(who, _)| *who == clients)?;
+        Some(TlsAcceptor::from(Arc::clone(config)))
     }
 }
 
+fn roots(pem: &str) -> anyhow::Result<Arc<RootCertStore>> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let root = root.context("no certificate authority in PEM")?;
+        roots.add(root).context("unusable certificate authority")?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn shown(
+    services: &Arc<RootCertStore>,
+    hosts: Option<&Arc<RootCertStore>>,
+    certificate: &str,
+    key: &str,
+) -> anyhow::Result<Shown> {
+    let mut configs = vec![
+        (Clients::Services, config(Some(services), certificate, key)?),
+        (Clients::Enrolling, config(None, certificate, key)?),
+    ];
+    if let Some(hosts) = hosts {
+        configs.push((Clients::Hosts, config(Some(hosts), certificate, key)?));
+    }
+    Ok(configs)
+}
+
+/// Demands a certificate of one of the roots; without roots it asks for none.
 fn config(
-    roots: &Arc<RootCertStore>,
+    roots: Option<&Arc<RootCertStore>>,
     certificate: &str,
     key: &str,
 ) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let clients =
-        WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(&provider))
-            // enrolling hosts have none yet; the access layer demands one for everything else
-            .allow_unauthenticated()
-            .build()
-            .context("unusable certificate authority")?;
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .context("no certificate in PEM")?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|_| anyhow::anyhow!("no private key in PEM"))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .context("unusable TLS versions")?
-        .with_client_cert_verifier(clients)
+        .context("unusable TLS versions")?;
+    let builder = match roots {
+        Some(roots) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider)
+                .build()
+                .context("unusable certificate authority")?,
+        ),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder
         .with_single_cert(chain, key)
         .context("unusable certificate or key")?;
     config.alpn_protocols.push(b"h2".to_vec());
@@ -96,6 +147,7 @@ fn config(
 pub fn incoming(
     listener: TcpListener,
     tls: ServerTls,
+    clients: Clients,
 ) -> ReceiverStream<io::Result<TlsStream<TcpStream>>> {
     let (ready, connections) = mpsc::channel(WAITING);
     tokio::spawn(async move {
@@ -106,7 +158,10 @@ pub fn incoming(
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let (acceptor, ready) = (tls.acceptor(), ready.clone());
+                    let Some(acceptor) = tls.acceptor(clients) else {
+                        return;
+                    };
+                    let ready = ready.clone();
                     tokio::spawn(async move {
                         // whoever calls without TLS, or breaks off, is nobody's business
                         if let Some(stream) = shake_hands(acceptor, stream).await {
@@ -206,10 +261,10 @@ mod tests {
     async fn a_certificate_is_exchanged_while_connections_stay_open() {
         let authority = Authority::new();
         let (first, first_key) = authority.issue();
-        let tls = ServerTls::from_pem(&authority.pem, &first, &first_key).expect("usable");
+        let tls = ServerTls::from_pem(&authority.pem, None, &first, &first_key).expect("usable");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let port = listener.local_addr().expect("address").port();
-        let mut connections = incoming(listener, tls.clone());
+        let mut connections = incoming(listener, tls.clone(), Clients::Enrolling);
         tokio::spawn(async move {
             while let Some(Ok(mut stream)) = connections.next().await {
                 tokio::spawn(async move {

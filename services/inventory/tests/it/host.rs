@@ -86,7 +86,7 @@ pub(crate) fn stranger(world: &World) -> HostServiceClient<tonic::transport::Cha
     let tls = ClientTlsConfig::new()
         .ca_certificate(authority)
         .domain_name("inventory.gpuaas.internal");
-    let channel = Endpoint::from_shared(world::url(world.port))
+    let channel = Endpoint::from_shared(world::url(world.enrolment_port))
         .expect("url")
         .tls_config(tls)
         .expect("tls")
@@ -127,7 +127,7 @@ impl Host {
         let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
         std::fs::set_permissions(&identity.key, mode).expect("chmod");
         let authority = world.ca.authority().certificate;
-        let urls = [("inventory".to_owned(), world::url(world.port))];
+        let urls = [("inventory".to_owned(), world::url(world.host_port))];
         let host = Self {
             peers: world::peers(&identity, &authority, urls),
             enrolled,
@@ -180,7 +180,7 @@ impl Host {
     /// Calls with this certificate from now on; its key lies where the last one's did.
     pub(crate) fn adopt(&mut self, world: &World, answer: &RenewResponse) {
         std::fs::write(&self.identity.certificate, &answer.certificate_pem).expect("write");
-        let urls = [("inventory".to_owned(), world::url(world.port))];
+        let urls = [("inventory".to_owned(), world::url(world.host_port))];
         self.peers = world::peers(&self.identity, &world.ca.authority().certificate, urls);
     }
 

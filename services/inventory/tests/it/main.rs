@@ -10,5 +10,6 @@ mod ready;
 mod reflection;
 mod renewal;
 mod stale;
+mod trust;
 mod watch;
 mod world;

@@ -30,6 +30,10 @@ pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) ca: Authority,
     pub(crate) port: u16,
+    /// Where enrolled hosts call.
+    pub(crate) host_port: u16,
+    /// Where hosts enrol.
+    pub(crate) enrolment_port: u16,
     config: Config,
     minter: TokenMinter,
     token_key: PathBuf,
@@ -69,9 +73,14 @@ impl World {
         let folder = tempfile::tempdir().expect("temporary folder");
         let ca = Authority::open(folder.path(), CELL).expect("authority");
         let authority = ca.authority();
+        let hosts = ca.host_authority();
+        let [host_port, enrolment_port] =
+            [(); 2].map(|()| gpuaas_dev::ports::free().expect("port"));
         let mut config = Config {
-            host_ca_cert_file: authority.certificate.clone(),
-            host_ca_key_file: authority.key.clone(),
+            host_listen: vec![([127, 0, 0, 1], host_port).into()],
+            enrolment_listen: vec![([127, 0, 0, 1], enrolment_port).into()],
+            host_ca_cert_file: hosts.certificate,
+            host_ca_key_file: hosts.key,
             poll_interval_milliseconds: 100,
             watch_interval_milliseconds: 50,
             watch_heartbeat_milliseconds: 300,
@@ -94,6 +103,8 @@ impl World {
             folder,
             ca,
             port,
+            host_port,
+            enrolment_port,
             config,
             minter,
             token_key: keys.public,
@@ -103,20 +114,29 @@ impl World {
         }
     }
 
+    /// Another inventory with these settings, until it ends.
+    pub(crate) async fn run_with(&self, config: Config) -> anyhow::Result<()> {
+        gpuaas_inventory::run(self.context(), config, CancellationToken::new()).await
+    }
+
     fn run_inventory(&mut self) {
+        self.running.spawn(gpuaas_inventory::run(
+            self.context(),
+            self.config.clone(),
+            self.shutdown.clone(),
+        ));
+    }
+
+    fn context(&self) -> Context {
         let identity = self.ca.service("inventory", &[]).expect("identity");
         let mut settings = settings(&identity, &self.ca.authority().certificate, self.port);
+        settings.tls.host_ca_file = Some(self.ca.host_root());
         settings.token = TokenSettings {
             public_key_file: Some(self.token_key.clone()),
         };
         settings.database = Some(database(&self.db, "gpuaas_inventory"));
         settings.peers = [("scheduler".to_owned(), url(self.ledger.port))].into();
-        let ctx = Context::new("inventory", settings).expect("context");
-        self.running.spawn(gpuaas_inventory::run(
-            ctx,
-            self.config.clone(),
-            self.shutdown.clone(),
-        ));
+        Context::new("inventory", settings).expect("context")
     }
 
     /// Ends inventory.
@@ -141,10 +161,13 @@ impl World {
 
     /// Another inventory beside the first, on the same database.
     pub(crate) fn run_replica(&mut self) {
-        let first = self.port;
+        let first = (self.port, self.config.clone());
         self.port = gpuaas_dev::ports::free().expect("port");
+        // hosts call the first one
+        self.config.host_listen.clear();
+        self.config.enrolment_listen.clear();
         self.run_inventory();
-        self.port = first;
+        (self.port, self.config) = first;
     }
 
     pub(crate) async fn owner(&self) -> PgPool {
@@ -269,6 +292,7 @@ pub(crate) fn settings(identity: &Identity, authority: &Path, port: u16) -> Sett
         },
         tls: TlsSettings {
             ca_file: authority.to_owned(),
+            host_ca_file: None,
             cert_file: identity.certificate.clone(),
             key_file: identity.key.clone(),
         },

@@ -63,6 +63,7 @@ impl World {
             },
             tls: TlsSettings {
                 ca_file: authority.clone(),
+                host_ca_file: None,
                 cert_file: own.certificate,
                 key_file: own.key,
             },

@@ -181,6 +181,7 @@ impl Ports {
             },
             tls: TlsSettings {
                 ca_file: self.ca.authority().certificate,
+                host_ca_file: Some(self.ca.host_root()),
                 cert_file: PathBuf::from(&identity.certificate),
                 key_file: PathBuf::from(&identity.key),
             },

@@ -48,6 +48,7 @@ cert_file = {cert:?}
 key_file = {key:?}
 [peers]
 inventory = "https://{machine}:1"
+inventory-enrolment = "https://{machine}:1"
 [agent]
 state_dir = {state:?}
 advertised_address = "{address}"
