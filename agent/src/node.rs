@@ -51,7 +51,8 @@ impl Node {
         let clock = BootClock::new(&root).map_err(io_error("cannot read the boot id"))?;
         let journal = Arc::new(Journal::open(&settings.state_dir.join("journal.sqlite"))?);
         let hypervisor = Hypervisor::new(&settings.libvirt_uri);
-        let probe = DiskProbe::new(root.clone(), settings.lab_disks.clone(), hypervisor.clone());
+        let probe = DiskProbe::new(root.clone(), settings.lab_disks.clone(), hypervisor.clone())
+            .trusting(settings.trusted_programs.clone());
         let registry_ca = if settings.images.registry_ca_file.as_os_str().is_empty() {
             ca_pem.to_vec()
         } else {

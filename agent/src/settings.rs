@@ -138,6 +138,11 @@ pub struct Settings {
     /// Backing files that play NVMe disks, lab only.
     #[serde(default)]
     pub lab_disks: Vec<LabDisk>,
+    /// Programs that the agent may not look into, since they have more rights than it, and that hold no disk open; by
+    /// the name in `/proc/<pid>/comm`. Any other such program makes every disk unproven. None where the agent is root of
+    /// its machine.
+    #[serde(default)]
+    pub trusted_programs: Vec<String>,
     /// Bounds of time and size.
     #[serde(default)]
     pub limits: Limits,

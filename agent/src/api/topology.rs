@@ -32,7 +32,11 @@ impl Topology for TopologyApi {
 
 /// Inspects the host and proposes slots.
 pub async fn discover(node: &Node) -> pb::TopologyReport {
-    let devices = inventory(&node.root, &node.settings.network.gateway);
+    let devices = inventory(
+        &node.root,
+        &node.settings.network.gateway,
+        &node.settings.trusted_programs,
+    );
     let mut report = if node.settings.profile.lab {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {

@@ -244,7 +244,11 @@ impl Recorded {
     }
 
     fn facts(&self) -> HostResult<DiskFacts> {
-        gather(&HostRoot::new(self.0.path()), "nvme1n1")
+        gather(
+            &HostRoot::new(self.0.path()),
+            "nvme1n1",
+            &["trusted".into()],
+        )
     }
 
     fn wipe(&self) -> Result<ProvenDisk, Vec<Blocker>> {
@@ -298,6 +302,17 @@ fn p9_what_cannot_be_read_is_never_taken_for_free() {
     }
     let garbled = Recorded::new("no mountinfo at all\n", NO_SWAP);
     assert!(garbled.facts().is_err());
+}
+
+#[test]
+fn p9_only_a_program_that_the_operator_trusts_may_be_closed_to_the_agent() {
+    for (program, good) in [("trusted", true), ("mysqld", false)] {
+        let host = Recorded::new(QUIET, NO_SWAP);
+        host.write("proc/4242/stat", "4242 (x) S 1");
+        host.write("proc/4242/comm", program);
+        host.write("proc/4242/fd", "");
+        assert_eq!(host.facts().is_ok(), good, "{program}");
+    }
 }
 
 #[test]

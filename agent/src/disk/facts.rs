@@ -52,11 +52,11 @@ pub struct DiskFacts {
 }
 
 /// Gathers what the kernel's file systems report about a disk. Signatures, domains and the claim need programs
-/// and are added by the caller.
+/// and are added by the caller. `trusts` are programs that hold no disk, though nobody can see that they do not.
 ///
 /// # Errors
 /// Anything that is there and cannot be read: what is not seen is not taken for free (P9).
-pub fn gather(root: &HostRoot, name: &str) -> HostResult<DiskFacts> {
+pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<DiskFacts> {
     let Stack {
         partitions,
         above,
@@ -88,7 +88,7 @@ pub fn gather(root: &HostRoot, name: &str) -> HostResult<DiskFacts> {
         mounts: mounted,
         swaps,
         holders: above,
-        descriptor_holders: descriptor_holders(root, &devices)?,
+        descriptor_holders: descriptor_holders(root, &devices, trusts)?,
         claimed: false,
         signatures: Vec::new(),
         partition_signatures: Vec::new(),

@@ -21,10 +21,12 @@ pub struct DescriptorHolder {
 /// Processes that hold one of these devices open, this one excepted.
 ///
 /// # Errors
-/// A process is there whose descriptors cannot be read: it could hold the disk (P9).
+/// A process is there whose descriptors cannot be read: it could hold the disk (P9). Only a program that the operator
+/// `trusts` may be such a one.
 pub fn descriptor_holders(
     root: &HostRoot,
     devices: &[Device],
+    trusts: &[String],
 ) -> HostResult<Vec<DescriptorHolder>> {
     let own = std::process::id();
     let mut found = BTreeSet::new();
@@ -32,14 +34,23 @@ pub fn descriptor_holders(
         if root.is_live() && pid == own {
             continue;
         }
-        let holds = processes::unless_ended(root, pid, holds(root, pid, devices)).map_err(
-            io_error(format_args!("cannot read what process {pid} holds open")),
-        )?;
-        if holds == Some(true) {
-            let program = root
-                .read_value(format!("/proc/{pid}/comm"))
-                .unwrap_or_default();
-            found.insert(DescriptorHolder { pid, program });
+        let program = || {
+            root.read_value(format!("/proc/{pid}/comm"))
+                .unwrap_or_default()
+        };
+        match processes::unless_ended(root, pid, holds(root, pid, devices)) {
+            Ok(Some(true)) => {
+                let program = program();
+                found.insert(DescriptorHolder { pid, program });
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let program = program();
+                if !trusts.contains(&program) {
+                    let what = format!("cannot read what process {pid} ({program}) holds open");
+                    return Err(io_error(what)(error));
+                }
+            }
         }
     }
     Ok(found.into_iter().collect())

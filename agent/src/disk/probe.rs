@@ -26,6 +26,7 @@ pub struct DiskProbe {
     root: HostRoot,
     lab_disks: Vec<LabDisk>,
     hypervisor: Hypervisor,
+    trusts: Vec<String>,
 }
 
 impl DiskProbe {
@@ -35,7 +36,15 @@ impl DiskProbe {
             root,
             lab_disks,
             hypervisor,
+            trusts: Vec::new(),
         }
+    }
+
+    /// The same, on a host with programs that the agent may not look into and that hold no disk.
+    #[must_use]
+    pub fn trusting(mut self, programs: Vec<String>) -> Self {
+        self.trusts = programs;
+        self
     }
 
     /// Resolves an identity to today's kernel name.
@@ -79,8 +88,8 @@ impl DiskProbe {
     }
 
     async fn gather(&self, name: &str) -> HostResult<DiskFacts> {
-        let (root, name) = (self.root.clone(), name.to_owned());
-        blocking::run(move || gather(&root, &name)).await
+        let (root, name, trusts) = (self.root.clone(), name.to_owned(), self.trusts.clone());
+        blocking::run(move || gather(&root, &name, &trusts)).await
     }
 
     /// Proves a disk for one intent, or returns everything that stands against it.

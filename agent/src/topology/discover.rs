@@ -35,8 +35,8 @@ pub struct Inventory {
     pub subnet: String,
 }
 
-/// Reads the devices of a host.
-pub fn inventory(root: &HostRoot, gateway: &str) -> Inventory {
+/// Reads the devices of a host. `trusts` as in [`crate::disk::facts::gather`].
+pub fn inventory(root: &HostRoot, gateway: &str, trusts: &[String]) -> Inventory {
     let subnet = gateway
         .split('/')
         .next()
@@ -44,7 +44,7 @@ pub fn inventory(root: &HostRoot, gateway: &str) -> Inventory {
         .map_or("10.100.0", |(net, _)| net);
     Inventory {
         pci: pci::devices(root),
-        nvme: nvme::disks(root),
+        nvme: nvme::disks(root, trusts),
         machine_id: root.read_value("/etc/machine-id").unwrap_or_default(),
         subnet: subnet.to_owned(),
     }

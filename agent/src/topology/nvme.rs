@@ -28,19 +28,20 @@ impl NvmeDisk {
     }
 }
 
-/// All NVMe disks, by the address of their controllers: kernel names change across reboots (INC-15).
-pub fn disks(root: &HostRoot) -> Vec<NvmeDisk> {
+/// All NVMe disks, by the address of their controllers: kernel names change across reboots (INC-15). `trusts` as in
+/// [`gather`].
+pub fn disks(root: &HostRoot, trusts: &[String]) -> Vec<NvmeDisk> {
     let mut disks: Vec<NvmeDisk> = root
         .names("/sys/class/block")
         .into_iter()
         .filter(|name| is_nvme_disk(name))
-        .map(|name| disk(root, name))
+        .map(|name| disk(root, name, trusts))
         .collect();
     disks.sort_by(|one, other| (&one.pci, &one.name).cmp(&(&other.pci, &other.name)));
     disks
 }
 
-fn disk(root: &HostRoot, name: String) -> NvmeDisk {
+fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
     let by_id = root
         .names(BY_ID)
         .into_iter()
@@ -58,7 +59,7 @@ fn disk(root: &HostRoot, name: String) -> NvmeDisk {
         let text = root.read_value(format!("/sys/bus/pci/devices/{address}/numa_node"))?;
         text.parse().ok()
     });
-    let (facts, unreadable) = match gather(root, &name) {
+    let (facts, unreadable) = match gather(root, &name, trusts) {
         Ok(facts) => (facts, None),
         Err(error) => (DiskFacts::default(), Some(error.message)),
     };

@@ -28,7 +28,7 @@ fn recorded() -> HostRoot {
 }
 
 async fn report(root: &HostRoot) -> TopologyReport {
-    let devices = inventory(root, "10.100.0.1/24");
+    let devices = inventory(root, "10.100.0.1/24", &[]);
     let hypervisor = Hypervisor::new("test:///default");
     let probe = DiskProbe::new(root.clone(), Vec::new(), hypervisor);
     gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
@@ -114,7 +114,7 @@ async fn a_68_suggestions_are_the_same_every_time() {
 #[tokio::test]
 async fn d_29_a_gpu_hosts_disk_is_inspected_like_any_other() {
     let root = recorded();
-    let devices = inventory(&root, "10.100.0.1/24");
+    let devices = inventory(&root, "10.100.0.1/24", &[]);
     let unseen = gpu_report(&devices, &std::collections::BTreeMap::new());
     for candidate in &unseen.candidates {
         assert!(
