@@ -14,7 +14,7 @@ pub use finding::Finding;
 pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
 
 use crate::disk::DiskIdentity;
-use crate::disk::identity::Resolution;
+use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::node::{Node, now_ms, timestamp};
 
 /// Most cached images that are reported.
@@ -84,15 +84,15 @@ fn evidence(finding: Finding, now: prost_types::Timestamp) -> Evidence {
 
 /// Configured disks that are not where they should be (D-80).
 async fn drifted(node: &Node) -> Vec<String> {
-    let mut drifted = Vec::new();
-    for disk in &node.settings.lab_disks {
-        let identity = DiskIdentity::Lab(disk.id);
-        if !matches!(
-            node.probe.resolve(&identity).await,
-            Ok(Resolution::Device(_))
-        ) {
-            drifted.push(identity.to_string());
-        }
+    let disks = &node.settings.lab_disks;
+    if disks.is_empty() {
+        return Vec::new();
     }
-    drifted
+    // read once for all of them; what cannot be read is nowhere
+    let loops = loop_devices().await.unwrap_or_default();
+    let gone = disks
+        .iter()
+        .filter(|disk| !matches!(resolve_lab(disk, &loops), Resolution::Device(_)));
+    gone.map(|disk| DiskIdentity::Lab(disk.id).to_string())
+        .collect()
 }
