@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod reconcile;
 pub mod stamping;
 pub mod store;
+mod unproven;
 pub mod watch;
 pub mod workflow;
 
@@ -66,6 +67,10 @@ pub async fn run(
     {
         let (deps, stop) = (deps.clone(), stop.clone());
         tasks.spawn(async move { reconcile::run(&deps, stop).await });
+    }
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { unproven::run(&deps, stop).await });
     }
     let watching = watch::Watching::new(
         deps.clone(),

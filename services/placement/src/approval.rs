@@ -1,15 +1,13 @@
-//! Approval: slots come into the ledger complete, one device each, with evidence that their disks are empty.
+//! Approval: slots come into the ledger complete, one device each, and each is wiped before it is available.
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde_json::json;
 use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use crate::model::{
-    Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, StoredHealth,
-};
+use crate::model::{Bindings, Slot, SlotClass, SlotStatus, StoredHealth};
+use crate::repair::{self, Origin};
 use crate::{Error, Result, lock, slots};
 
 /// A slot an operator approved.
@@ -79,13 +77,15 @@ pub fn missing(class: SlotClass, bindings: &Bindings) -> Vec<&'static str> {
         .collect()
 }
 
-/// Approves slots of a node, all or none, with clean evidence of their present generation. A slot that exists
-/// with the same bindings and waits to be revalidated (after a reinstall of its host) becomes available again;
-/// one that is approved already stays as it is. Returns all slots of the node.
+/// Approves slots of a node, all or none, and starts the wipe of each in the same transaction: an inspection finds neither
+/// partitions nor signatures on a disk that holds every byte of somebody's data, so a slot is in `cleanup` until the host has
+/// wiped its disk and read it back (P2, A-132). A slot that exists with the same bindings and waits to be revalidated (after a
+/// reinstall of its host, or a bare metal allocation) is wiped the same way; one that is approved already stays as it
+/// is. Returns all slots of the node. Notify [`crate::workflows::TOPIC`] after the commit.
 ///
 /// # Errors
 /// [`Error::Invalid`] for an incomplete candidate or one that shares a device with another slot;
-/// [`Error::NotFound`] for the node; `DISCOVERY_STALE` when the node's instance is another by now, or when what is approved may
+/// [`Error::NotFound`] for the node; [`Error::Conflict`] when the node is in use as bare metal; `DISCOVERY_STALE` when the node's instance is another by now, or when what is approved may
 /// have had a tenant since (P2): the slot has another generation, or the ledger has no such slot and others of a node
 /// that was allocated as bare metal have another one.
 pub async fn approve(
@@ -93,7 +93,7 @@ pub async fn approve(
     node_id: Uuid,
     look: &Look,
     definitions: &[Definition],
-    evidence: &str,
+    origin: Origin<'_>,
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<Vec<Slot>> {
     lock::node(conn, node_id).await?;
@@ -110,12 +110,19 @@ pub async fn approve(
             "The host was reinstalled after the discovery. Run another discovery.",
         ));
     }
+    let has_tenant: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
+    )
+    .bind(node_id)
+    .fetch_one(&mut *conn)
+    .await?;
     let had_tenants = had_tenants_since(conn, node_id, look).await?;
     for definition in definitions {
         let seen = Seen {
             generation: look.generations.get(&definition.slot_index).copied(),
+            has_tenant,
             had_tenants,
-            evidence,
+            origin,
         };
         approve_one(conn, node_id, definition, seen, host_health, &mut new_id).await?;
     }
@@ -156,9 +163,12 @@ async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) 
 struct Seen<'a> {
     /// Before the inspection.
     generation: Option<i64>,
+    /// The node is in use as bare metal: its disks are the tenant's.
+    has_tenant: bool,
     /// The node may have had a tenant since.
     had_tenants: bool,
-    evidence: &'a str,
+    /// Whose wish it is.
+    origin: Origin<'a>,
 }
 
 async fn approve_one(
@@ -182,7 +192,7 @@ async fn approve_one(
         });
     }
     let existing = slots::lock_at(conn, node_id, definition.slot_index).await?;
-    let (slot_id, generation) = match existing {
+    let slot_id = match existing {
         Some(slot) if slot.class != definition.class || slot.bindings != definition.bindings => {
             return Err(Error::Invalid {
                 reason: ErrorReason::AlreadyExists,
@@ -196,24 +206,21 @@ async fn approve_one(
         {
             return Ok(());
         }
+        _ if seen.has_tenant => {
+            return Err(Error::Conflict {
+                what: "node",
+                id: node_id,
+                state: "in use as bare metal".to_owned(),
+            });
+        }
         Some(slot) if seen.generation != Some(slot.generation) => {
             return Err(stale_slot(definition));
         }
-        Some(slot) => (slot.id, slot.generation),
+        Some(slot) => slot.id,
         None if seen.had_tenants => return Err(stale_slot(definition)),
-        None => (
-            insert(conn, node_id, definition, host_health, new_id()).await?,
-            0,
-        ),
+        None => insert(conn, node_id, definition, host_health, new_id()).await?,
     };
-    let proof = SlotEvidence {
-        slot_id,
-        generation,
-        kind: EvidenceKind::Approved,
-        method: seen.evidence.to_owned(),
-        detail: json!({}),
-    };
-    slots::make_clean(conn, &proof).await
+    repair::first_wipe(conn, slot_id, seen.origin).await
 }
 
 async fn insert(

@@ -207,9 +207,9 @@ pub const INVARIANTS: [Invariant; 24] = [
                   (SELECT type FROM outbox WHERE aggregate_id = s.id AND type IN ('slot.available', 'slot.cleanup_blocked',
                         'slot.disabled', 'slot.retired') ORDER BY revision DESC LIMIT 1) e ON true
                  WHERE (CASE
-                   WHEN e.type IS NULL THEN kept.swept OR s.status = 'disabled' AND s.clean_generation IS NULL
+                   WHEN e.type IS NULL THEN kept.swept OR s.status IN ('disabled', 'cleanup') AND s.clean_generation IS NULL
                    WHEN s.status IN ('reserved', 'provisioning', 'active', 'releasing') THEN e.type = 'slot.available'
-                   WHEN s.status = 'cleanup' THEN e.type = 'slot.cleanup_blocked'
+                   WHEN s.status = 'cleanup' THEN e.type IN ('slot.cleanup_blocked', 'slot.disabled')
                    ELSE e.type = 'slot.' || s.status END) IS NOT TRUE",
     },
     Invariant {

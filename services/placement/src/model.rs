@@ -156,7 +156,7 @@ words! {
 words! {
     /// What proves that a slot holds no tenant data.
     EvidenceKind {
-        /// An operator approved a disk that was proven empty.
+        /// An operator approved a disk on which an inspection had found nothing. Written by earlier releases only.
         Approved = "approved",
         /// Wiped and verified.
         Wiped = "wiped",

@@ -1,9 +1,84 @@
-//! Transitions of a slot repair, the only way out of `cleanup_blocked` (CON-25).
-use sqlx::PgConnection;
+//! Transitions of a slot repair: the only way out of `cleanup_blocked` (CON-25), and the first wipe of an approved slot.
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
 use crate::{Error, Result, lock, slots, workflows};
+
+/// What causes a wipe, for its workflow's trace and log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Origin<'a> {
+    /// W3C trace context; empty: none.
+    pub traceparent: &'a str,
+    /// Of the request; empty: none.
+    pub request_id: &'a str,
+}
+
+/// What operators read of a slot that was approved and is not proven empty yet.
+const FIRST_WIPE: &str = "The disk is being wiped and verified before its first use.";
+
+/// `disabled → cleanup` of a locked slot that nobody has, and its repair workflow, all in this transaction. The generation
+/// remains: evidence of it is written in `cleanup` only, so there is none yet. The health is unknown until then.
+pub(crate) async fn first_wipe(
+    conn: &mut PgConnection,
+    slot_id: Uuid,
+    origin: Origin<'_>,
+) -> Result<()> {
+    sqlx::query("UPDATE slots SET cleanup_health = 'unknown', health_detail = $2 WHERE id = $1")
+        .bind(slot_id)
+        .bind(FIRST_WIPE)
+        .execute(&mut *conn)
+        .await?;
+    let from = [SlotStatus::Disabled];
+    let _ = slots::transition(conn, &[slot_id], &from, SlotStatus::Cleanup, false).await?;
+    let window = workflows::REPAIR_WINDOW_SECONDS;
+    let Origin {
+        traceparent,
+        request_id,
+    } = origin;
+    let slot = Some(slot_id);
+    workflows::enqueue(conn, "repair", None, slot, window, traceparent, request_id).await?;
+    Ok(())
+}
+
+/// Takes a free slot that a release before this one offered on an operator's word out of sale and starts its wipe. Returns
+/// how many slots it found. The host touched no disk of them yet: since their approval nobody has had them, or each who had
+/// them was proven to have touched nothing.
+///
+/// # Errors
+/// Those of the database.
+pub async fn wipe_unproven(conn: &mut PgConnection) -> Result<usize> {
+    let found: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "SELECT s.node_id, s.id FROM slots s
+          WHERE s.status = 'available' AND 'approved' =
+                (SELECT e.kind FROM clean_evidence e WHERE e.slot_id = s.id AND e.kind <> 'untouched'
+                  ORDER BY e.generation DESC LIMIT 1)
+            AND NOT EXISTS (SELECT FROM claims c
+                             WHERE c.node_id = s.node_id AND c.kind = 'node_exclusive' AND c.state <> 'released')
+          ORDER BY s.node_id, s.id",
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut started = 0;
+    for (node_id, slot_id) in found {
+        let mut tx = conn.begin().await?;
+        let slot = slots::lock_one(&mut tx, node_id, slot_id).await?;
+        let taken: bool = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
+        )
+        .bind(node_id)
+        .fetch_one(&mut *tx)
+        .await?;
+        if slot.status == SlotStatus::Available && !taken {
+            let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
+            let _ = slots::transition(&mut tx, &[slot_id], &free, out, true).await?;
+            first_wipe(&mut tx, slot_id, Origin::default()).await?;
+            started += 1;
+        }
+        tx.commit().await?;
+    }
+    Ok(started)
+}
 
 /// The result of a repair request.
 #[derive(Debug)]

@@ -323,7 +323,7 @@ pub(crate) async fn block(
 }
 
 /// Records the proof and makes the slot schedulable, or disabled by the operator's intent, or retired when
-/// its device was destroyed. The slot is `cleanup`, `reserved` or `disabled`, and no live claim is left on it.
+/// its device was destroyed. The slot is `cleanup` or `reserved`, and no live claim is left on it.
 pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) -> Result<()> {
     sqlx::query("INSERT INTO clean_evidence (slot_id, generation, kind, method, detail) VALUES ($1, $2, $3, $4, $5)")
         .bind(proof.slot_id)
@@ -352,11 +352,7 @@ pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) ->
     .bind(proof.slot_id)
     .execute(&mut *conn)
     .await?;
-    let back = [
-        SlotStatus::Cleanup,
-        SlotStatus::Reserved,
-        SlotStatus::Disabled,
-    ];
+    let back = [SlotStatus::Cleanup, SlotStatus::Reserved];
     let _ = transition(conn, &[proof.slot_id], &back, SlotStatus::Available, false).await?;
     let wanted_out: bool =
         sqlx::query_scalar("SELECT admin_state = 'disabled' FROM slots WHERE id = $1")

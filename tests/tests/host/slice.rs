@@ -1,5 +1,9 @@
 //! Lives of a slice through the public API that go another way: a guest that never answers, a wipe that lies, a change of
 //! mind, and what the platform stands on away for a while.
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use gpuaas_tests::api::{launch_body, text};
@@ -18,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         p8_without_redis_everything_still_completes: 22,
         p8_a_postgres_restart_in_the_middle_loses_nothing: 23,
         p2_a_wipe_that_lies_is_caught: 62,
+        a_132_p2_an_approved_disk_without_partition_table_is_wiped_before_anybody_gets_it: 12,
         a_release_while_provisioning_cancels_it: 4,
     ]
 }
@@ -222,4 +227,110 @@ async fn a_release_while_provisioning_cancels_it() {
         .expect("usage");
     assert_eq!(usage["intervals"], json!([]), "never active, never billed");
     system.assert_nothing_left().await;
+}
+
+/// What an inspection takes for a raw disk may be full of a tenant's bytes: one with root on a bare metal node removes its
+/// partition table in a second.
+async fn a_132_p2_an_approved_disk_without_partition_table_is_wiped_before_anybody_gets_it() {
+    let system = System::get().await;
+    let canary = format!("CANARY-{}", uuid::Uuid::now_v7().simple());
+    // as a release of the node leaves them: nothing is proven any more
+    sqlx::raw_sql(
+        "SET search_path = placement; UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1",
+    )
+    .execute(&mut system.database().await)
+    .await
+    .expect("taken out");
+    for index in 0..2 {
+        leave_bytes(&system.disk_file(index), &canary);
+    }
+
+    let node = format!("/api/v1/admin/nodes/{}", system.node_id);
+    let path = format!("{node}/slice-topology/discovery");
+    let started = system.admin.post(&path, json!({})).await;
+    let started = started.unwrap_or_else(|refusal| panic!("{}", refusal.body));
+    let found = until("the discovery to end", TIMEOUT, async || {
+        let found = system.admin.get(&path).await.ok()?;
+        let ended = found["id"] == started["id"] && found["state"] == "completed";
+        ended.then_some(found)
+    })
+    .await;
+    for candidate in found["candidates"].as_array().expect("candidates") {
+        let blockers = candidate["blockers"].as_array().map_or(0, Vec::len);
+        assert_eq!(blockers, 0, "the inspection sees nothing: {candidate}");
+    }
+    let approval = json!({"discovery_id": found["id"], "slot_indexes": [0, 1]});
+    let approved = system
+        .admin
+        .post(&format!("{node}/resource-slots:approve"), approval)
+        .await
+        .unwrap_or_else(|refusal| panic!("{}", refusal.body));
+    for slot in approved["slots"].as_array().expect("slots") {
+        assert_eq!(slot["status"], "cleanup", "{slot}");
+    }
+    for index in 0..2 {
+        let slot = system.wait_slot(index, "available").await;
+        assert!(
+            text(&slot, "/clean_evidence").starts_with("wiped: "),
+            "{slot}"
+        );
+        assert_eq!(slot["generation"], slot["clean_generation"]);
+        assert!(canary::is_zero(&system.disk_file(index)), "all of it");
+    }
+
+    let id = system
+        .user
+        .launch("after", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
+    let read = format!("tr -d '\\000' < /dev/vda | grep -c {canary}");
+    assert_eq!(
+        system.said(&active, &read),
+        "0",
+        "nothing for its tenant to find"
+    );
+    let file = system.disk_file(system.slot_of(&id).await);
+    assert_eq!(canary::occurrences(&file, canary.as_bytes()), 0);
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
+    system.assert_nothing_left().await;
+}
+
+/// Writes the canary all over a disk, below a partition table that is removed again.
+fn leave_bytes(file: &Path, canary: &str) {
+    let attached = run(
+        "losetup",
+        &["-n", "-O", "NAME", "-j", &file.display().to_string()],
+    );
+    let device = attached.trim();
+    let mut disk = File::options().write(true).open(device).expect("the disk");
+    let bytes = std::fs::metadata(file).expect("the file").len();
+    for at in (0..bytes).step_by(1 << 20) {
+        disk.seek(SeekFrom::Start(at)).expect("seek");
+        disk.write_all(canary.as_bytes()).expect("write");
+    }
+    // one partition over all of it, in a table that the kernel and wipefs know
+    let mut table = [0; 512];
+    table[446 + 4] = 0x83;
+    table[446 + 8..][..4].copy_from_slice(&2048u32.to_le_bytes());
+    table[446 + 12..][..4].copy_from_slice(&65536u32.to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    disk.seek(SeekFrom::Start(0)).expect("seek");
+    disk.write_all(&table).expect("write");
+    disk.sync_all().expect("sync");
+    let removed = run("wipefs", &["--all", device]);
+    assert!(removed.contains("dos"), "{removed}");
+    disk.sync_all().expect("sync");
+    let count = canary::occurrences(file, canary.as_bytes());
+    assert!(
+        count as u64 > bytes / (2 << 20),
+        "{count} canaries are left"
+    );
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).output();
+    let done = done.expect(program);
+    assert!(done.status.success(), "{program} {arguments:?}: {done:?}");
+    String::from_utf8(done.stdout).expect("text")
 }

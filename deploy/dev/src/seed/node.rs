@@ -58,6 +58,8 @@ pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> 
         progress(&format!(
             "{SLOTS} slots of {HOSTNAME} discovered and approved"
         ));
+        wiped(admin, &path).await?;
+        progress(&format!("disks of {HOSTNAME} wiped and verified empty"));
     }
     sellable(admin).await
 }
@@ -142,6 +144,28 @@ async fn approve(admin: &Api, node: &str) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the first wipe of every slot has ended, which approval has started.
+async fn wiped(admin: &Api, path: &str) -> Result<()> {
+    let mut last = Value::Null;
+    let ended = until(async || {
+        last = admin.get(path).await?;
+        let in_status = |status: &'static str| {
+            let slots = list(&last["slots"]).iter();
+            slots.filter(move |slot| slot["status"] == status)
+        };
+        if let Some(slot) = in_status("cleanup_blocked").next() {
+            let (index, why) = (&slot["slot_index"], string(&slot["health_detail"]));
+            return Err(Error::other(format!(
+                "the disk of slot {index} could not be wiped: {why}"
+            )));
+        }
+        Ok(in_status("cleanup").next().is_none().then_some(()))
+    });
+    ended
+        .await?
+        .ok_or_else(|| Error::other(format!("the disks were not wiped in time: {last}")))
+}
+
 /// Waits until the scheduler offers the lab's capacity, or all of it is held.
 async fn sellable(admin: &Api) -> Result<()> {
     let path = format!("/api/v1/availability?region_code={REGION}&sku={LAB_SKU}");
@@ -162,6 +186,9 @@ async fn sellable(admin: &Api) -> Result<()> {
     }
 }
 
+/// Statuses of a slot that nobody has; one in cleanup is about to be offered.
+const FREE: [&str; 3] = ["available", "disabled", "cleanup"];
+
 /// Whether a slot of the lab is held by somebody.
 async fn held(admin: &Api) -> Result<bool> {
     let nodes = admin.get("/api/v1/admin/nodes?page_size=500").await?;
@@ -174,7 +201,7 @@ async fn held(admin: &Api) -> Result<bool> {
     Ok(slots.is_some_and(|slots| {
         slots
             .iter()
-            .any(|(state, count)| state != "available" && count != 0)
+            .any(|(state, count)| !FREE.contains(&state.as_str()) && count != 0)
     }))
 }
 

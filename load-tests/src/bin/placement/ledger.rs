@@ -255,7 +255,7 @@ fn filled(nodes: u32) -> String {
                 '/dev/disk/by-id/nvme-eui.' || i, 'nvme_wwn_by_id', 1000, '52:54:00:00:00:0' || i, '10.0.0.' || 10 + i,
                 '0000:1a:00.0', '0000:1a:00.' || i, 'per_slot_vf', 'blkdiscard'
            FROM held h CROSS JOIN generate_series(0, 7) i;
-         INSERT INTO clean_evidence (slot_id, generation, kind, method) SELECT id, 0, 'approved', 'raw' FROM slots;
+         INSERT INTO clean_evidence (slot_id, generation, kind, method) SELECT id, 0, 'wiped', 'blkdiscard' FROM slots;
          INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
          SELECT gen_random_uuid(), h.allocation_id, 'h200-sxm-slice', 'slot', h.node_id, s.id, s.class, 1, 'active', '{{}}'
            FROM held h JOIN slots s ON s.node_id = h.node_id WHERE s.status = 'active';

@@ -117,6 +117,12 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
         .failure
         .as_ref()
         .and_then(|failure| failure.get("message").and_then(Value::as_str));
+    let running = row.progress.filter(|_| row.ended_at.is_none());
+    let running = running.map(|progress| {
+        let (message, percent) = (&progress.message, progress.percent);
+        format!("{message} ({percent} %)").trim_start().to_owned()
+    });
+    let detail = failure.map(str::to_owned).or(running);
     let status = wire::slot_status(slot.status);
     let health = wire::health_state(slot.health_state);
     pb::SlotRepair {
@@ -125,7 +131,7 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
         state: row.state,
         slot_status: status.into(),
         health_state: health.into(),
-        detail: failure.unwrap_or(&slot.health_detail).to_owned(),
+        detail: detail.unwrap_or_else(|| slot.health_detail.clone()),
         create_time: Some(convert::time(row.created_at)),
         end_time: row.ended_at.map(convert::time),
     }

@@ -91,6 +91,8 @@ pub struct Repair {
     pub state: String,
     /// Why it failed.
     pub failure: Option<Value>,
+    /// What runs now.
+    pub progress: Option<Json<Progress>>,
     /// When it was requested.
     pub created_at: Timestamp,
     /// When it ended.
@@ -103,7 +105,7 @@ pub struct Repair {
 /// Those of the database.
 pub async fn latest_repair(conn: &mut PgConnection, slot_id: Uuid) -> sqlx::Result<Option<Repair>> {
     sqlx::query_as(
-        "SELECT id, state, failure, created_at, ended_at FROM workflows
+        "SELECT id, state, failure, progress, created_at, ended_at FROM workflows
           WHERE slot_id = $1 AND kind = 'repair' ORDER BY created_at DESC, id DESC LIMIT 1",
     )
     .bind(slot_id)

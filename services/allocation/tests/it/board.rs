@@ -7,8 +7,10 @@ use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{
     Bindings, ClaimState, Health, Image, Price, Profile, Shape, SlotClass, SlotStatus,
 };
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Policy};
 use gpuaas_placement::{catalog, claims, nodes, slots};
+use gpuaas_placement_testing as testing;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
@@ -105,7 +107,10 @@ impl Board {
     }
 
     pub async fn approve(&self) {
-        let mut tx = self.world.scheduler.begin().await.expect("a transaction");
+        // as the owner, who may do the part of every service: the board has no host that could wipe
+        let mut tx = self.world.owner.begin().await.expect("a transaction");
+        let path = sqlx::query("SET LOCAL search_path = placement");
+        path.execute(&mut *tx).await.expect("a path");
         let ids = IdGen::new(CELL);
         let known = slots::list(&mut tx, self.node_id).await.expect("slots");
         let all: Vec<_> = (0..8).map(slot).collect();
@@ -114,11 +119,11 @@ impl Board {
             instance_id: None,
             generations: generations.collect(),
         };
-        slots::approve(&mut tx, self.node_id, &look, &all, "disks raw", || {
-            ids.next()
-        })
-        .await
-        .expect("approved");
+        let origin = Origin::default();
+        slots::approve(&mut tx, self.node_id, &look, &all, origin, || ids.next())
+            .await
+            .expect("approved");
+        testing::wipe_in(&mut tx, self.node_id).await;
         tx.commit().await.expect("commit");
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, SlotClass};
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{catalog, nodes, reserve, slots};
+use gpuaas_placement_testing as testing;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
@@ -84,7 +86,7 @@ impl World {
             self.node_id,
             &slots::Look::default(),
             &made,
-            "test",
+            Origin::default(),
             || ids.next(),
         )
         .await;
@@ -93,6 +95,7 @@ impl World {
             .iter()
             .map(|slot| slot.id)
             .collect();
+        testing::wipe(&self.pool, self.node_id).await;
     }
 
     /// Reserves an allocation as the scheduler does.

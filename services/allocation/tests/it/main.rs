@@ -12,6 +12,7 @@ mod crashes;
 mod expect;
 mod failures;
 mod faults;
+mod first_wipe;
 mod host;
 mod kills;
 mod ledger;

@@ -24,14 +24,15 @@ async fn a_116_candidates_become_slots_once_and_are_on_record() {
         [0, 1]
     );
     for slot in &approved {
+        // what the inspection found proves nothing of the disk
         assert_eq!(
             (slot.status(), slot.slot_class.as_str()),
-            (SlotStatus::Available, "lab")
+            (SlotStatus::Cleanup, "lab")
         );
-        assert!(
-            slot.clean_evidence.contains(&discovery),
-            "{}",
-            slot.clean_evidence
+        assert_eq!(slot.clean_evidence, "");
+        assert_eq!(
+            slot.health_detail,
+            "The disk is being wiped and verified before its first use."
         );
     }
     let again = ready
@@ -52,11 +53,19 @@ async fn a_116_candidates_become_slots_once_and_are_on_record() {
             .count(),
         1
     );
-    let status = ready.world.status(ready.host.node_id()).await;
-    assert_eq!(
-        status.slots.into_iter().collect::<Vec<_>>(),
-        [("available".to_owned(), 2)]
-    );
+    let counts = async || {
+        let status = ready.world.status(ready.host.node_id()).await;
+        status.slots.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(counts().await, [("cleanup".to_owned(), 2)]);
+    ready.world.ledger.wipe(ready.host.node_id()).await;
+    assert_eq!(counts().await, [("available".to_owned(), 2)]);
+    for slot in ready.slots().await {
+        assert_eq!(
+            (slot.clean_evidence.as_str(), slot.health_detail.as_str()),
+            ("wiped: blkdiscard", "")
+        );
+    }
 }
 
 #[tokio::test]
@@ -284,7 +293,7 @@ async fn bad_approvals_are_refused_and_change_nothing() {
 async fn a_116_a_slot_is_disabled_and_enabled_on_record() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     let slot = ready
-        .approve("a1", &discovery, &[0])
+        .approve_and_wipe("a1", &discovery, &[0])
         .await
         .expect("approved")
         .remove(0);

@@ -28,6 +28,8 @@ pub(crate) struct Told {
 pub(crate) struct Ledger {
     pub(crate) port: u16,
     pool: PgPool,
+    /// Of the allocation service, which does not run here.
+    allocation: PgPool,
     database: DatabaseSettings,
     identity: Identity,
     authority: PathBuf,
@@ -39,6 +41,7 @@ impl Ledger {
         let mut ledger = Self {
             port: gpuaas_dev::ports::free().expect("port"),
             pool: db.owner_pool().await,
+            allocation: db.pool("gpuaas_allocation").await,
             database: world::database(db, "gpuaas_scheduler"),
             identity: ca.service("scheduler", &[]).expect("identity"),
             authority: ca.authority().certificate,
@@ -82,6 +85,12 @@ impl Ledger {
         .fetch_optional(&self.pool)
         .await
         .expect("nodes")
+    }
+
+    /// Wipes what was approved on a node, as the allocation service and the host do.
+    pub(crate) async fn wipe(&self, node_id: &str) {
+        let node_id = node_id.parse().expect("an id");
+        gpuaas_placement_testing::wipe(&self.allocation, node_id).await;
     }
 
     /// A tenant of the whole node may have written to every disk of it.

@@ -59,6 +59,19 @@ impl Ready {
             .slots)
     }
 
+    /// Approves, and returns the slots as they are when their disks are wiped.
+    pub(crate) async fn approve_and_wipe(
+        &self,
+        key: &str,
+        discovery_id: &str,
+        indexes: &[u32],
+    ) -> Result<Vec<api::ResourceSlot>, Error> {
+        let approved = self.approve(key, discovery_id, indexes).await?;
+        self.world.ledger.wipe(self.host.node_id()).await;
+        let of = |slot: &api::ResourceSlot| approved.iter().any(|other| other.id == slot.id);
+        Ok(self.slots().await.into_iter().filter(of).collect())
+    }
+
     pub(crate) async fn slots(&self) -> Vec<api::ResourceSlot> {
         let list = api::ListResourceSlotsRequest {
             node_id: self.host.node_id().into(),

@@ -35,7 +35,7 @@ async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_
 async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() {
     let (mut ready, discovery) = Ready::start(|_| {}).await;
     ready
-        .approve("a1", &discovery, &[0, 1])
+        .approve_and_wipe("a1", &discovery, &[0, 1])
         .await
         .expect("approved");
     let node_id = ready.host.node_id().to_owned();
@@ -61,7 +61,7 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
     ready.host.beat().await;
     let discovery = ready.inspect("d2").await;
     let again = ready
-        .approve("a2", &discovery, &[0])
+        .approve_and_wipe("a2", &discovery, &[0])
         .await
         .expect("approved again");
     assert_eq!(
@@ -75,7 +75,7 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
 async fn p2_an_inspection_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
-        .approve("a1", &discovery, &[0])
+        .approve_and_wipe("a1", &discovery, &[0])
         .await
         .expect("approved");
     let discovery = ready.inspect("d2").await;
@@ -97,7 +97,7 @@ async fn p2_an_inspection_from_before_a_tenant_of_the_whole_node_approves_nothin
     assert_eq!(slots.len(), 1, "all or none");
     assert_eq!(slots[0].status(), SlotStatus::Disabled);
     let discovery = ready.inspect("d3").await;
-    let approved = ready.approve("a3", &discovery, &[0, 1]).await;
+    let approved = ready.approve_and_wipe("a3", &discovery, &[0, 1]).await;
     let approved = approved.expect("inspected since");
     assert!(
         approved

@@ -126,6 +126,7 @@ async fn a_slot_is_told_when_it_is_approved() {
         .await
         .expect("approved")
         .into_inner();
+    world.ledger.wipe(&node.id).await;
     let slot = loop {
         if let Some(Event::Slot(change)) = next(&mut stream).await.event {
             let slot = change.slot.expect("a slot");

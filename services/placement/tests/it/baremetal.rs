@@ -4,9 +4,11 @@ use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::slots::{Definition, Look};
 use gpuaas_placement::{Error, Result, claims, release, slots};
+use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
@@ -155,7 +157,7 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
     let approve = async |look: &Look, definitions: &[Definition]| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let next = Uuid::now_v7;
-        let done = slots::approve(&mut tx, node, look, definitions, "disks raw", next).await;
+        let done = slots::approve(&mut tx, node, look, definitions, Origin::default(), next).await;
         tx.commit().await.expect("commit");
         done.map_err(gpuaas_common::Error::from)
     };
@@ -181,6 +183,9 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
     }
     let after = look_at(&world.slots(node).await);
     approve(&after, &all).await.expect("looked at since");
+    // the look is no proof: the tenant may have removed its partition tables
+    assert_eq!(world.count(node, SlotStatus::Cleanup).await, 8);
+    testing::wipe(&world.allocation, node).await;
     assert_eq!(world.count(node, SlotStatus::Available).await, 8);
     // said again it changes nothing, nor does an earlier look at what is approved
     approve(&after, &all).await.expect("again");
@@ -188,6 +193,8 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
         .await
         .expect("approved already");
     approve(&after, &unknown).await.expect("looked at since");
+    assert_eq!(world.count(node, SlotStatus::Cleanup).await, 1);
+    testing::wipe(&world.allocation, node).await;
     assert_eq!(world.count(node, SlotStatus::Available).await, 9);
 }
 
@@ -379,10 +386,16 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
     };
     disable(true).await;
     tenancy(&world, id, async || {
-        // the operator approves while the tenant writes
-        world
-            .approve(node, &(1..8).map(h200_slot).collect::<Vec<_>>())
-            .await;
+        // the operator approves while the tenant writes: nothing of the tenant's is wiped
+        let look = look_at(&world.slots(node).await);
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let all: Vec<_> = (1..8).map(h200_slot).collect();
+        let next = Uuid::now_v7;
+        let refused = slots::approve(&mut tx, node, &look, &all, Origin::default(), next).await;
+        assert!(
+            matches!(refused, Err(Error::Conflict { what: "node", .. })),
+            "{refused:?}"
+        );
     })
     .await;
     disable(false).await;

@@ -45,8 +45,19 @@ async fn fleet_without_statistics(world: &World, nodes: i32) {
                 '/dev/disk/by-id/nvme-eui.' || i, 'nvme_wwn_by_id', 1000, '52:54:00:00:00:0' || i, '10.0.0.' || 10 + i,
                 '0000:1a:00.0', '0000:1a:00.' || i, 'per_slot_vf', 'blkdiscard'
            FROM nodes n CROSS JOIN generate_series(0, 7) i;
-         INSERT INTO clean_evidence (slot_id, generation, kind, method) SELECT id, 0, 'approved', 'raw' FROM slots;
-         UPDATE slots SET clean_generation = 0;
+         SELECT pg_stat_force_next_flush()"
+    );
+    world.run(&statements).await;
+    // as if each had been wiped
+    world
+        .run_past_guards(
+            "INSERT INTO clean_evidence (slot_id, generation, kind, method)
+             SELECT id, 0, 'wiped', 'blkdiscard' FROM slots;
+             SELECT pg_stat_force_next_flush()",
+        )
+        .await;
+    let statements = format!(
+        "UPDATE slots SET clean_generation = 0;
          UPDATE slots SET status = 'available', revision = 1;
          INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
                                   ssh_public_keys, guest_user, lab, principal, request_id, traceparent)

@@ -1,8 +1,10 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_placement::{Error, catalog, provision, release};
+use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -24,8 +26,10 @@ async fn put(world: &World, spec: &NodeSpec) -> Result<Node, Error> {
 async fn approve(world: &World, node: Uuid, definitions: &[Definition]) -> Result<usize, Error> {
     let mut tx = world.scheduler.begin().await.expect("begin");
     let look = look_at(&world.slots(node).await);
-    let rows = slots::approve(&mut tx, node, &look, definitions, "disks raw", Uuid::now_v7).await?;
+    let origin = Origin::default();
+    let rows = slots::approve(&mut tx, node, &look, definitions, origin, Uuid::now_v7).await?;
     tx.commit().await.expect("commit");
+    testing::wipe(&world.allocation, node).await;
     Ok(rows.len())
 }
 
@@ -318,7 +322,7 @@ async fn approval_is_repeatable_but_not_replaceable() {
             ..Look::default()
         },
         &[lab_slot(1)],
-        "x",
+        Origin::default(),
         Uuid::now_v7,
     )
     .await;

@@ -85,12 +85,21 @@ const CASES: &[(&str, &str, &str)] = &[
     ("evidence of a slot on sale or in use",
      "UPDATE slots SET status = 'provisioning' WHERE id = '{held}';
       INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{held}', 1, 'wiped', '')", CHECK),
+    ("a_132 evidence of an operator's word",
+     "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'approved', 'raw')", CHECK),
+    ("a_132 evidence of a wipe before the wipe began",
+     "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'wiped', '')", CHECK),
+    ("a slot of a bare metal node wiped under its tenant",
+     "UPDATE claims SET state = 'provisioning' WHERE kind = 'node_exclusive';
+      INSERT INTO slots (id, node_id, slot_index, class) VALUES (gen_random_uuid(), '{metal}', 0, 'h200_sxm');
+      UPDATE slots SET status = 'cleanup' WHERE node_id = '{metal}'", CHECK),
     ("evidence of no known kind",
      "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'trust_me', '')", CHECK),
     ("evidence changed", "UPDATE clean_evidence SET method = 'x'", IMMUTABLE),
     ("evidence deleted", "DELETE FROM clean_evidence", IMMUTABLE),
     ("a destroyed device on sale",
-     "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'destroyed', '');
+     "UPDATE slots SET status = 'cleanup' WHERE id = '{fresh}';
+      INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'destroyed', '');
       UPDATE slots SET clean_generation = 0 WHERE id = '{fresh}'", FOREIGN),
     ("held slot put on sale",
      "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{held}', 1, 'untouched', '');

@@ -1,6 +1,7 @@
 //! Rules of placement that one statement or one reservation shows.
 use gpuaas_placement::model::{ClaimState, Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::Request;
 use gpuaas_placement::{Error, availability, claims, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -269,7 +270,7 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
         node,
         &slots::Look::default(),
         &[shared],
-        "",
+        Origin::default(),
         uuid::Uuid::now_v7,
     )
     .await;

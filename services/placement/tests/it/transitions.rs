@@ -29,7 +29,10 @@ const SLOT_LEGAL: [(&str, &[&str]); 9] = [
         &["available", "disabled", "cleanup_blocked", "retired"],
     ),
     ("cleanup_blocked", &["cleanup", "retired"]),
-    ("disabled", &["available", "cleanup_blocked", "retired"]),
+    (
+        "disabled",
+        &["available", "cleanup", "cleanup_blocked", "retired"],
+    ),
     ("retired", &[]),
 ];
 const ALLOCATION: [&str; 7] = [

@@ -8,13 +8,16 @@ use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{
-    Allocation, Bindings, EvidenceKind, GuestAccess, Health, Image, Price, Profile, Scope, Shape,
-    Slot, SlotClass, SlotEvidence, SlotStatus,
+    Allocation, Bindings, GuestAccess, Health, Image, Price, Profile, Scope, Shape, Slot,
+    SlotClass, SlotEvidence, SlotStatus,
 };
 use gpuaas_placement::nodes::{self, NodeSpec};
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
 use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_placement::{Fence, Result, allocations, provision};
+use gpuaas_placement_testing as testing;
+pub use gpuaas_placement_testing::wiped;
 use jiff_sqlx::ToSqlx as _;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -117,11 +120,19 @@ impl World {
     pub async fn approve(&self, node: Uuid, definitions: &[Definition]) -> Vec<Slot> {
         let mut tx = self.scheduler.begin().await.expect("begin");
         let look = look_at(&self.slots(node).await);
-        let rows = slots::approve(&mut tx, node, &look, definitions, "disks raw", Uuid::now_v7)
-            .await
-            .expect("approve");
+        slots::approve(
+            &mut tx,
+            node,
+            &look,
+            definitions,
+            Origin::default(),
+            Uuid::now_v7,
+        )
+        .await
+        .expect("approve");
         tx.commit().await.expect("commit");
-        rows
+        testing::wipe(&self.allocation, node).await;
+        self.slots(node).await
     }
 
     pub async fn slots(&self, node: Uuid) -> Vec<Slot> {
@@ -180,22 +191,13 @@ impl World {
             .allocation_id
     }
 
-    /// Takes the lease of the running workflow on an allocation or slot, as a runner does.
+    /// Takes the lease of the running workflow on an allocation or slot, as a runner does. The host has answered what the
+    /// workflow called it for.
     pub async fn take(&self, subject: Uuid) -> Fence {
-        let (workflow_id, lease_epoch) = sqlx::query_as(
-            "UPDATE workflows SET lease_epoch = nextval('workflow_epochs'), lease_owner = 'test',
-                    lease_expires_at = clock_timestamp() + interval '1 minute'
-              WHERE state = 'running' AND (allocation_id = $1 AND slot_id IS NULL OR slot_id = $1)
-              RETURNING id, lease_epoch",
-        )
-        .bind(subject)
-        .fetch_one(&self.allocation)
-        .await
-        .expect("one workflow runs");
-        Fence {
-            workflow_id,
-            lease_epoch,
-        }
+        let mut conn = self.allocation.acquire().await.expect("connection");
+        let fence = testing::take(&mut conn, subject).await;
+        testing::answered(&mut conn, fence).await;
+        fence
     }
 
     /// An allocation that runs on a lab node.
@@ -219,12 +221,8 @@ impl World {
 
     /// Ends a workflow as its runner does.
     pub async fn finish(&self, fence: Fence) {
-        sqlx::query("UPDATE workflows SET state = 'done', ended_at = clock_timestamp() WHERE id = $1 AND lease_epoch = $2")
-            .bind(fence.workflow_id)
-            .bind(fence.lease_epoch)
-            .execute(&self.allocation)
-            .await
-            .expect("finish");
+        let mut conn = self.allocation.acquire().await.expect("connection");
+        testing::finish(&mut conn, fence).await;
     }
 
     pub async fn get(&self, id: Uuid) -> Allocation {
@@ -340,16 +338,6 @@ impl World {
                 .await,
         );
         rows
-    }
-}
-
-pub fn wiped(slot_id: Uuid, generation: i64) -> SlotEvidence {
-    SlotEvidence {
-        slot_id,
-        generation,
-        kind: EvidenceKind::Wiped,
-        method: "blkdiscard".into(),
-        detail: serde_json::json!({"verified_bytes": 1024}),
     }
 }
 

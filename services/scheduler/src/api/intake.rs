@@ -2,8 +2,9 @@
 //! changes nothing.
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::{Error, Result, audit, id};
-use gpuaas_placement::{catalog, claims, nodes, outbox, slots};
+use gpuaas_common::{Error, Result, audit, id, trace};
+use gpuaas_placement::repair::Origin;
+use gpuaas_placement::{catalog, claims, nodes, outbox, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
     PutRegionRequest, PutSkuPriceRequest, SetSlotAdminStateRequest,
@@ -83,7 +84,10 @@ impl Api {
             node_id,
             &look,
             &definitions,
-            &request.evidence,
+            Origin {
+                traceparent: &trace::current_traceparent(),
+                request_id: &request.request_id,
+            },
             || self.ids.next(),
         )
         .await?;
@@ -99,6 +103,7 @@ impl Api {
         let cell_epoch = claims::cell_epoch(&mut tx).await?;
         idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
+        self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, slots = ?indexes, "approve slots");
         Ok(wire::slots(rows, cell_epoch))

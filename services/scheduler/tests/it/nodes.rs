@@ -215,7 +215,7 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
         idempotency_key: "k-second".into(),
         ..approval(&second.node_id, 2)
     };
-    ok(world.api.approve_slots(Request::new(approval)).await);
+    world.approve(approval).await;
     let there = ok(world.api.reserve(Request::new(reservation("a"))).await);
     let there = there.allocation_id;
     let project = Uuid::from_u128(5);

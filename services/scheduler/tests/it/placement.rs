@@ -68,7 +68,8 @@ async fn validate_only_keeps_nothing() {
     ] {
         let kept = if matches!(table, "idempotency") {
             2
-        } else if table == "outbox" {
+        } else if matches!(table, "outbox" | "workflows") {
+            // of the first wipe
             1
         } else {
             0
@@ -218,13 +219,13 @@ async fn slots_are_approved_once_per_key_and_audited() {
         slots
             .iter()
             .all(|slot| slot.status() == SlotStatus::Available
-                && slot.clean_evidence == "approved: disks raw")
+                && slot.clean_evidence == "wiped: blkdiscard")
     );
     assert_eq!(
         slots[1].bindings.as_ref().expect("bindings").management_mac,
         "52:54:00:aa:00:01"
     );
-    // the same approval from a retried request
+    // the same approval from a retried request starts no second wipe
     let again = ApproveSlotsRequest {
         request_id: "req-9".into(),
         ..approval(&node_id, 2)
@@ -240,6 +241,12 @@ async fn slots_are_approved_once_per_key_and_audited() {
             .number("SELECT count(*) FROM placement.audit WHERE action = 'slot.approve'")
             .await,
         1
+    );
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM placement.workflows WHERE kind = 'repair'")
+            .await,
+        2
     );
     let mut crippled = ApproveSlotsRequest {
         idempotency_key: "k2".into(),
@@ -393,7 +400,7 @@ async fn node_in(world: &World, region: &str, slots: u32) -> String {
         idempotency_key: spec.node_id.clone(),
         ..approval(&spec.node_id, slots)
     };
-    ok(world.api.approve_slots(Request::new(approved)).await);
+    world.approve(approved).await;
     spec.node_id
 }
 
@@ -435,7 +442,7 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
             ..bindings.clone()
         };
     }
-    ok(world.api.approve_slots(Request::new(slots)).await);
+    world.approve(slots).await;
     let asked = |key: &str, region: &str| ReserveRequest {
         region_code: region.into(),
         ..reservation(key)

@@ -75,7 +75,7 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     let mut more = approval(&node_id, 2);
     more.slots.remove(0);
     more.idempotency_key = "k-more".into();
-    ok(world.api.approve_slots(Request::new(more)).await);
+    world.approve(more).await;
     let pass = serve_queue(&world.api.pool, world.api.ids, world.api.policy)
         .await
         .expect("pass");

@@ -32,7 +32,7 @@ async fn p1_two_hundred_clients_for_sixty_four_slots_have_sixty_four_winners() {
         ok(world.api.put_node(Request::new(node.clone())).await);
         let mut approval = approval(&node.node_id, 8);
         approval.idempotency_key = format!("k-approve-{number}");
-        ok(world.api.approve_slots(Request::new(approval)).await);
+        world.approve(approval).await;
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = format!("http://{}", listener.local_addr().expect("address"));

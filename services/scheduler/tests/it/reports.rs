@@ -18,7 +18,7 @@ async fn another(world: &World, slots: u32) -> String {
     ok(world.api.put_node(Request::new(other.clone())).await);
     let mut approved = approval(&other.node_id, slots);
     approved.idempotency_key = "k-approve-2".into();
-    ok(world.api.approve_slots(Request::new(approved)).await);
+    world.approve(approved).await;
     other.node_id
 }
 

@@ -58,10 +58,7 @@ async fn boards(count: usize) -> (World, Vec<String>) {
             ..node()
         };
         ok(world.api.put_node(Request::new(board.clone())).await);
-        ok(world
-            .api
-            .approve_slots(Request::new(whole_board(&board.node_id, size)))
-            .await);
+        world.approve(whole_board(&board.node_id, size)).await;
         nodes.push(board.node_id);
     }
     (world, nodes)

@@ -8,12 +8,13 @@ use gpuaas_common::wake::Wake;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::reserve::Policy;
+use gpuaas_placement_testing as testing;
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::common::v1::{CapacityShape, HealthState, SlotBindings};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
-    ApproveSlotsRequest, Image, LedgerSlot, PutNodeRequest, PutRegionRequest, PutSkuPriceRequest,
-    ReserveRequest, SlotDefinition,
+    ApproveSlotsRequest, Image, LedgerSlot, ListSlotsRequest, PutNodeRequest, PutRegionRequest,
+    PutSkuPriceRequest, ReserveRequest, SlotDefinition,
 };
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::{PutSkuRequest, RuntimeProfile, Sku};
@@ -89,12 +90,23 @@ impl World {
         ok(world.api.put_sku_price(Request::new(lab_price(1))).await);
         let node = node();
         ok(world.api.put_node(Request::new(node.clone())).await);
-        let slots = ok(world
-            .api
-            .approve_slots(Request::new(approval(&node.node_id, count)))
-            .await)
-        .slots;
+        let slots = world.approve(approval(&node.node_id, count)).await;
         (world, node.node_id, slots)
+    }
+
+    /// Approves slots and has them wiped, and returns all slots of the node.
+    pub async fn approve(&self, approval: ApproveSlotsRequest) -> Vec<LedgerSlot> {
+        let node_id = approval.node_id.clone();
+        ok(self.api.approve_slots(Request::new(approval)).await);
+        self.wipe(&node_id).await;
+        let list = ListSlotsRequest { node_id };
+        ok(self.api.list_slots(Request::new(list)).await).slots
+    }
+
+    /// Wipes what was approved on a node, as the allocation service and the host do.
+    pub async fn wipe(&self, node_id: &str) {
+        let allocation = self.db.pool("gpuaas_allocation").await;
+        testing::wipe(&allocation, node_id.parse().expect("an id")).await;
     }
 
     pub async fn number(&self, sql: &str) -> i64 {

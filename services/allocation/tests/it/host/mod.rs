@@ -11,6 +11,7 @@ mod ssh;
 mod state;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -215,6 +216,15 @@ impl Host {
         let mut process = lock(&self.dnsmasq);
         process.kill().expect("a process");
         process.wait().expect("a process");
+    }
+
+    /// Fills a slot's disk with somebody's bytes, without partition table or signature.
+    pub fn fill_disk(&self, index: usize) {
+        let file = self.path(&format!("disks/{index}.img"));
+        let bytes = b"somebody's bytes ".repeat(usize::try_from(DISK_BYTES).expect("small") / 17);
+        let written = std::fs::File::options().write(true).open(file);
+        let written = written.and_then(|mut file| file.write_all(&bytes));
+        written.expect("a disk");
     }
 
     /// Gives a slot's disk the signature of somebody's swap space.

@@ -186,7 +186,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         8 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, reached)| Draw::Settle { of, reached }),
         3 => any().prop_map(Draw::Stale),
         20 => any().prop_map(Draw::Repair),
-        26 => (any(), prop::bool::weighted(0.005)).prop_map(|(slot, destroyed)| Draw::Repaired { slot, destroyed }),
+        60 => (any(), prop::bool::weighted(0.005)).prop_map(|(slot, destroyed)| Draw::Repaired { slot, destroyed }),
         3 => any().prop_map(Draw::NotRepaired),
     ];
     let operator = prop_oneof![

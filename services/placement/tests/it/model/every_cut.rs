@@ -455,6 +455,12 @@ async fn clear(run: &mut Run) -> Outcome {
         run.call(&call, None).await?;
     }
     run.call(&Call::Approve { node: 0, upto: 8 }, None).await?;
+    for slot in run.view.slots.keys().copied().collect::<Vec<_>>() {
+        if run.view.slots[&slot].repair {
+            let destroyed = false;
+            run.call(&Call::Repaired { slot, destroyed }, None).await?;
+        }
+    }
     Ok(())
 }
 

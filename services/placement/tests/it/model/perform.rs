@@ -3,6 +3,7 @@ use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
+use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
 use gpuaas_placement::slots::{self, Look};
 use gpuaas_placement::{
@@ -286,7 +287,7 @@ pub async fn perform(
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
                 let next = || fresh.next().expect("an id per new slot");
-                slots::approve(&mut tx, id, &look, all, "disks raw", next)
+                slots::approve(&mut tx, id, &look, all, Origin::default(), next)
                     .await
                     .map(|_| ())
             });

@@ -109,7 +109,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         Call::Repaired { slot, destroyed } => repaired(&mut view, *slot, *destroyed)?,
         Call::NotRepaired(slot) => not_repaired(&mut view, *slot)?,
         Call::Intent { slot, disabled } => intent(&mut view, *slot, *disabled)?,
-        Call::Approve { node, upto } => approve(&mut view, *node, *upto, fleet),
+        Call::Approve { node, upto } => approve(&mut view, *node, *upto, fleet)?,
         Call::Reinstall(node) => reinstall(&mut view, fleet.nodes[*node].id),
         Call::Mode { node, baremetal } => mode(&mut view, fleet.nodes[*node].id, *baremetal)?,
         Call::Operator { node, intent } => {
@@ -396,7 +396,9 @@ fn intent(view: &mut View, id: Uuid, disabled: bool) -> Result<(), No> {
 }
 
 /// Approves the slots `0..upto`; their ids are made by the fleet, so that the model knows them.
-fn approve(view: &mut View, node: usize, upto: i32, fleet: &Fleet) {
+fn approve(view: &mut View, node: usize, upto: i32, fleet: &Fleet) -> Result<(), No> {
+    let node_id = fleet.nodes[node].id;
+    let has_tenant = view.holders(node_id).any(|(_, one)| one.whole.is_some());
     for index in 0..upto {
         let id = fleet.slot_id(node, index);
         let slot = view
@@ -412,9 +414,14 @@ fn approve(view: &mut View, node: usize, upto: i32, fleet: &Fleet) {
                 repair: false,
             });
         if slot.status == SlotStatus::Disabled && slot.clean != Some(slot.generation) {
-            cleaned(view, id);
+            if has_tenant || slot.repair {
+                return Err(No::Conflict);
+            }
+            slot.status = SlotStatus::Cleanup;
+            slot.repair = true;
         }
     }
+    Ok(())
 }
 
 fn reinstall(view: &mut View, node: Uuid) {
