@@ -38,6 +38,10 @@ impl FieldError {
 
 /// Most labels of one resource.
 pub const MAX_LABELS: usize = 32;
+/// Longest name in a label key, in bytes, as in Kubernetes.
+pub const MAX_LABEL_NAME: usize = 63;
+/// Longest prefix of a label key, before its last `/`, in bytes, as in Kubernetes.
+pub const MAX_LABEL_PREFIX: usize = 253;
 /// Longest label value, in bytes.
 pub const MAX_LABEL_VALUE: usize = 255;
 /// Longest slug (region, SKU, image), in bytes.
@@ -114,16 +118,11 @@ impl Labels {
             ));
         }
         for (key, value) in &labels {
-            let legal = |b: u8| {
-                b.is_ascii_lowercase()
-                    || b.is_ascii_digit()
-                    || matches!(b, b'-' | b'_' | b'.' | b'/')
-            };
-            let first_legal = key.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-            if key.len() > MAX_SLUG || !key.bytes().all(legal) || !first_legal {
+            if !is_label_key(key) {
                 return Err(FieldError::invalid(
                     "labels",
-                    "keys must be 1 to 63 characters of a-z, 0-9, '-', '_', '.' and '/', starting with a letter",
+                    "keys must be names of 1 to 63 characters of A-Z, a-z, 0-9, '-', '_' and '.', with a prefix of up \
+                     to 253 characters and '/' if you like, starting with a letter or digit",
                 ));
             }
             if value.len() > MAX_LABEL_VALUE || value.chars().any(char::is_control) {
@@ -141,6 +140,18 @@ impl Labels {
     pub fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
+}
+
+/// Every label key of Kubernetes is one, capitals included.
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
+    let first = key.as_bytes().first();
+    first.is_some_and(u8::is_ascii_alphanumeric)
+        && !name.is_empty()
+        && name.len() <= MAX_LABEL_NAME
+        && prefix.len() <= MAX_LABEL_PREFIX
+        && key.bytes().all(legal)
 }
 
 #[cfg(test)]
@@ -177,9 +188,38 @@ mod tests {
     fn labels_keep_their_limits() {
         let pair = |k: &str, v: &str| [(k.to_owned(), v.to_owned())];
         let parse = |pairs: &[(String, String)]| Labels::parse(pairs.iter().map(|(k, v)| (k, v)));
-        assert!(parse(&pair("team", "ml")).is_ok());
-        assert_eq!(parse(&pair("Team", "ml")).unwrap_err().field, "labels");
-        assert_eq!(parse(&pair("", "ml")).unwrap_err().field, "labels");
+        let (name, prefix) = ("n".repeat(63), "p".repeat(253));
+        let longest = format!("{prefix}/{name}");
+        for legal in [
+            "team",
+            "Team",
+            "costCenter",
+            "app.kubernetes.io/managedBy",
+            "9-lives",
+            "a//b",
+            &longest,
+        ] {
+            assert!(parse(&pair(legal, "ml")).is_ok(), "{legal}");
+        }
+        let (long_name, long_prefix) = ("n".repeat(64), format!("{prefix}p/n"));
+        for illegal in [
+            "",
+            "-a",
+            "/a",
+            "a/",
+            "a b",
+            "ä",
+            "a\n",
+            "a=b",
+            &long_name,
+            &long_prefix,
+        ] {
+            assert_eq!(
+                parse(&pair(illegal, "ml")).unwrap_err().field,
+                "labels",
+                "{illegal:?}"
+            );
+        }
         assert_eq!(
             parse(&pair("team", "a\nb")).unwrap_err().field,
             "labels[team]"
