@@ -18,6 +18,7 @@ use crate::parity;
 use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
+use crate::wire;
 
 /// Longest wait for threads at the end.
 const SHUTDOWN: Duration = Duration::from_secs(2);
@@ -138,6 +139,10 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         "start"
     );
     // Before anything that needs the control plane: what was begun goes on without it.
+    if let Err(error) = node.wire.put().await {
+        // nothing is started before it works, and it is tried again
+        tracing::error!(%error, "cannot put the rules of the guests' network in force");
+    }
     let runner = Runner::new(Arc::clone(&node));
     runner.resume()?;
     enrol::ensure(&node, &common, &shutdown).await?;
@@ -145,8 +150,9 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let server = server(&context, &node, runner).run(shutdown.clone());
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
+    let rules = wire::watch(&node.wire, shutdown.clone());
     let retention = retention::run(&node.journal, retention::INTERVAL, shutdown.clone());
-    let (served, beaten, kept, ()) = tokio::join!(
+    let (served, beaten, kept, (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -159,7 +165,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
             shutdown.cancel();
             kept
         },
-        retention
+        retention,
+        rules
     );
     tracing::info!("stop");
     served.and(beaten).and(kept)

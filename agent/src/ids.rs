@@ -70,9 +70,12 @@ impl AllocationId {
     /// Name of the VM's port on the bridge: the random end of the id, within the kernel's 15 characters.
     pub fn port_name(self) -> String {
         let hex = self.0.simple().to_string();
-        format!("gs{}", &hex[hex.len() - 12..])
+        format!("{PORT_PREFIX}{}", &hex[hex.len() - 12..])
     }
 }
+
+/// What every port of a VM of ours is named with.
+pub const PORT_PREFIX: &str = "gs";
 
 /// What every VM of ours is named with.
 pub const VM_PREFIX: &str = "gpuaas-slice-";

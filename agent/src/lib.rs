@@ -25,3 +25,4 @@ pub mod settings;
 pub mod terminal;
 pub mod topology;
 pub mod vm;
+pub mod wire;

@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::operation::{Edges, KillFile};
 use crate::settings::Settings;
 use crate::vm::Hypervisor;
+use crate::wire::Wire;
 
 /// The parts of one agent.
 pub struct Node {
@@ -34,6 +35,8 @@ pub struct Node {
     pub images: ImageCache,
     /// dnsmasq.
     pub dhcp: Dhcp,
+    /// The rules that keep the guests apart.
+    pub wire: Wire,
     /// Key into the guests.
     pub relay: RelayKey,
     pub wiper: Box<dyn Wiper>,
@@ -66,6 +69,7 @@ impl Node {
             settings.limits.max_image_bytes,
         )?;
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
+        let wire = Wire::new(&settings, root.is_live());
         Ok(Self {
             root,
             clock,
@@ -74,6 +78,7 @@ impl Node {
             probe,
             images,
             dhcp: Dhcp::new(settings.dhcp.clone()),
+            wire,
             relay,
             wiper: host_wiper(),
             guests: Box::new(Bridge),
@@ -87,6 +92,11 @@ impl Node {
     /// Folder of a VM's seed.
     pub fn seed_dir(&self, vm: &VmName) -> PathBuf {
         seeds_dir(&self.settings).join(vm.as_str())
+    }
+
+    /// The guest's host key, while its seed is there (P11).
+    pub fn seed_host_key(&self, vm: &VmName) -> PathBuf {
+        self.seed_dir(vm).join("host_key")
     }
 
     /// A VM's seed image.

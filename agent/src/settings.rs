@@ -12,6 +12,7 @@
 //! | dnsmasq reading one file per VM | `agent.dhcp.hosts_dir` | `--dhcp-hostsdir=DIR` (the agent writes `gpuaas-<vm name>.conf`, then sends SIGHUP, which keeps every lease) |
 //! | dnsmasq's pid and lease files | `agent.dhcp.pid_file`, `.leases_file` | `--pid-file=…`, `--dhcp-leasefile=…` |
 //! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --port=0` on the bridge |
+//! | Open vSwitch or nftables, for the rules that the agent makes (the module `wire`); the bridge has no port but those of guests | `agent.network.host_services`, `.reachable`, `.unreachable` | `["dhcp"]`, none, none |
 //! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
 //! | slot disks | `agent.lab_disks` | a loop device per backing file, attached before the agent starts; the agent never attaches or detaches |
 //! | a way in from outside | `agent.access` | loopback port `22000 + slot index` forwarded to port 22 of `10.100.0.(10 + slot index)` |
@@ -57,6 +58,9 @@
 //! bridge_kind = "ovs"                          # or "linux"
 //! datapath = "netdev"                          # or "system"
 //! gateway = "10.100.0.1/24"
+//! host_services = ["dhcp"]                     # what guests reach of the host: "dhcp", "dns", "metadata", "ping"
+//! reachable = []                               # private networks that guests may reach, as "10.20.0.0/16"
+//! unreachable = []                             # public networks that they may not reach
 //!
 //! [agent.dhcp]
 //! hosts_dir = "/run/gpuaas-lab/dnsmasq.d"
@@ -96,6 +100,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use uuid::Uuid;
+
+use crate::wire::Ipv4Net;
 
 /// The section `[agent]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -217,6 +223,24 @@ pub enum BridgeKind {
     Linux,
 }
 
+/// The network mode in which guests have private addresses behind the host, and the agent makes the rules of their
+/// network.
+pub const PRIVATE_NAT: &str = "private-nat";
+
+/// What a guest may reach of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostService {
+    /// An address: UDP port 67.
+    Dhcp,
+    /// Names: port 53 of the gateway.
+    Dns,
+    /// Metadata: TCP port 80 of 169.254.169.254.
+    Metadata,
+    /// Echo requests to the gateway.
+    Ping,
+}
+
 /// Bridge of the management vNICs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -229,8 +253,15 @@ pub struct Network {
     pub datapath: String,
     /// The bridge's own address with its prefix length.
     pub gateway: String,
-    /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01).
+    /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01), and the agent keeps guests apart (P11). With any
+    /// other text the site makes the network, and its rules.
     pub mode: String,
+    /// What a guest may reach of this host, and nothing else of it (P11).
+    pub host_services: Vec<HostService>,
+    /// Private networks that guests may reach all the same; every other is dropped.
+    pub reachable: Vec<Ipv4Net>,
+    /// Networks that guests may not reach, public ones too; they win over `reachable`.
+    pub unreachable: Vec<Ipv4Net>,
 }
 
 impl Network {
@@ -247,7 +278,10 @@ impl Default for Network {
             bridge_kind: BridgeKind::Ovs,
             datapath: "system".into(),
             gateway: "10.100.0.1/24".into(),
-            mode: "private-nat".into(),
+            mode: PRIVATE_NAT.into(),
+            host_services: vec![HostService::Dhcp],
+            reachable: Vec::new(),
+            unreachable: Vec::new(),
         }
     }
 }

@@ -30,8 +30,10 @@ copy_programs() {
     for applet in $(busybox --list); do
         [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"
     done
-    cp /usr/sbin/dropbear /usr/bin/dropbearkey "$root/sbin/"
-    for library in $(ldd /usr/sbin/dropbear /usr/bin/dropbearkey | grep -oE '/lib[^ ]+' | sort -u) \
+    rm "$root/bin/su"
+    install -m 4755 /bin/busybox "$root/bin/su"
+    cp /usr/sbin/dropbear /usr/bin/dropbearkey /usr/bin/dropbearconvert "$root/sbin/"
+    for library in $(ldd /usr/sbin/dropbear /usr/bin/dropbearkey /usr/bin/dropbearconvert | grep -oE '/lib[^ ]+' | sort -u) \
         /lib/x86_64-linux-gnu/libnss_files.so.2; do
         [ -e "$library" ] || continue
         mkdir -p "$root$(dirname "$library")"
@@ -58,7 +60,8 @@ copy_modules() {
 
 write_files() {
     printf 'root:x:0:0::/root:/bin/sh\n' > "$root/etc/passwd"
-    printf 'root:*:1::::::\n' > "$root/etc/shadow"
+    # no password: logins by password are off, and su is the sudo of this guest
+    printf 'root::1::::::\n' > "$root/etc/shadow"
     printf 'root:x:0:\n' > "$root/etc/group"
     echo /bin/sh > "$root/etc/shells"
     printf 'passwd: files\ngroup: files\nshadow: files\n' > "$root/etc/nsswitch.conf"

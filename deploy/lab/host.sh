@@ -29,8 +29,7 @@ switch_up() {
     ip link set $bridge up
 }
 
-# Guests get out by masquerade and in by one forwarded port each. They reach neither the host (but for DHCP) nor the
-# control plane behind the link.
+# Guests get out by masquerade and in by one forwarded port each. What they may reach, the agent's own rules say.
 nat_up() {
     local index
     echo 1 > /proc/sys/net/ipv4/ip_forward
@@ -43,17 +42,6 @@ nat_up() {
         echo "  }"
         echo "  chain postrouting { type nat hook postrouting priority srcnat;"
         echo "    ip saddr 10.100.0.0/24 oifname != \"$bridge\" masquerade"
-        echo "  }"
-        echo "  chain forward { type filter hook forward priority filter;"
-        echo "    ct state established,related accept"
-        echo "    ct status dnat accept"
-        echo "    iifname \"$bridge\" ip daddr 100.64.0.0/10 drop"
-        echo "  }"
-        echo "  chain input { type filter hook input priority filter;"
-        echo "    iifname \"$bridge\" ct state established,related accept"
-        echo "    iifname \"$bridge\" udp dport 67 accept"
-        echo "    iifname \"$bridge\" icmp type echo-request accept"
-        echo "    iifname \"$bridge\" drop"
         echo "  }"
         echo "}"
     } | nft -f -

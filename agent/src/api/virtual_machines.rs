@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Shared, status};
 use crate::error::{HostError, HostResult};
+use crate::guest::host_key::parse_pins;
 use crate::ids::{AllocationId, LeaseId, OperationId};
 use crate::image::registry::parse_source;
 use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
@@ -145,6 +146,7 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
 /// Refuses a start whose login could never work.
 fn check_login(request: &pb::PowerRequest) -> HostResult<()> {
     let _user: GuestUser = request.guest_user.parse()?;
+    parse_pins(request.ssh_host_keys.iter().map(String::as_str))?;
     Ok(())
 }
 

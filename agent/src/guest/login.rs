@@ -3,12 +3,13 @@
 //! The tenant controls the server at the other end: buffers, time and output are bounded, and what it sends is
 //! never interpreted beyond "these are the requested bytes".
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use russh::ChannelMsg;
 use russh::client::{self, Handler};
-use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate};
+use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
+use russh::{AlgorithmKind, Preferred};
 use uuid::Uuid;
 
 use super::{GuestNetwork, RelayKey};
@@ -27,8 +28,6 @@ const END: &str = "gpuaas-end";
 /// A login that worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The server's key as an OpenSSH line.
-    pub host_key: String,
     /// The boot id that the guest's kernel reports, in the right form.
     pub boot_id: Option<Uuid>,
 }
@@ -42,6 +41,9 @@ pub enum LoginError {
     /// The protocol broke.
     #[error("the SSH session broke: {0}")]
     Session(String),
+    /// The server proves itself with none of the guest's keys: it is not the guest.
+    #[error("another SSH host key answers than the one that was made for the guest")]
+    HostKey,
     /// The key is not accepted.
     #[error("the guest refuses the relay key")]
     Refused,
@@ -54,7 +56,7 @@ pub enum LoginError {
 }
 
 struct Client {
-    host_key: Arc<Mutex<Option<String>>>,
+    host_keys: Vec<PublicKey>,
 }
 
 impl Handler for Client {
@@ -64,35 +66,50 @@ impl Handler for Client {
         &mut self,
         key: &PublicKeyOrCertificate,
     ) -> Result<bool, Self::Error> {
-        // A new guest makes its key at first boot: there is nothing to compare with yet. It is recorded.
-        if let PublicKeyOrCertificate::PublicKey { key, .. } = key {
-            *self.host_key.lock().unwrap_or_else(PoisonError::into_inner) = key.to_openssh().ok();
-        }
-        Ok(true)
+        let PublicKeyOrCertificate::PublicKey { key, .. } = key else {
+            return Ok(false);
+        };
+        Ok(self
+            .host_keys
+            .iter()
+            .any(|pinned| pinned.key_data() == key.key_data()))
     }
+}
+
+/// Whom to log in to, and as whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Account<'a> {
+    /// Where the guest should be.
+    pub server: SocketAddr,
+    /// The keys that were made for the guest; who shows none of them is not the guest.
+    pub host_keys: &'a [PublicKey],
+    pub user: &'a GuestUser,
 }
 
 /// Logs in once and runs a command that must echo `nonce`, and may add the boot id, all within `limit`.
 pub async fn log_in(
     network: &dyn GuestNetwork,
-    server: SocketAddr,
-    user: &GuestUser,
+    account: Account<'_>,
     key: &RelayKey,
     nonce: &str,
     limit: Duration,
 ) -> Result<Login, LoginError> {
-    tokio::time::timeout(limit.min(TRY), attempt(network, server, user, key, nonce))
+    tokio::time::timeout(limit.min(TRY), attempt(network, account, key, nonce))
         .await
         .map_err(|_| LoginError::TooSlow)?
 }
 
 async fn attempt(
     network: &dyn GuestNetwork,
-    server: SocketAddr,
-    user: &GuestUser,
+    account: Account<'_>,
     key: &RelayKey,
     nonce: &str,
 ) -> Result<Login, LoginError> {
+    let Account {
+        server,
+        host_keys,
+        user,
+    } = account;
     let stream = tokio::time::timeout(CONNECT, network.connect(server))
         .await
         .map_err(|_| LoginError::Connect("no answer".to_owned()))?
@@ -102,13 +119,23 @@ async fn attempt(
         maximum_packet_size: 32 << 10,
         channel_buffer_size: 8,
         inactivity_timeout: Some(TRY),
+        preferred: Preferred {
+            key: kinds(host_keys).into(),
+            ..Preferred::DEFAULT
+        },
         ..client::Config::default()
     };
-    let host_key = Arc::new(Mutex::new(None));
     let handler = Client {
-        host_key: Arc::clone(&host_key),
+        host_keys: host_keys.to_vec(),
     };
-    let broke = |error: russh::Error| LoginError::Session(error.to_string());
+    let broke = |error: russh::Error| match error {
+        russh::Error::UnknownKey
+        | russh::Error::NoCommonAlgo {
+            kind: AlgorithmKind::Key,
+            ..
+        } => LoginError::HostKey,
+        other => LoginError::Session(other.to_string()),
+    };
     let mut session = client::connect_stream(Arc::new(config), stream, handler)
         .await
         .map_err(broke)?;
@@ -145,19 +172,20 @@ async fn attempt(
     let _ = session
         .disconnect(russh::Disconnect::ByApplication, "", "")
         .await;
-    let host_key = host_key
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-        .unwrap_or_default();
     if status == Some(0) && contains(&output, nonce) {
         Ok(Login {
-            host_key,
             boot_id: boot_id(&output, nonce),
         })
     } else {
         Err(LoginError::NoCommand)
     }
+}
+
+/// A guest proves itself with a kind of key that was made for it, not with whatever it prefers.
+fn kinds(host_keys: &[PublicKey]) -> Vec<Algorithm> {
+    let mut kinds: Vec<Algorithm> = host_keys.iter().map(PublicKey::algorithm).collect();
+    kinds.dedup();
+    kinds
 }
 
 /// The text after the nonce, if it is a UUID.
@@ -181,6 +209,13 @@ mod tests {
     use super::*;
     use crate::guest::Bridge;
 
+    const PIN: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAmxc03cp2l5BJE4mlJolCBwbNYywLgRgatR5QrcvVSv";
+
+    fn pins() -> Vec<PublicKey> {
+        crate::guest::host_key::parse_pins([PIN]).unwrap()
+    }
+
     /// Logs into a server that sends this and then only listens.
     async fn against(first: &'static [u8], flood: bool) -> LoginError {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -196,8 +231,11 @@ mod tests {
         let user = "u_adda9308def04a2f".parse().unwrap();
         let outcome = log_in(
             &Bridge,
-            address,
-            &user,
+            Account {
+                server: address,
+                host_keys: &pins(),
+                user: &user,
+            },
             &key,
             "nonce",
             Duration::from_secs(1),
@@ -258,8 +296,11 @@ mod tests {
         let user = "u_adda9308def04a2f".parse().unwrap();
         let outcome = log_in(
             &Bridge,
-            address,
-            &user,
+            Account {
+                server: address,
+                host_keys: &pins(),
+                user: &user,
+            },
             &key,
             "nonce",
             Duration::from_secs(5),

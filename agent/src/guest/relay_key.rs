@@ -1,16 +1,11 @@
 //! The host's own key into its guests (D-86..D-88): made when missing, never overwritten.
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use russh::keys::PrivateKey;
-use russh::keys::ssh_key::LineEnding;
-use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
 
-use crate::error::{HostError, HostResult, io_error};
+use super::key_file;
+use crate::error::{HostResult, io_error};
 
 /// The relay key. Its private half never leaves this process and its file.
 #[derive(Clone)]
@@ -31,24 +26,22 @@ impl RelayKey {
     /// Loads the key, making it when there is none. A file that is there and does not parse is an error, never
     /// a reason to write a new one: guests that trust the old one would lose their console.
     pub fn load_or_create(file: &Path) -> HostResult<Self> {
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(file)?,
-            Err(error) => return Err(io_error("cannot read the terminal relay key")(error)),
-        };
-        let key = PrivateKey::from_openssh(&text).map_err(|_| {
-            HostError::host(
-                ErrorReason::HostNotReady,
-                format!("{} does not hold an OpenSSH private key", file.display()),
-            )
-        })?;
+        let key = key_file::load_or_create(file, "gpuaas-terminal-relay")?;
         let public = key
             .public_key()
             .to_openssh()
-            .map_err(|_| HostError::internal("unusable relay key"))?;
+            .map_err(|_| crate::error::HostError::internal("unusable relay key"))?
+            .trim()
+            .to_owned();
+        let mut beside = file.as_os_str().to_owned();
+        beside.push(".pub");
+        if !Path::new(&beside).exists() {
+            std::fs::write(beside, format!("{public}\n"))
+                .map_err(io_error("cannot write the relay key"))?;
+        }
         Ok(Self {
             key: Arc::new(key),
-            public: public.trim().to_owned(),
+            public,
         })
     }
 
@@ -61,44 +54,6 @@ impl RelayKey {
     pub fn private(&self) -> Arc<PrivateKey> {
         Arc::clone(&self.key)
     }
-}
-
-fn create(file: &Path) -> HostResult<String> {
-    let mut seed = [0_u8; 32];
-    getrandom::fill(&mut seed)
-        .map_err(|error| HostError::internal(format!("no randomness: {error}")))?;
-    let pair = Ed25519Keypair::from_seed(&seed);
-    let unusable = |_| HostError::internal("cannot make the terminal relay key");
-    let key =
-        PrivateKey::new(KeypairData::Ed25519(pair), "gpuaas-terminal-relay").map_err(unusable)?;
-    let text = key.to_openssh(LineEnding::LF).map_err(unusable)?;
-    let public = key.public_key().to_openssh().map_err(unusable)?;
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(io_error("cannot make the relay key's folder"))?;
-    }
-    // `create_new`: of two agents that start at once, one makes the key and the other reads it.
-    match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-    {
-        Ok(mut out) => {
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.sync_all())
-                .map_err(io_error("cannot write the relay key"))?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return std::fs::read_to_string(file)
-                .map_err(io_error("cannot read the terminal relay key"));
-        }
-        Err(error) => return Err(io_error("cannot write the relay key")(error)),
-    }
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".pub");
-    std::fs::write(beside, format!("{}\n", public.trim()))
-        .map_err(io_error("cannot write the relay key"))?;
-    Ok(text.to_string())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The cloud-init seed (D-38..D-44): NoCloud `user-data` and `meta-data` on an ISO image.
 //!
 //! Every value that goes in is of a narrow type, so nothing a caller sends can add a line to the YAML.
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use ssh_key::PublicKey;
 
 use crate::error::{HostError, HostResult, io_error};
+use crate::guest::HostKey;
 use crate::host::exec;
 use crate::ids::{AllocationId, DnsLabel, ParseError};
 
@@ -53,7 +56,7 @@ impl FromStr for AuthorizedKey {
 }
 
 /// The guest's configuration for its first boot.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Seed {
     /// Instance id of cloud-init.
     pub allocation: AllocationId,
@@ -65,6 +68,8 @@ pub struct Seed {
     pub keys: Vec<AuthorizedKey>,
     /// How the guest gets its drivers.
     pub drivers: DriverStrategy,
+    /// What the guest proves itself with (P11).
+    pub host_key: HostKey,
 }
 
 /// Packages of the guest runtime (D-42).
@@ -86,7 +91,10 @@ impl Seed {
     }
 
     /// `user-data`, flat two-space YAML.
-    pub fn user_data(&self) -> String {
+    ///
+    /// # Errors
+    /// A host key that cannot be written as text.
+    pub fn user_data(&self) -> HostResult<String> {
         let mut text = String::from("#cloud-config\nusers:\n");
         text.push_str(&format!("  - name: {}\n", self.user.0));
         text.push_str(
@@ -97,6 +105,12 @@ impl Seed {
             text.push_str(&format!("      - \"{}\"\n", key.0));
         }
         text.push_str("ssh_pwauth: false\ndisable_root: true\n");
+        // keys that the image brought or made by itself would be others'
+        text.push_str("ssh_deletekeys: true\nssh_keys:\n  ed25519_private: |\n");
+        for line in self.host_key.private_text()?.lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
+        text.push_str(&format!("  ed25519_public: {}\n", self.host_key.public()));
         if self.drivers == DriverStrategy::CloudInit {
             text.push_str("package_update: true\npackages:\n");
             for package in DRIVER_PACKAGES {
@@ -105,19 +119,22 @@ impl Seed {
             text.push_str("runcmd:\n  - [sh, -c, 'apt-get install -y linux-headers-$(uname -r) linux-modules-extra-$(uname -r)']\n");
             text.push_str("power_state:\n  mode: reboot\n  condition: true\n");
         }
-        text
+        Ok(text)
     }
 }
 
-/// Writes the seed image, replacing an earlier one.
+/// Writes the seed image, replacing an earlier one. It holds the guest's private host key: the agent alone reads it, and
+/// libvirt gives it to the hypervisor's user while the VM has it.
 pub async fn write_iso(seed: &Seed, folder: &Path, iso: &Path) -> HostResult<()> {
     let work = tempfile_in(folder)?;
     let meta = work.join("meta-data");
     let user = work.join("user-data");
     let part = work.join("seed.iso");
-    std::fs::write(&meta, seed.meta_data()).map_err(io_error("cannot write the seed"))?;
-    std::fs::write(&user, seed.user_data()).map_err(io_error("cannot write the seed"))?;
-    let fixed = ["-quiet", "-V", "cidata", "-J", "-r", "-o"];
+    write_private(&meta, &seed.meta_data()).map_err(io_error("cannot write the seed"))?;
+    write_private(&user, &seed.user_data()?).map_err(io_error("cannot write the seed"))?;
+    write_private(&part, "").map_err(io_error("cannot write the seed"))?;
+    // Rock Ridge with the files' own modes: in the guest, too, only root reads them
+    let fixed = ["-quiet", "-V", "cidata", "-J", "-R", "-o"];
     let mut arguments: Vec<&std::ffi::OsStr> = fixed.iter().map(AsRef::as_ref).collect();
     arguments.extend([part.as_os_str(), meta.as_os_str(), user.as_os_str()]);
     exec::run("genisoimage", &arguments, Duration::from_secs(30))
@@ -138,8 +155,21 @@ fn tempfile_in(folder: &Path) -> HostResult<std::path::PathBuf> {
         }
         _ => {}
     }
-    std::fs::create_dir_all(&work).map_err(io_error("cannot make the seed's folder"))?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&work)
+        .map_err(io_error("cannot make the seed's folder"))?;
     Ok(work)
+}
+
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut out = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    out.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -150,6 +180,7 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAmxc03cp2l5BJE4mlJolCBwbNYywLgRgatR5QrcvVSv";
 
     fn seed(drivers: DriverStrategy) -> Seed {
+        let dir = tempfile::tempdir().unwrap();
         Seed {
             allocation: "0192f0c1-aaaa-7bbb-8ccc-0123456789ab".parse().unwrap(),
             hostname: "gpu-guest".parse().unwrap(),
@@ -159,12 +190,17 @@ mod tests {
                 KEY.parse().unwrap(),
             ],
             drivers,
+            host_key: HostKey::load_or_create(&dir.path().join("host_key")).unwrap(),
         }
+    }
+
+    fn user_data(drivers: DriverStrategy) -> String {
+        seed(drivers).user_data().unwrap()
     }
 
     #[test]
     fn d_40_user_and_keys_are_in_the_seed_and_comments_are_not() {
-        let text = seed(DriverStrategy::None).user_data();
+        let text = user_data(DriverStrategy::None);
         assert!(
             text.starts_with("#cloud-config\nusers:\n  - name: u_adda9308def04a2f\n"),
             "{text}"
@@ -183,16 +219,43 @@ mod tests {
 
     #[test]
     fn d_41_d_44_drivers_are_installed_only_when_the_strategy_says_so() {
-        assert!(
-            seed(DriverStrategy::CloudInit)
-                .user_data()
-                .contains("  - nvidia-driver-570-server\n")
-        );
-        assert!(
-            !seed(DriverStrategy::Preinstalled)
-                .user_data()
-                .contains("nvidia")
-        );
+        assert!(user_data(DriverStrategy::CloudInit).contains("  - nvidia-driver-570-server\n"));
+        assert!(!user_data(DriverStrategy::Preinstalled).contains("nvidia"));
+    }
+
+    #[test]
+    fn p11_the_guest_gets_the_host_key_that_the_host_made_and_no_other() {
+        let seed = seed(DriverStrategy::None);
+        let text = seed.user_data().unwrap();
+        assert!(text.contains("\nssh_deletekeys: true\nssh_keys:\n  ed25519_private: |\n    -----BEGIN OPENSSH PRIVATE KEY-----\n"));
+        let (_, key) = text.split_once("ed25519_private: |\n").unwrap();
+        let private: String = key
+            .lines()
+            .take_while(|line| line.starts_with("    "))
+            .map(|line| format!("{}\n", &line[4..]))
+            .collect();
+        let private = russh::keys::PrivateKey::from_openssh(private).unwrap();
+        let public = private.public_key().to_openssh().unwrap();
+        let public: Vec<&str> = public.split(' ').take(2).collect();
+        assert_eq!(public.join(" "), seed.host_key.public());
+        assert!(text.ends_with(&format!("  ed25519_public: {}\n", seed.host_key.public())));
+        assert!(!format!("{seed:?}").contains("PRIVATE"), "never logged");
+    }
+
+    #[tokio::test]
+    async fn p11_nobody_but_the_agent_reads_a_seed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let iso = dir.path().join("seed.iso");
+        for _ in 0..2 {
+            write_iso(&seed(DriverStrategy::None), dir.path(), &iso)
+                .await
+                .unwrap();
+            let mode = std::fs::metadata(&iso).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+            assert_eq!(names.len(), 1, "nothing but the seed is left: {names:?}");
+        }
     }
 
     #[test]

@@ -53,7 +53,8 @@ mod tests {
                 "define",
                 "start",
                 "wait_address",
-                "wait_login"
+                "wait_login",
+                "detach_seed"
             ]
         );
         assert_eq!(

@@ -7,11 +7,14 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
-use super::provision::{SSH_PORT, define_on, still_running};
+use super::provision::{SSH_PORT, define_on, not_the_guest, start_apart, still_running};
 use super::release;
+use super::remove;
 use super::work::{Done, StepDef, Work};
 use crate::disk::Intent;
 use crate::error::{HostError, HostResult};
+use crate::guest::host_key::parse_pins;
+use crate::guest::login::Account;
 use crate::guest::{LoginError, log_in};
 use crate::host::clock::BootMoment;
 use crate::ids::parse_private_ip;
@@ -83,12 +86,14 @@ async fn define(work: &Work) -> HostResult<Done> {
         return Ok(Done::skipped("the domain runs already"));
     }
     let devices = prove(work).await?;
-    define_on(work, devices).await?;
+    define_on(work, devices, None).await?;
+    // of a VM whose first boot was under an agent that left it
+    remove::seed(&work.node, work.operation.allocation)?;
     Ok(Done::with(format!("domain {} is defined", work.vm())))
 }
 
 async fn start(work: &Work) -> HostResult<Done> {
-    work.node.hypervisor.start(work.vm().as_str()).await?;
+    start_apart(work).await?;
     let now = work.node.clock.now();
     Ok(Done::giving(
         "domain started",
@@ -100,7 +105,13 @@ async fn start(work: &Work) -> HostResult<Done> {
 async fn wait_login(work: &Work) -> HostResult<Done> {
     let request: pb::PowerRequest = work.request()?;
     let user = request.guest_user.parse()?;
+    let host_keys = parse_pins(request.ssh_host_keys.iter().map(String::as_str))?;
     let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
+    let account = Account {
+        server: (ip, SSH_PORT).into(),
+        host_keys: &host_keys,
+        user: &user,
+    };
     let timeout = request
         .boot_timeout
         .and_then(|timeout| Duration::try_from(timeout).ok())
@@ -127,17 +138,7 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
                 format!("no login as {} in time: {last}", request.guest_user),
             ));
         }
-        let server = (ip, SSH_PORT).into();
-        match log_in(
-            &*work.node.guests,
-            server,
-            &user,
-            &work.node.relay,
-            &nonce,
-            left,
-        )
-        .await
-        {
+        match log_in(&*work.node.guests, account, &work.node.relay, &nonce, left).await {
             Ok(login) => match login.boot_id {
                 Some(boot_id) => {
                     return Ok(Done::giving(
@@ -147,6 +148,7 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
                 }
                 None => last = LoginError::NoCommand,
             },
+            Err(error @ LoginError::HostKey) => return Err(not_the_guest(account, &error)),
             Err(error) => last = error,
         }
         still_running(work, ErrorReason::GuestNoLogin).await?;

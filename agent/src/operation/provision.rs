@@ -1,4 +1,6 @@
 //! Provision: from image to a login that works.
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,14 +15,16 @@ use super::work::{Done, StepDef, Work};
 use crate::dhcp::{LeaseState, Reservation};
 use crate::disk::Intent;
 use crate::error::{HostError, HostResult, io_error};
-use crate::guest::{LoginError, log_in};
+use crate::guest::host_key::parse_pins;
+use crate::guest::login::Account;
+use crate::guest::{HostKey, LoginError, log_in};
 use crate::host::clock::BootMoment;
 use crate::ids::{management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
 use crate::image::seed::{Seed, hostname, write_iso};
 use crate::vm::PowerState;
-use crate::vm::domain_xml::{DomainSpec, domain_xml};
+use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
 
 /// Left of the budget for the undo when a guest never answers.
 const UNDO_MARGIN: Duration = Duration::from_secs(10);
@@ -72,6 +76,11 @@ pub const STEPS: &[StepDef] = &[
     StepDef {
         name: "wait_login",
         run: |work| wait_login(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "detach_seed",
+        run: |work| detach_seed(work).boxed(),
         undo: None,
     },
 ];
@@ -171,6 +180,14 @@ async fn seed(work: &Work) -> HostResult<Done> {
         keys.push(key.parse()?);
     }
     let drivers = request.image.clone().unwrap_or_default().driver_strategy();
+    let folder = work.node.seed_dir(&work.vm());
+    std::fs::create_dir_all(&folder).map_err(io_error("cannot make the seed's folder"))?;
+    // passed through by the hypervisor's user, who opens the seed, and read by nobody
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o711))
+        .map_err(io_error("cannot set the mode of the seed's folder"))?;
+    // of the file when this step runs again: a guest may have booted with it already
+    let host_key = HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))?;
+    let public = host_key.public().to_owned();
     let seed = Seed {
         allocation: work.operation.allocation,
         hostname: hostname(&request.hostname)?,
@@ -181,11 +198,10 @@ async fn seed(work: &Work) -> HostResult<Done> {
         } else {
             drivers
         },
+        host_key,
     };
-    let folder = work.node.seed_dir(&work.vm());
-    std::fs::create_dir_all(&folder).map_err(io_error("cannot make the seed's folder"))?;
     write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;
-    Ok(Done::with("seed written"))
+    Ok(Done::giving("seed written", json!({ "host_key": public })))
 }
 
 async fn reserve_address(work: &Work) -> HostResult<Done> {
@@ -246,7 +262,8 @@ async fn define(work: &Work) -> HostResult<Done> {
                 .device(),
         );
     }
-    let uuid = define_on(work, disks).await?;
+    let seed = work.node.seed_iso(&work.vm());
+    let uuid = define_on(work, disks, Some(seed)).await?;
     Ok(Done::giving(
         format!("domain {} is defined", work.vm()),
         json!({ "uuid": uuid }),
@@ -254,8 +271,12 @@ async fn define(work: &Work) -> HostResult<Done> {
 }
 
 /// Defines the allocation's domain on these devices, or defines it again under the same name and UUID, which preserves
-/// its NVRAM. Returns the UUID.
-pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResult<String> {
+/// its NVRAM. The seed is there for the first boot alone. Returns the UUID.
+pub async fn define_on(
+    work: &Work,
+    disks: Vec<PathBuf>,
+    seed: Option<PathBuf>,
+) -> HostResult<String> {
     let plan = &work.operation.plan;
     let shape = plan.shape.unwrap_or_default();
     let mut hostdevs = Vec::new();
@@ -273,7 +294,7 @@ pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResul
         memory_mib: shape.memory_mib,
         hugepages: shape.hugepages,
         disks,
-        seed: work.node.seed_iso(&work.vm()),
+        seed,
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),
         hostdevs,
@@ -288,12 +309,21 @@ pub async fn define_on(work: &Work, disks: Vec<std::path::PathBuf>) -> HostResul
 }
 
 async fn start(work: &Work) -> HostResult<Done> {
-    work.node.hypervisor.start(work.vm().as_str()).await?;
+    start_apart(work).await?;
     let now = work.node.clock.now();
     Ok(Done::giving(
         "domain started",
         json!({ "nanos": now.nanos }),
     ))
+}
+
+/// Starts the VM with its neighbours' rules in force and its own from its first frame on: a port that has none yet
+/// passes nothing (P11).
+pub async fn start_apart(work: &Work) -> HostResult<()> {
+    work.node.wire.put().await?;
+    work.node.hypervisor.start(work.vm().as_str()).await?;
+    work.node.wire.put().await?;
+    Ok(())
 }
 
 /// When the guest must have answered: its boot timeout from the start, within the budget.
@@ -369,7 +399,13 @@ async fn wait_address(work: &Work) -> HostResult<Done> {
 async fn wait_login(work: &Work) -> HostResult<Done> {
     let request: pb::ProvisionRequest = work.request()?;
     let user = request.guest_user.parse()?;
+    let host_keys = parse_pins(work.operation.output("seed")["host_key"].as_str())?;
     let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
+    let account = Account {
+        server: (ip, SSH_PORT).into(),
+        host_keys: &host_keys,
+        user: &user,
+    };
     let deadline = boot_deadline(work)?;
     let nonce = format!("gpuaas-{}", uuid::Uuid::new_v4().simple());
     let mut last = LoginError::TooSlow;
@@ -381,29 +417,39 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
                 format!("no login as {} in time: {last}", request.guest_user),
             ));
         }
-        let server = (ip, SSH_PORT).into();
-        match log_in(
-            &*work.node.guests,
-            server,
-            &user,
-            &work.node.relay,
-            &nonce,
-            left,
-        )
-        .await
-        {
+        match log_in(&*work.node.guests, account, &work.node.relay, &nonce, left).await {
             Ok(login) => {
                 return Ok(Done::giving(
                     "the guest runs commands",
-                    json!({ "host_key": login.host_key, "boot_id": login.boot_id }),
+                    json!({ "boot_id": login.boot_id }),
                 ));
             }
+            Err(error @ LoginError::HostKey) => return Err(not_the_guest(account, &error)),
             Err(error) => last = error,
         }
         still_running(work, ErrorReason::GuestNoLogin).await?;
         work.progress(0, &last.to_string());
         tokio::time::sleep(work.node.settings.polling.guest()).await;
     }
+}
+
+/// Another key is no guest that is slow: whoever answers there is somebody else, or an image that took no key.
+pub fn not_the_guest(account: Account<'_>, error: &LoginError) -> HostError {
+    HostError::guest(
+        ErrorReason::HostKeyMismatch,
+        format!("at {}: {error}", account.server),
+    )
+}
+
+/// Takes the seed from the VM and removes it with the private host key in it: the guest has both by now.
+async fn detach_seed(work: &Work) -> HostResult<Done> {
+    let bus = &work.node.settings.profile.seed_bus;
+    work.node
+        .hypervisor
+        .eject(work.vm().as_str(), SEED_DEVICE, bus)
+        .await?;
+    remove::seed(&work.node, work.operation.allocation)?;
+    Ok(Done::with("the seed is removed"))
 }
 
 /// The result that the steps' outputs add up to.
@@ -434,7 +480,7 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
         ssh_port: u32::from(SSH_PORT),
         access_host,
         access_port,
-        ssh_host_keys: vec![text("wait_login", "host_key")],
+        ssh_host_keys: vec![text("seed", "host_key")],
         domain_uuid: text("define", "uuid"),
         image_digest: image(&work.request()?)?.digest.to_string(),
         boot_id: text("wait_login", "boot_id"),

@@ -59,6 +59,7 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
             .await?
             .success("ovs-vsctl")?;
     }
+    node.wire.put().await?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ fn node(folder: &std::path::Path) -> Arc<Node> {
         "state_dir = {folder:?}\nlibvirt_uri = \"test:///default\"\n\
          [profile]\nname = \"lab\"\nlab = true\nhypervisor = \"qemu\"\ncpu_model = \"qemu64\"\n\
          [images]\ncache_dir = {cache:?}\n[relay]\nkey_file = {key:?}\n[dhcp]\nhosts_dir = {folder:?}\n\
-         leases_file = {key:?}\npid_file = {key:?}\n[network]\nbridge_kind = \"linux\"\n",
+         leases_file = {key:?}\npid_file = {key:?}\n[network]\nbridge_kind = \"linux\"\nmode = \"routed\"\n",
         cache = folder.join("cache"),
         key = folder.join("id"),
     );

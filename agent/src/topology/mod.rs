@@ -2,6 +2,7 @@
 //! where they read files (A-61..A-86).
 pub mod discover;
 pub mod inspect;
+pub mod nat;
 pub mod network;
 pub mod nvme;
 pub mod pci;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::nat;
 use crate::error::HostResult;
 use crate::host::exec;
 
@@ -41,25 +42,14 @@ fn parse_addresses(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether some rule masquerades the guests' network, in nftables or iptables.
+/// Whether the guests' network is masqueraded, by nftables or iptables.
 pub async fn masquerades(subnet: &str) -> bool {
-    for (program, arguments) in [
-        ("nft", &["list", "ruleset"][..]),
-        ("iptables-save", &["-t", "nat"][..]),
-    ] {
-        if let Ok(output) = exec::run(program, arguments, LIMIT).await
-            && has_masquerade(&output.stdout, subnet)
-        {
-            return true;
-        }
-    }
-    false
-}
-
-fn has_masquerade(rules: &str, subnet: &str) -> bool {
-    rules
-        .lines()
-        .any(|line| line.contains(subnet) && line.to_ascii_lowercase().contains("masquerade"))
+    let ran = async |program, arguments: &[&str]| {
+        let output = exec::run(program, arguments, LIMIT).await;
+        output.map(|output| output.stdout).unwrap_or_default()
+    };
+    nat::nft_masquerades(&ran("nft", &["--json", "list", "ruleset"]).await, subnet)
+        || nat::iptables_masquerades(&ran("iptables-save", &["-t", "nat"]).await, subnet)
 }
 
 /// The network of "10.100.0.1/24" as rules write it, "10.100.0.0/24".
@@ -80,21 +70,6 @@ pub fn subnet(gateway: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn inc_01_only_a_masquerade_of_our_network_counts() {
-        let nft = "table ip gpunat {\n chain post {\n  ip saddr 10.100.0.0/24 oifname != \"ovsbr0\" masquerade\n }\n}";
-        let iptables = "-A POSTROUTING -s 10.100.0.0/24 ! -o ovsbr0 -j MASQUERADE";
-        assert!(has_masquerade(nft, "10.100.0.0/24") && has_masquerade(iptables, "10.100.0.0/24"));
-        assert!(!has_masquerade(
-            "ip saddr 192.168.122.0/24 masquerade",
-            "10.100.0.0/24"
-        ));
-        assert!(!has_masquerade(
-            "ip saddr 10.100.0.0/24 accept",
-            "10.100.0.0/24"
-        ));
-    }
 
     #[test]
     fn addresses_and_networks_parse() {

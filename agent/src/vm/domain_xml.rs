@@ -26,8 +26,8 @@ pub struct DomainSpec {
     pub hugepages: bool,
     /// Block devices, the boot disk first.
     pub disks: Vec<PathBuf>,
-    /// Seed image.
-    pub seed: PathBuf,
+    /// Seed image, for the first boot.
+    pub seed: Option<PathBuf>,
     /// MAC of the vNIC.
     pub mac: Mac,
     /// Name of its port on the bridge.
@@ -37,6 +37,9 @@ pub struct DomainSpec {
     /// NUMA node of the memory.
     pub numa_node: Option<u32>,
 }
+
+/// Name of the drive that the seed is in.
+pub const SEED_DEVICE: &str = "sda";
 
 type Xml = Writer<Cursor<Vec<u8>>>;
 
@@ -75,6 +78,7 @@ fn write(
             text(xml, "vcpu", &spec.vcpus.to_string())?;
             memory_and_pins(xml, spec, profile)?;
             os(xml, profile)?;
+            instance(xml, spec)?;
             xml.create_element("features").write_inner_content(|xml| {
                 empty(xml, "acpi", &[])?;
                 empty(xml, "apic", &[])
@@ -129,8 +133,29 @@ fn os(xml: &mut Xml, profile: &HostProfile) -> std::io::Result<()> {
             "nvram",
             &[("template", &shown(&profile.firmware_vars_template))],
         )?;
-        empty(xml, "boot", &[("dev", "hd")])
+        empty(xml, "boot", &[("dev", "hd")])?;
+        empty(xml, "smbios", &[("mode", "sysinfo")])
     })?;
+    Ok(())
+}
+
+/// cloud-init reads its instance id here: without the seed it knows that it has configured this instance already, and
+/// does not begin anew with keys of its own making.
+fn instance(xml: &mut Xml, spec: &DomainSpec) -> std::io::Result<()> {
+    xml.create_element("sysinfo")
+        .with_attribute(("type", "smbios"))
+        .write_inner_content(|xml| {
+            xml.create_element("system").write_inner_content(|xml| {
+                xml.create_element("entry")
+                    .with_attribute(("name", "serial"))
+                    .write_text_content(BytesText::new(&format!(
+                        "ds=nocloud;i={}",
+                        spec.uuid.hyphenated()
+                    )))?;
+                Ok(())
+            })?;
+            Ok(())
+        })?;
     Ok(())
 }
 
@@ -181,12 +206,19 @@ fn devices(
                 )
             })?;
     }
+    // the drive stays when the seed is gone: the guest's other devices keep their places
     xml.create_element("disk")
         .with_attributes([("type", "file"), ("device", "cdrom")])
         .write_inner_content(|xml| {
             empty(xml, "driver", &[("name", "qemu"), ("type", "raw")])?;
-            empty(xml, "source", &[("file", &shown(&spec.seed))])?;
-            empty(xml, "target", &[("dev", "sda"), ("bus", &profile.seed_bus)])?;
+            if let Some(seed) = &spec.seed {
+                empty(xml, "source", &[("file", &shown(seed))])?;
+            }
+            empty(
+                xml,
+                "target",
+                &[("dev", SEED_DEVICE), ("bus", &profile.seed_bus)],
+            )?;
             empty(xml, "readonly", &[])
         })?;
     if profile.seed_bus == "scsi" {
@@ -301,7 +333,7 @@ mod tests {
             memory_mib: 512,
             hugepages: false,
             disks: vec!["/dev/loop0".into(), "/dev/loop1".into()],
-            seed: "/state/seeds/a<b>&'c.iso".into(),
+            seed: Some("/state/seeds/a<b>&'c.iso".into()),
             mac: "52:54:00:10:00:10".parse().unwrap(),
             port: "gs0123456789ab".into(),
             hostdevs: Vec::new(),
@@ -364,6 +396,24 @@ mod tests {
         );
         assert!(xml.contains("<hugepages/>"));
         assert!(xml.contains(r#"<memory mode="strict" nodeset="1"/>"#));
+    }
+
+    #[test]
+    fn p11_the_seed_is_there_for_the_first_boot_alone_and_the_instance_always() {
+        let mut spec = spec();
+        let first = domain_xml(&spec, &profile(), &Network::default()).unwrap();
+        spec.seed = None;
+        let later = domain_xml(&spec, &profile(), &Network::default()).unwrap();
+        assert!(first.contains("/state/seeds/") && !later.contains("/state/seeds/"));
+        assert!(
+            later.contains(r#"device="cdrom""#),
+            "the drive stays: {later}"
+        );
+        for xml in [first, later] {
+            assert!(xml.contains(r#"<smbios mode="sysinfo"/>"#), "{xml}");
+            let serial = "ds=nocloud;i=00000000-0000-0000-0000-000000000007</entry>";
+            assert!(xml.contains(serial), "{xml}");
+        }
     }
 
     #[test]

@@ -267,6 +267,30 @@ impl Hypervisor {
         .await
     }
 
+    /// Takes what is in a CD drive out of it, now and in the stored description, also when the guest holds it; an empty
+    /// drive stays empty.
+    pub async fn eject(&self, name: &str, device: &str, bus: &str) -> HostResult<()> {
+        let name = name.to_owned();
+        let empty = format!(
+            "<disk type='file' device='cdrom'><target dev='{device}' bus='{bus}'/><readonly/></disk>"
+        );
+        self.call("eject the seed", move |connection| {
+            let Some(domain) = found(VirtDomain::lookup_by_name(connection, &name))? else {
+                return Ok(());
+            };
+            // libvirt's in-memory driver has no drives
+            if connection.get_type()? == IN_MEMORY {
+                return Ok(());
+            }
+            let mut flags = sys::VIR_DOMAIN_AFFECT_CONFIG | sys::VIR_DOMAIN_DEVICE_MODIFY_FORCE;
+            if domain.is_active()? {
+                flags |= sys::VIR_DOMAIN_AFFECT_LIVE;
+            }
+            domain.update_device_flags(&empty, flags).map(|_| ())
+        })
+        .await
+    }
+
     /// Removes a domain with its NVRAM (D-72, D-79, INC-26); one that does not exist is fine.
     pub async fn undefine(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();

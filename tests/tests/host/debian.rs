@@ -106,6 +106,21 @@ async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
     let health = "systemctl is-system-running --wait || systemctl list-units --failed --plain";
     assert_eq!(said(&system, &active, health).await, "running");
 
+    // P11: the host key is the one that the host made, and without the seed a later boot makes no other
+    let own_key = "cat /etc/ssh/ssh_host_*_key.pub";
+    let recorded = active["status"]["access"]["ssh_host_keys"].clone();
+    let words = said(&system, &active, own_key).await;
+    let words: Vec<&str> = words.split(' ').take(2).collect();
+    assert_eq!(recorded, json!([words.join(" ")]));
+    let seed = said(&system, &active, "sudo -n blkid | grep -ci cidata || true").await;
+    assert_eq!(seed, "0", "the seed is gone");
+    let again = "sudo -n cloud-init init --local > /dev/null 2>&1; \
+        sudo -n grep -c 'restored from checked cache' /var/log/cloud-init.log || true";
+    let restored = said(&system, &active, again).await;
+    assert_ne!(restored, "0", "cloud-init knows this instance");
+    let kept = said(&system, &active, own_key).await;
+    assert!(kept.starts_with(&words.join(" ")) && kept.lines().count() == 1);
+
     system.user.release(&id).await;
     system
         .user

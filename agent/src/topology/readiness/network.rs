@@ -9,8 +9,35 @@ use crate::topology::network;
 pub(super) async fn all(node: &Node) -> Vec<Finding> {
     let mut findings = vec![forwarding(&node.root, &node.settings.network)];
     findings.extend(live_network(node).await);
+    findings.push(guests_apart(node).await);
     findings.push(dnsmasq(node));
     findings
+}
+
+/// The rules that keep guests apart, as they are in force now (J-14, P11).
+async fn guests_apart(node: &Node) -> Finding {
+    const CHECK: &str = "guests_apart";
+    if !node.wire.is_active() {
+        let mode = &node.settings.network.mode;
+        return Finding::skip(CHECK, format!("network mode is {mode}"));
+    }
+    let (good, mut detail) = match node.wire.check().await {
+        Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
+        Err(error) => (false, error.to_string()),
+    };
+    let repairs = node.wire.repairs();
+    if repairs.count > 0 {
+        detail.push_str(&format!(
+            "; put back {} times since the agent started, at last since {} not as they must be",
+            repairs.count, repairs.last
+        ));
+    }
+    Finding::judge(
+        CHECK,
+        good,
+        detail,
+        "The agent puts them back within seconds; if it does not, see its log.",
+    )
 }
 
 fn forwarding(root: &HostRoot, network: &Network) -> Finding {

@@ -1,5 +1,6 @@
 //! The disks of lab slots: sparse files behind loop devices, recorded by a UUID.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,9 @@ impl Disk {
             let made = std::fs::File::create(&file).and_then(|made| made.set_len(SIZE));
             made.map_err(Error::file("create", &file))?;
         }
+        // what a tenant writes is for nobody on this machine to read; also of a file that is there already
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))
+            .map_err(Error::file("set the mode of", &file))?;
         Ok(Self { id, file })
     }
 

@@ -37,6 +37,11 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
                 advice: OTHER_IMAGE,
             };
         }
+        "HOST_KEY_MISMATCH" => (
+            "At the VM's address another SSH host key answered than the one that was made for the VM.",
+            "The image must take its SSH host keys from cloud-init: try another image, and contact the operator. You are \
+             not billed for this attempt.",
+        ),
         "IMAGE_PULL_FAILED" => (
             "The host could not fetch the image from the registry.",
             TRY_AGAIN,
@@ -87,6 +92,7 @@ pub fn step_sentence(step: &str) -> &'static str {
         "start" => "Starting the VM.",
         "wait_address" => "Waiting for the VM's address.",
         "wait_login" => "Waiting for a login that works.",
+        "detach_seed" => "Removing the cloud-init configuration.",
         "stop" => "Stopping the VM.",
         "undefine" => "Removing the VM.",
         "remove_reservation" => "Removing the network reservation.",
@@ -107,7 +113,7 @@ mod tests {
     #[test]
     fn c_05_every_host_reason_has_words_of_its_own() {
         let general = explain("", None);
-        for reason in 90..=105 {
+        for reason in 90..=107 {
             let Ok(reason) = ErrorReason::try_from(reason) else {
                 continue;
             };

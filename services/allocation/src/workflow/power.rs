@@ -146,6 +146,11 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
             guest_user: allocation.guest_user.clone(),
             boot_timeout: Some(proto_duration(boot)),
             budget: Some(proto_duration(work.left)),
+            ssh_host_keys: allocation
+                .access
+                .as_ref()
+                .map(|access| access.ssh_host_keys.clone())
+                .unwrap_or_default(),
         };
         let host = Host::of_node(&work.deps, subject.node_id).await?;
         let order = Order {

@@ -181,6 +181,26 @@ async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
     runner.stop().await;
 }
 
+/// Somebody else answers at the VM's address and lets the host in, as a neighbour on the wire could.
+#[tokio::test]
+async fn p11_a_login_that_meets_another_host_key_fails_the_launch() {
+    let world = World::start().await;
+    world.host.script(|script| script.other_host_key = true);
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "failed").await;
+    world.until_idle(id).await;
+    let allocation = world.allocation(id).await;
+    let failure = allocation.failure.expect("a reason").0;
+    assert_eq!(failure.reason, "HOST_KEY_MISMATCH", "{}", failure.message);
+    assert_eq!(failure.step, "provision.wait_login");
+    assert!(failure.message.contains("host key"), "{}", failure.message);
+    assert!(allocation.access.is_none(), "no key is learned");
+    assert_eq!(world.periods(id).await, (0, 0));
+    world.host_is_clean(true, "cleaned up").await;
+    runner.stop().await;
+}
+
 #[tokio::test]
 async fn c_07_a_refused_lease_frees_the_slot_unless_the_refusal_is_about_the_slot() {
     for (reason, status) in [

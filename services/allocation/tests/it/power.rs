@@ -200,6 +200,52 @@ async fn what_failed_ends_in_what_the_host_shows() {
 }
 
 #[tokio::test]
+async fn p11_a_start_is_proven_by_the_recorded_host_key_alone() {
+    let platform = Platform::start().await;
+    let id = active(&platform).await;
+    let recorded = platform
+        .world
+        .allocation(id)
+        .await
+        .access
+        .expect("access")
+        .0;
+    assert_eq!(recorded.ssh_host_keys.len(), 1);
+    platform
+        .world
+        .host
+        .script(|script| script.other_host_key = true);
+    let told = done(&platform, id, "reboot", "meets another").await;
+    assert_eq!(told.boot_id, "", "nothing is proven");
+    let entries = timeline(&platform.world, id).await;
+    let (sequence, _, state) = entries.last().expect("entries");
+    assert_eq!(state, "failed");
+    let message: String = sqlx::query_scalar(
+        "SELECT message FROM timeline WHERE allocation_id = $1 AND sequence = $2",
+    )
+    .bind(id)
+    .bind(sequence)
+    .fetch_one(&platform.world.pool)
+    .await
+    .expect("a message");
+    assert!(message.contains("host key"), "{message}");
+    platform
+        .world
+        .host
+        .script(|script| script.other_host_key = false);
+    let well = done(&platform, id, "reboot", "meets its guest").await;
+    assert_ne!(well.boot_id, "");
+    let access = platform
+        .world
+        .allocation(id)
+        .await
+        .access
+        .expect("access")
+        .0;
+    assert_eq!(access, recorded);
+}
+
+#[tokio::test]
 async fn a_guest_at_its_old_boot_proves_nothing() {
     let platform = Platform::start().await;
     let id = active(&platform).await;

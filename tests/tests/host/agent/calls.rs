@@ -181,7 +181,7 @@ impl LabHost {
     }
 
     /// The id of a lease that must be granted.
-    async fn leased(
+    pub async fn leased(
         &self,
         allocation: Uuid,
         slot: &pb::SlotGrant,

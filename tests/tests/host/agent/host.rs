@@ -241,33 +241,31 @@ impl LabHost {
 
     /// Runs a command in the guest, as its tenant.
     pub fn ssh(&self, tenant: &Tenant, command: &str) -> std::io::Result<std::process::Output> {
-        let port = self.lab.host_address();
-        let ssh_port = self.ssh_port(tenant.slot.slot_index);
         std::process::Command::new("ssh")
-            .arg("-i")
-            .arg(&self.client_key)
-            .args([
-                "-o",
-                "StrictHostKeyChecking=no",
-                "-o",
-                "UserKnownHostsFile=/dev/null",
-                "-o",
-                "LogLevel=ERROR",
-            ])
-            .args([
-                "-o",
-                "BatchMode=yes",
-                "-o",
-                "ConnectTimeout=10",
-                "-p",
-                &ssh_port,
-            ])
-            .arg(format!("{USER}@{port}"))
+            .args(self.ssh_arguments(tenant))
             .arg(command)
             .output()
     }
 
-    fn ssh_port(&self, index: u32) -> String {
+    /// The words of ssh up to its command.
+    pub fn ssh_arguments(&self, tenant: &Tenant) -> Vec<String> {
+        let key = self.client_key.display().to_string();
+        let port = self.ssh_port(tenant.slot.slot_index);
+        let mut arguments: Vec<String> = ["-i", &key, "-p", &port].map(str::to_owned).into();
+        for option in [
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "LogLevel=ERROR",
+            "BatchMode=yes",
+            "ConnectTimeout=10",
+        ] {
+            arguments.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        arguments.push(format!("{USER}@{}", self.lab.host_address()));
+        arguments
+    }
+
+    pub fn ssh_port(&self, index: u32) -> String {
         (u32::from(self._claimed.instance().ssh_port(0)) + index).to_string()
     }
 

@@ -2,20 +2,28 @@
 //! with a real registry. Nothing here is a fake. The tests play the control plane and share one host.
 use gpuaas_tests::runner::Case;
 
+mod attacker;
 mod calls;
 mod cycle;
 mod disks;
 mod faults;
+mod frames;
 mod host;
 mod inspect;
 mod setup;
+mod wire;
 
 pub use host::LabHost;
 
 /// Every test of the agent.
 pub fn cases() -> Vec<Case> {
-    [cycle::cases(), disks::cases(), faults::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        cycle::cases(),
+        disks::cases(),
+        faults::cases(),
+        wire::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

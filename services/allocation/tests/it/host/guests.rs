@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::lock;
 use super::script::Director;
-use super::ssh::Server;
+use super::ssh;
 
 /// Between two looks at what runs.
 const LOOK: Duration = Duration::from_millis(5);
@@ -35,10 +35,11 @@ pub struct Guests {
     folder: PathBuf,
     director: Director,
     handle: Handle,
-    server: Server,
     running: Mutex<BTreeMap<String, Guest>>,
     /// Boots that VMs were at last.
     boots: Mutex<BTreeMap<String, Uuid>>,
+    /// What VMs were told at their first boot: they have it on their disks.
+    seeds: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 impl Guests {
@@ -53,9 +54,9 @@ impl Guests {
             folder: folder.to_owned(),
             director,
             handle: machine.handle().clone(),
-            server: Server::new(),
             running: Mutex::default(),
             boots: Mutex::default(),
+            seeds: Mutex::default(),
         });
         let follow = Arc::clone(&guests);
         machine.spawn(async move {
@@ -89,6 +90,11 @@ impl Guests {
                 continue;
             };
             let boot_id = self.boots(&vm);
+            if let Ok(seed) =
+                std::fs::read(self.folder.join("state/seeds").join(&vm).join("seed.iso"))
+            {
+                lock(&self.seeds).insert(vm.clone(), seed);
+            }
             self.take_address(&reservation);
             let ip = reservation.ip;
             running.insert(
@@ -144,13 +150,15 @@ impl GuestNetwork for Way {
             guest.map(|(vm, guest)| (vm.clone(), guest.boot_id))
         };
         let (vm, boot_id) = found.ok_or(io::ErrorKind::ConnectionRefused)?;
-        let seed = guests.folder.join("state/seeds").join(vm).join("seed.iso");
-        let lets_in = !guests.director.read(|script| script.no_login);
-        let seed = lets_in.then(|| std::fs::read(seed).unwrap_or_default());
+        let seed = lock(&guests.seeds).get(&vm).cloned().unwrap_or_default();
+        let (no_login, other) = guests
+            .director
+            .read(|script| (script.no_login, script.other_host_key));
+        let own = ssh::key_of(&seed).filter(|_| !other);
+        let key = own.unwrap_or_else(ssh::other_key);
+        let seed = if no_login { Vec::new() } else { seed };
         let (near, far) = tokio::io::duplex(64 << 10);
-        guests
-            .handle
-            .spawn(guests.server.serve(far, seed.unwrap_or_default(), boot_id));
+        guests.handle.spawn(ssh::serve(far, key, seed, boot_id));
         Ok(Box::new(near))
     }
 }

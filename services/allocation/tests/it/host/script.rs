@@ -28,6 +28,8 @@ pub struct Script {
     pub lie: bool,
     /// Guests let nobody in.
     pub no_login: bool,
+    /// Somebody else answers at the guests' addresses.
+    pub other_host_key: bool,
     /// Guests that start say the boot they were at.
     pub same_boot: bool,
 }

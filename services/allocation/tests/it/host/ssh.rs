@@ -12,34 +12,35 @@ use uuid::Uuid;
 /// Where a guest's kernel says which boot this is, as a shell puts it into a command.
 const BOOT_ID: &str = "$(cat /proc/sys/kernel/random/boot_id)";
 
-pub struct Server(Arc<server::Config>);
+/// A key that no host knows.
+pub fn other_key() -> PrivateKey {
+    PrivateKey::random(&mut russh::keys::key::safe_rng(), Algorithm::Ed25519).expect("a key")
+}
 
-impl Server {
-    pub fn new() -> Self {
-        let key = PrivateKey::random(&mut russh::keys::key::safe_rng(), Algorithm::Ed25519);
-        Self(Arc::new(server::Config {
-            keys: vec![key.expect("a key")],
-            auth_rejection_time: Duration::from_millis(10),
-            auth_rejection_time_initial: Some(Duration::ZERO),
-            nodelay: true,
-            ..server::Config::default()
-        }))
-    }
+/// The host key that a seed gives.
+pub fn key_of(seed: &[u8]) -> Option<PrivateKey> {
+    let text = String::from_utf8_lossy(seed);
+    let (_, key) = text.split_once("  ed25519_private: |\n")?;
+    let lines: Vec<&str> = key
+        .lines()
+        .map_while(|line| line.strip_prefix("    "))
+        .collect();
+    PrivateKey::from_openssh(lines.join("\n")).ok()
+}
 
-    /// Serves one connection to the guest with this seed.
-    pub fn serve(
-        &self,
-        stream: DuplexStream,
-        seed: Vec<u8>,
-        boot_id: Uuid,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let config = Arc::clone(&self.0);
-        async move {
-            if let Ok(session) = server::run_stream(config, stream, Login { seed, boot_id }).await {
-                // the host hangs up when it has what it wants
-                let _ = session.await;
-            }
-        }
+/// Serves one connection to the guest with this seed and key.
+pub async fn serve(stream: DuplexStream, key: PrivateKey, seed: Vec<u8>, boot_id: Uuid) {
+    let config = server::Config {
+        keys: vec![key],
+        auth_rejection_time: Duration::from_millis(10),
+        auth_rejection_time_initial: Some(Duration::ZERO),
+        nodelay: true,
+        ..server::Config::default()
+    };
+    let login = Login { seed, boot_id };
+    if let Ok(session) = server::run_stream(Arc::new(config), stream, login).await {
+        // the host hangs up when it has what it wants
+        let _ = session.await;
     }
 }
 

@@ -1,0 +1,101 @@
+//! The rules of the switch as a document of nft, for hosts whose switch is a Linux bridge.
+use std::fmt::Write as _;
+
+use super::filter::TABLE;
+use super::{Guest, any_port};
+
+/// The table of the bridge family, put in place of the one before it in one transaction.
+pub fn document(guests: &[Guest]) -> String {
+    let ports = any_port();
+    let (mut from, mut to) = (String::new(), String::new());
+    for Guest { port, mac, ip } in guests {
+        let own = format!("iifname \"{port}\" ether saddr {mac}");
+        let _infallible = write!(
+            from,
+            r#"    {own} arp operation {{ request, reply }} arp saddr ether {mac} arp saddr ip {ip} accept
+    iifname "{port}" udp sport 67 drop
+    {own} ether daddr ff:ff:ff:ff:ff:ff ip saddr {{ 0.0.0.0, {ip} }} ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept
+    {own} ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ip saddr {ip} accept
+"#
+        );
+        let _infallible = write!(
+            to,
+            r#"    oifname "{port}" arp daddr ip {ip} accept
+    oifname "{port}" ether daddr {mac} ip daddr {ip} accept
+    oifname "{port}" ether daddr ff:ff:ff:ff:ff:ff ip daddr 255.255.255.255 udp sport 67 udp dport 68 accept
+"#
+        );
+    }
+    format!(
+        r#"add table bridge {TABLE}
+delete table bridge {TABLE}
+table bridge {TABLE} {{
+  chain prerouting {{
+    type filter hook prerouting priority -300; policy accept;
+    iifname "{ports}" jump from_guest
+  }}
+  chain from_guest {{
+{from}    drop
+  }}
+  chain forward {{
+    type filter hook forward priority -300; policy accept;
+    iifname "{ports}" drop
+    oifname "{ports}" drop
+  }}
+  chain output {{
+    type filter hook output priority -300; policy accept;
+    oifname "{ports}" jump to_guest
+  }}
+  chain to_guest {{
+{to}    drop
+  }}
+}}
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guests;
+    use super::*;
+
+    #[test]
+    fn p11_on_a_linux_bridge_a_port_sends_as_itself_and_the_rest_is_dropped() {
+        let text = document(&guests());
+        let (_, from) = text.split_once("chain from_guest {\n").unwrap();
+        let (from, _) = from.split_once("\n  }\n").unwrap();
+        let lines: Vec<&str> = from.lines().map(str::trim).collect();
+        assert_eq!(lines.len(), 9, "{text}");
+        assert_eq!(lines.last(), Some(&"drop"));
+        for line in lines.iter().filter(|line| line.ends_with("accept")) {
+            let first = line.contains("gs0123456789aa");
+            let (mac, ip) = if first {
+                ("00:0a", "10.100.0.10")
+            } else {
+                ("00:0b", "10.100.0.11")
+            };
+            assert!(
+                line.contains(&format!("ether saddr 52:54:00:10:{mac}")),
+                "{line}"
+            );
+            assert!(line.contains(ip), "{line}");
+        }
+    }
+
+    #[test]
+    fn p11_on_a_linux_bridge_nothing_passes_from_guest_to_guest() {
+        let text = document(&[]);
+        let (_, forward) = text.split_once("chain forward {\n").unwrap();
+        let (forward, _) = forward.split_once("\n  }\n").unwrap();
+        assert!(
+            forward.contains("iifname \"gs*\" drop") && forward.contains("oifname \"gs*\" drop")
+        );
+        assert!(!forward.contains("    accept"));
+        for chain in ["from_guest", "to_guest"] {
+            assert!(
+                text.contains(&format!("chain {chain} {{\n    drop\n")),
+                "{text}"
+            );
+        }
+    }
+}

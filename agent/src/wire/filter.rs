@@ -1,0 +1,243 @@
+//! The rules of the host's packet filter, as a document of nft: what guests reach of the host and through it.
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::{Guest, any_port};
+use crate::ids::Mac;
+use crate::settings::{HostService, Network};
+
+/// Name of our tables, in every family.
+pub const TABLE: &str = "gpuaas_guests";
+
+/// What is no address of the Internet (RFC 6890 and multicast). The host's network, other hosts and the control plane
+/// are there.
+const SPECIAL: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
+    192.0.0.0/24, 192.0.2.0/24, 192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, \
+    224.0.0.0/3";
+/// Where a guest asks for its metadata.
+const METADATA: &str = "169.254.169.254";
+
+/// The tables, each put in place of the one before it in one transaction.
+pub fn document(network: &Network, guests: &[Guest]) -> String {
+    let bridge = network.bridge.as_str();
+    let ports = any_port();
+    let mut text = String::new();
+    for family in ["inet", "arp"] {
+        // a table that is added first can be deleted whether or not it was there
+        let _infallible = writeln!(
+            text,
+            "add table {family} {TABLE}\ndelete table {family} {TABLE}"
+        );
+    }
+    let services = services(network, guests);
+    let mut outward = String::new();
+    for net in &network.unreachable {
+        let _infallible = writeln!(outward, "    ip daddr {net} drop");
+    }
+    for net in &network.reachable {
+        let _infallible = writeln!(outward, "    ip daddr {net} accept");
+    }
+    let _infallible = write!(
+        text,
+        r#"table inet {TABLE} {{
+  chain prerouting {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname "{ports}" drop
+  }}
+  chain input {{
+    type filter hook input priority filter - 10; policy accept;
+    iifname "{bridge}" jump to_host
+  }}
+  chain to_host {{
+    meta nfproto ipv6 drop
+    ct state established,related accept
+{services}    drop
+  }}
+  chain forward {{
+    type filter hook forward priority filter - 10; policy accept;
+    iifname "{bridge}" jump through_host
+  }}
+  chain through_host {{
+    meta nfproto ipv6 drop
+    oifname "{bridge}" drop
+    ct state established,related accept
+{outward}    ip daddr {{ {SPECIAL} }} drop
+  }}
+}}
+table arp {TABLE} {{
+  chain input {{
+    type filter hook input priority filter; policy accept;
+    iifname "{ports}" drop
+  }}
+}}
+"#
+    );
+    text
+}
+
+/// What of the host the profile names.
+fn services(network: &Network, guests: &[Guest]) -> String {
+    let gateway = network.gateway.split('/').next().unwrap_or_default();
+    let mut text = String::new();
+    let mut rule = |line: &str| {
+        let _infallible = writeln!(text, "    {line}");
+    };
+    for service in &network.host_services {
+        match service {
+            // for itself: not for a neighbour's hardware address, not about its lease, not as a relay
+            HostService::Dhcp => guests.iter().for_each(|Guest { mac, ip, .. }| {
+                rule(&format!(
+                    "ether saddr {mac} udp sport 68 udp dport 67 @th,288,48 {} @th,160,32 {{ 0x0, {} }} \
+                     @th,256,32 0x0 accept",
+                    hex_of_mac(mac),
+                    hex_of_ip(*ip)
+                ));
+            }),
+            HostService::Dns => {
+                rule(&format!("ip daddr {gateway} udp dport 53 accept"));
+                rule(&format!("ip daddr {gateway} tcp dport 53 accept"));
+            }
+            HostService::Metadata => rule(&format!("ip daddr {METADATA} tcp dport 80 accept")),
+            HostService::Ping => rule(&format!("ip daddr {gateway} icmp type echo-request accept")),
+        }
+    }
+    text
+}
+
+fn hex_of_mac(mac: &Mac) -> String {
+    format!("0x{}", mac.as_str().replace(':', ""))
+}
+
+fn hex_of_ip(ip: Ipv4Addr) -> String {
+    format!("0x{:08x}", u32::from(ip))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guests;
+    use super::*;
+
+    /// The rules of a chain, in order.
+    fn chain(text: &str, family: &str, name: &str) -> Vec<String> {
+        let (_, table) = text
+            .split_once(&format!("table {family} {TABLE} {{"))
+            .unwrap();
+        let (_, chain) = table.split_once(&format!("chain {name} {{\n")).unwrap();
+        let (chain, _) = chain
+            .split_once('}')
+            .filter(|(rules, _)| !rules.contains('{'))
+            .unwrap_or_else(|| chain.split_once("\n  }\n").unwrap());
+        chain
+            .lines()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn p11_of_the_host_a_guest_reaches_what_the_profile_names() {
+        let text = document(&Network::default(), &guests());
+        let to_host = chain(&text, "inet", "to_host");
+        assert_eq!(to_host.len(), 5, "{text}");
+        assert_eq!(
+            to_host[..2],
+            [
+                "meta nfproto ipv6 drop",
+                "ct state established,related accept"
+            ]
+        );
+        assert_eq!(
+            to_host[2],
+            "ether saddr 52:54:00:10:00:0a udp sport 68 udp dport 67 @th,288,48 0x52540010000a \
+             @th,160,32 { 0x0, 0x0a64000a } @th,256,32 0x0 accept"
+        );
+        assert_eq!(to_host.last().unwrap(), "drop");
+        let all = Network {
+            host_services: vec![HostService::Dns, HostService::Metadata, HostService::Ping],
+            ..Network::default()
+        };
+        assert_eq!(
+            chain(&document(&all, &[]), "inet", "to_host")[2..],
+            [
+                "ip daddr 10.100.0.1 udp dport 53 accept",
+                "ip daddr 10.100.0.1 tcp dport 53 accept",
+                "ip daddr 169.254.169.254 tcp dport 80 accept",
+                "ip daddr 10.100.0.1 icmp type echo-request accept",
+                "drop"
+            ]
+        );
+    }
+
+    #[test]
+    fn p11_through_the_host_a_guest_reaches_neither_guests_nor_private_networks() {
+        let network = Network {
+            reachable: vec!["10.20.0.0/16".parse().unwrap()],
+            unreachable: vec!["203.0.114.0/24".parse().unwrap()],
+            ..Network::default()
+        };
+        let rules = chain(&document(&network, &guests()), "inet", "through_host");
+        assert_eq!(
+            rules[..5],
+            [
+                "meta nfproto ipv6 drop",
+                "oifname \"ovsbr0\" drop",
+                "ct state established,related accept",
+                "ip daddr 203.0.114.0/24 drop",
+                "ip daddr 10.20.0.0/16 accept",
+            ]
+        );
+        assert!(rules[5].starts_with("ip daddr { 0.0.0.0/8,") && rules[5].ends_with("} drop"));
+        assert_eq!(rules.len(), 6);
+    }
+
+    /// A switch in user space reads a guest's frames beside the kernel, which would take them for its own.
+    #[test]
+    fn p11_the_kernel_takes_nothing_from_a_guests_port() {
+        let text = document(&Network::default(), &[]);
+        for (family, name) in [("inet", "prerouting"), ("arp", "input")] {
+            let rules = chain(&text, family, name);
+            assert_eq!(rules.last().unwrap(), "iifname \"gs*\" drop", "{family}");
+            assert_eq!(rules.len(), 2, "{family}");
+        }
+    }
+
+    /// nft itself reads the document, where it is installed.
+    #[test]
+    fn p11_the_documents_are_what_nft_understands() {
+        let dir = tempfile::tempdir().unwrap();
+        let network = Network {
+            host_services: vec![
+                HostService::Dhcp,
+                HostService::Dns,
+                HostService::Metadata,
+                HostService::Ping,
+            ],
+            reachable: vec!["10.20.0.0/16".parse().unwrap()],
+            unreachable: vec!["203.0.114.0/24".parse().unwrap()],
+            ..Network::default()
+        };
+        let text = [
+            document(&network, &guests()),
+            super::super::bridge::document(&guests()),
+        ]
+        .concat();
+        let file = dir.path().join("rules");
+        std::fs::write(&file, &text).unwrap();
+        // in a network of its own, where a user has one: nothing of this machine is changed
+        let run = std::process::Command::new("unshare")
+            .args(["--net", "nft", "-f"])
+            .arg(&file)
+            .output();
+        match run {
+            Ok(run) => {
+                let told = String::from_utf8_lossy(&run.stderr);
+                let cannot = ["Operation not permitted", "No such file", "not found"];
+                assert!(
+                    run.status.success() || cannot.iter().any(|text| told.contains(text)),
+                    "{told}\n{text}"
+                );
+            }
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Brings switch and packet filter to what the reservations say, and tells how they differ from it.
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::filter::TABLE;
+use super::{Guest, bridge, filter, flows};
+use crate::dhcp::Dhcp;
+use crate::error::{HostError, HostResult, io_error};
+use crate::host::exec;
+use crate::ids::PORT_PREFIX;
+use crate::settings::{BridgeKind, Network, PRIVATE_NAT, Settings};
+
+const LIMIT: Duration = Duration::from_secs(15);
+/// What `ovs-ofctl diff-flows` ends with when there is a difference.
+const DIFFERS: i32 = 2;
+
+/// The rules of one host.
+pub struct Wire {
+    network: Network,
+    dhcp: Dhcp,
+    /// What was put last, as it was written and as nft lists it.
+    folder: PathBuf,
+    /// A recorded host, or one whose network the site makes, has no rules of ours.
+    active: bool,
+    one_at_a_time: tokio::sync::Mutex<()>,
+    repairs: Mutex<Repairs>,
+    /// What differs before the first time is what a start of the host left, and nobody's doing.
+    has_put: AtomicBool,
+}
+
+/// What another hand changed since the agent started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// How often rules were put back.
+    pub count: u64,
+    /// What was not as it must be, at last.
+    pub last: String,
+}
+
+/// What must be in force.
+struct Wanted {
+    /// Of Open vSwitch; none for a Linux bridge, whose rules are in the document.
+    flows: Option<String>,
+    document: String,
+    guests: usize,
+}
+
+/// How the host differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    /// Rules that this agent has not put yet: guests came or went.
+    Filter,
+    /// The packet filter is not as it was left.
+    FilterAltered,
+    Flows,
+    FlowsAltered,
+    /// The switch would pass everything after its restart.
+    FailMode,
+}
+
+impl Difference {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Filter | Self::FilterAltered => "the packet filter's rules are",
+            Self::Flows | Self::FlowsAltered => "the switch's flows are",
+            Self::FailMode => "the switch's fail mode is",
+        }
+    }
+
+    /// Whether another hand changed what this agent had put.
+    fn is_altered(self) -> bool {
+        matches!(
+            self,
+            Self::FilterAltered | Self::FlowsAltered | Self::FailMode
+        )
+    }
+}
+
+impl Wire {
+    /// Over the host that these settings describe.
+    pub fn new(settings: &Settings, is_live: bool) -> Self {
+        Self {
+            network: settings.network.clone(),
+            dhcp: Dhcp::new(settings.dhcp.clone()),
+            folder: settings.state_dir.join("wire"),
+            active: is_live && settings.network.mode == PRIVATE_NAT,
+            one_at_a_time: tokio::sync::Mutex::new(()),
+            repairs: Mutex::default(),
+            has_put: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether this agent makes rules.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// What another hand changed.
+    pub fn repairs(&self) -> Repairs {
+        self.repairs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Puts the rules in force, and tells what was in force before and had been changed by another hand. Nothing is
+    /// written where nothing differs.
+    ///
+    /// # Errors
+    /// The switch or the packet filter refuses, or does not answer.
+    pub async fn put(&self) -> HostResult<Vec<&'static str>> {
+        if !self.active {
+            return Ok(Vec::new());
+        }
+        let _alone = self.one_at_a_time.lock().await;
+        let wanted = self.wanted().await?;
+        let differences = self.differences(&wanted).await?;
+        for difference in &differences {
+            match difference {
+                Difference::Filter | Difference::FilterAltered => self.put_filter(&wanted).await?,
+                Difference::Flows | Difference::FlowsAltered => self.put_flows(&wanted).await?,
+                Difference::FailMode => {
+                    self.switch(&["set-fail-mode", &self.network.bridge, "secure"])
+                        .await?;
+                }
+            }
+        }
+        if !self.has_put.swap(true, Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let altered: Vec<_> = differences
+            .into_iter()
+            .filter(|one| one.is_altered())
+            .map(Difference::what)
+            .collect();
+        if !altered.is_empty() {
+            let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
+            repairs.count += 1;
+            repairs.last = altered.join(" and ");
+        }
+        Ok(altered)
+    }
+
+    /// How many guests the rules are of, when they are in force; otherwise what is not.
+    ///
+    /// # Errors
+    /// The switch or the packet filter does not answer, or is not as it must be.
+    pub async fn check(&self) -> HostResult<usize> {
+        let _alone = self.one_at_a_time.lock().await;
+        let wanted = self.wanted().await?;
+        let differences = self.differences(&wanted).await?;
+        if differences.is_empty() {
+            return Ok(wanted.guests);
+        }
+        let what: Vec<_> = differences.iter().map(|one| one.what()).collect();
+        Err(HostError::host(
+            ErrorReason::HostNotReady,
+            format!("{} not as they must be", what.join(" and ")),
+        ))
+    }
+
+    async fn wanted(&self) -> HostResult<Wanted> {
+        let reservations = self.dhcp.reservations()?;
+        let guests: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
+        let mut document = filter::document(&self.network, &guests);
+        let flows = match self.network.bridge_kind {
+            BridgeKind::Ovs => {
+                let columns = [
+                    "--format=json",
+                    "--columns=name,ofport",
+                    "list",
+                    "Interface",
+                ];
+                let ports = parse_ports(&self.switch(&columns).await?)?;
+                let at_port = |guest: &Guest| {
+                    let found = ports.iter().find(|(name, _)| *name == guest.port)?;
+                    Some((found.1, guest.clone()))
+                };
+                let guests: Vec<_> = guests.iter().filter_map(at_port).collect();
+                Some(flows::flows(&guests))
+            }
+            BridgeKind::Linux => {
+                document.push_str(&bridge::document(&guests));
+                None
+            }
+        };
+        Ok(Wanted {
+            flows,
+            document,
+            guests: guests.len(),
+        })
+    }
+
+    async fn differences(&self, wanted: &Wanted) -> HostResult<Vec<Difference>> {
+        let mut found = Vec::new();
+        let put = |name: &str| std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        if put(DOCUMENT) != wanted.document {
+            found.push(Difference::Filter);
+        } else if self.listed().await? != put(LISTING) {
+            found.push(Difference::FilterAltered);
+        }
+        let Some(flows) = &wanted.flows else {
+            return Ok(found);
+        };
+        let bridge = self.network.bridge.as_str();
+        if self.switch(&["get-fail-mode", bridge]).await?.trim() != "secure" {
+            found.push(Difference::FailMode);
+        }
+        let as_put = put(FLOWS) == *flows;
+        let file = self.write(NEW_FLOWS, flows)?;
+        let arguments = ["diff-flows".as_ref(), bridge.as_ref(), file.as_os_str()];
+        let output = exec::run("ovs-ofctl", &arguments, LIMIT).await?;
+        if output.status == DIFFERS {
+            found.push(if as_put {
+                Difference::FlowsAltered
+            } else {
+                Difference::Flows
+            });
+        } else {
+            output.success("ovs-ofctl")?;
+        }
+        Ok(found)
+    }
+
+    async fn put_filter(&self, wanted: &Wanted) -> HostResult<()> {
+        // what stands here was put: until it is again, nothing was
+        let _absent_is_fine = std::fs::remove_file(self.folder.join(DOCUMENT));
+        let file = self.write(NEW_DOCUMENT, &wanted.document)?;
+        let arguments = ["-f".as_ref(), file.as_os_str()];
+        exec::run("nft", &arguments, LIMIT).await?.success("nft")?;
+        self.write(LISTING, &self.listed().await?)?;
+        self.place(&file, DOCUMENT)
+    }
+
+    async fn put_flows(&self, wanted: &Wanted) -> HostResult<()> {
+        let file = self.write(NEW_FLOWS, wanted.flows.as_deref().unwrap_or_default())?;
+        let bridge = self.network.bridge.as_str();
+        let arguments = [
+            "--bundle".as_ref(),
+            "replace-flows".as_ref(),
+            bridge.as_ref(),
+            file.as_os_str(),
+        ];
+        exec::run("ovs-ofctl", &arguments, LIMIT)
+            .await?
+            .success("ovs-ofctl")?;
+        self.place(&file, FLOWS)
+    }
+
+    /// Our tables as nft lists them, without counters; a table that is not there is empty.
+    async fn listed(&self) -> HostResult<String> {
+        let families: &[&str] = match self.network.bridge_kind {
+            BridgeKind::Ovs => &["inet", "arp"],
+            BridgeKind::Linux => &["inet", "arp", "bridge"],
+        };
+        let mut text = String::new();
+        for family in families {
+            let arguments = ["--stateless", "list", "table", family, TABLE];
+            let output = exec::run("nft", &arguments, LIMIT).await?;
+            text.push_str(&output.stdout);
+        }
+        Ok(text)
+    }
+
+    async fn switch(&self, arguments: &[&str]) -> HostResult<String> {
+        let all = [&["--timeout=10"], arguments].concat();
+        let output = exec::run("ovs-vsctl", &all, LIMIT).await?;
+        Ok(output.success("ovs-vsctl")?.stdout)
+    }
+
+    fn write(&self, name: &str, text: &str) -> HostResult<PathBuf> {
+        let failed = || io_error("cannot write the rules of the guests' network");
+        std::fs::create_dir_all(&self.folder).map_err(failed())?;
+        let file = self.folder.join(name);
+        std::fs::write(&file, text).map_err(failed())?;
+        Ok(file)
+    }
+
+    fn place(&self, from: &Path, name: &str) -> HostResult<()> {
+        std::fs::rename(from, self.folder.join(name))
+            .map_err(io_error("cannot place the rules of the guests' network"))
+    }
+}
+
+/// Files of what was put, and of what is about to be.
+const DOCUMENT: &str = "filter.nft";
+const LISTING: &str = "filter.listed";
+const FLOWS: &str = "flows";
+const NEW_DOCUMENT: &str = "filter.nft.new";
+const NEW_FLOWS: &str = "flows.new";
+
+#[derive(Deserialize)]
+struct Rows {
+    data: Vec<(String, Value)>,
+}
+
+/// Ports of guests with their numbers; a port that is not up has none.
+fn parse_ports(json: &str) -> HostResult<Vec<(String, u32)>> {
+    let rows: Rows = serde_json::from_str(json).map_err(|error| {
+        HostError::host(
+            ErrorReason::HostNotReady,
+            format!("ovs-vsctl lists its interfaces in an unknown way: {error}"),
+        )
+    })?;
+    let number = |value: Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    Ok(rows
+        .data
+        .into_iter()
+        .filter(|(name, _)| name.starts_with(PORT_PREFIX))
+        .filter_map(|(name, value)| Some((name, number(value)?)))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_of_guests_that_are_up() {
+        let json = r#"{"data":[["ovsbr0",65534],["gs0123456789aa",3],["gs0123456789bb",["set",[]]],
+            ["gs0123456789cc",-1],["uplink",1]],"headings":["name","ofport"]}"#;
+        assert_eq!(
+            parse_ports(json).unwrap(),
+            [("gs0123456789aa".to_owned(), 3)]
+        );
+        assert!(parse_ports("nonsense").is_err());
+    }
+
+    #[test]
+    fn a_change_of_guests_is_no_other_hand() {
+        assert!(!Difference::Flows.is_altered() && !Difference::Filter.is_altered());
+        assert!(Difference::FlowsAltered.is_altered() && Difference::FilterAltered.is_altered());
+    }
+}

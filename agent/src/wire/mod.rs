@@ -1,0 +1,66 @@
+//! What a guest may send and reach (J-14, P11): rules of the host's switch and of its packet filter, made by the agent.
+//!
+//! Two layers, each closed by default, so that what was forgotten, lost or not yet written passes nothing:
+//!
+//! - The **switch** ([`flows`] for Open vSwitch, [`bridge`] for a Linux bridge) joins each guest's port with the host
+//!   alone. A port may send as its own MAC and IPv4 address, ARP included, and ask for an address by DHCP; every other
+//!   frame is dropped: other senders, other kinds, answers of a DHCP server, router advertisements, all of IPv6, which
+//!   guests have no address of. No frame goes from one guest to another, whoever they belong to.
+//! - The **host's packet filter** ([`filter`]) names what of the host a guest may reach, drops the rest, and drops what is
+//!   sent on to other guests or to private networks that the profile does not name. Answers to connections of the host,
+//!   or to those that came in through it, pass.
+//!
+//! The rules follow from the reservations of addresses and the ports of the switch, and from nothing else, so there is
+//! nothing to remember: [`Wire::put`] brings the host to what they say, at the start of the agent, around every start and
+//! removal of a VM, and every few seconds ([`watch`]), which repairs and reports what another hand changed. They stay in
+//! force while no agent runs. After a restart of the switch its ports carry nothing until the rules are there again.
+mod bridge;
+mod filter;
+mod flows;
+mod host;
+mod net;
+mod watch;
+
+use std::net::Ipv4Addr;
+
+pub use host::Wire;
+pub use net::Ipv4Net;
+pub use watch::watch;
+
+use crate::dhcp::Reservation;
+use crate::ids::{AllocationId, Mac, PORT_PREFIX};
+
+/// A guest as the rules know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guest {
+    /// Its port on the switch.
+    pub port: String,
+    pub mac: Mac,
+    pub ip: Ipv4Addr,
+}
+
+impl Guest {
+    fn of(reservation: &Reservation) -> Option<Self> {
+        Some(Self {
+            port: AllocationId::of_vm(reservation.vm.as_str())?.port_name(),
+            mac: reservation.mac.clone(),
+            ip: reservation.ip,
+        })
+    }
+}
+
+/// Every port that a guest can have, as a pattern of nft.
+fn any_port() -> String {
+    format!("{PORT_PREFIX}*")
+}
+
+#[cfg(test)]
+fn guests() -> Vec<Guest> {
+    [(10, "0123456789aa"), (11, "0123456789bb")]
+        .map(|(last, port)| Guest {
+            port: format!("gs{port}"),
+            mac: format!("52:54:00:10:00:{last:02x}").parse().unwrap(),
+            ip: Ipv4Addr::new(10, 100, 0, last),
+        })
+        .to_vec()
+}

@@ -1,0 +1,71 @@
+//! A network as settings name it.
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::ids::ParseError;
+
+/// An IPv4 network, "10.20.0.0/16".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Ipv4Net {
+    address: Ipv4Addr,
+    length: u32,
+}
+
+impl FromStr for Ipv4Net {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const BAD: ParseError = ParseError {
+            what: "network",
+            rule: "an IPv4 network like 10.20.0.0/16, without bits of a host",
+        };
+        let (address, length) = text.split_once('/').ok_or(BAD)?;
+        let address: Ipv4Addr = address.parse().map_err(|_| BAD)?;
+        let length: u32 = length.parse().map_err(|_| BAD)?;
+        let host_bits = u32::MAX.checked_shr(length).unwrap_or(0);
+        if length > 32 || u32::from(address) & host_bits != 0 {
+            return Err(BAD);
+        }
+        Ok(Self { address, length })
+    }
+}
+
+impl TryFrom<String> for Ipv4Net {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Ipv4Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_has_no_bits_of_a_host() {
+        for good in ["10.20.0.0/16", "0.0.0.0/0", "192.0.2.1/32", "100.64.0.0/10"] {
+            assert_eq!(good.parse::<Ipv4Net>().unwrap().to_string(), good);
+        }
+        for bad in [
+            "10.20.0.1/16",
+            "10.20.0.0",
+            "10.20.0.0/33",
+            "10.20/16",
+            "fe80::/10",
+            "1.2.3.4/32; drop",
+        ] {
+            assert!(bad.parse::<Ipv4Net>().is_err(), "{bad}");
+        }
+    }
+}
