@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::filter::TABLE;
-use super::{Guest, bridge, filter, flows};
+use super::{Guest, document_of_linux_bridge, filter, flows};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
@@ -167,9 +167,8 @@ impl Wire {
 
     async fn wanted(&self) -> HostResult<Wanted> {
         let reservations = self.dhcp.reservations()?;
-        let guests: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
-        let mut document = filter::document(&self.network, &guests);
-        let flows = match self.network.bridge_kind {
+        let all: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
+        let (document, flows) = match self.network.bridge_kind {
             BridgeKind::Ovs => {
                 let columns = [
                     "--format=json",
@@ -182,18 +181,16 @@ impl Wire {
                     let found = ports.iter().find(|(name, _)| *name == guest.port)?;
                     Some((found.1, guest.clone()))
                 };
-                let guests: Vec<_> = guests.iter().filter_map(at_port).collect();
-                Some(flows::flows(&guests))
+                let guests: Vec<_> = all.iter().filter_map(at_port).collect();
+                let document = filter::document(&self.network, &all);
+                (document, Some(flows::flows(&guests)))
             }
-            BridgeKind::Linux => {
-                document.push_str(&bridge::document(&guests));
-                None
-            }
+            BridgeKind::Linux => (document_of_linux_bridge(&self.network, &all), None),
         };
         Ok(Wanted {
             flows,
             document,
-            guests: guests.len(),
+            guests: all.len(),
         })
     }
 

@@ -29,6 +29,7 @@ pub use watch::watch;
 
 use crate::dhcp::Reservation;
 use crate::ids::{AllocationId, Mac, PORT_PREFIX};
+use crate::settings::Network;
 
 /// A guest as the rules know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,14 @@ impl Guest {
             ip: reservation.ip,
         })
     }
+}
+
+/// The rules of a Linux bridge and of the host behind it, as one document of nft.
+#[must_use]
+pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
+    let mut document = filter::document(network, guests);
+    document.push_str(&bridge::document(guests));
+    document
 }
 
 /// Every port that a guest can have, as a pattern of nft.

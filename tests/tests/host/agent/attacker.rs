@@ -1,6 +1,6 @@
 //! What a tenant does with root in its own VM: programs brought along, run, and heard.
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use gpuaas_dev::{paths, process};
@@ -13,26 +13,30 @@ use super::host::{LabHost, Tenant, until};
 /// Where the program is in a guest.
 const PROGRAM: &str = "/tmp/frame";
 
+/// The program that sends and hears frames, built into this folder unless it is there.
+pub fn frame_program(folder: &Path) -> PathBuf {
+    let program = folder.join("frame");
+    if !program.exists() {
+        let source = paths::checkout().join("tests/guest/frame.c");
+        let (source, out) = (source.display().to_string(), program.display().to_string());
+        let arguments = [
+            "-static",
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-D_GNU_SOURCE",
+            "-o",
+            &out,
+            &source,
+        ];
+        process::run("cc", &arguments).expect("a C compiler");
+    }
+    program
+}
+
 impl LabHost {
-    /// The program that sends and hears frames, built once for each host.
-    pub fn frame_program(&self) -> PathBuf {
-        let program = self.folder.join("frame");
-        if !program.exists() {
-            let source = paths::checkout().join("tests/guest/frame.c");
-            let (source, out) = (source.display().to_string(), program.display().to_string());
-            let arguments = [
-                "-static",
-                "-O2",
-                "-Wall",
-                "-Werror",
-                "-D_GNU_SOURCE",
-                "-o",
-                &out,
-                &source,
-            ];
-            process::run("cc", &arguments).expect("a C compiler");
-        }
-        program
+    fn frame_program(&self) -> PathBuf {
+        frame_program(&self.folder)
     }
 
     /// Brings the program into a guest.

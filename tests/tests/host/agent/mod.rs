@@ -10,6 +10,7 @@ mod faults;
 mod frames;
 mod host;
 mod inspect;
+mod linux_bridge;
 mod setup;
 mod wire;
 
@@ -22,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         disks::cases(),
         faults::cases(),
         wire::cases(),
+        linux_bridge::cases(),
     ]
     .into_iter()
     .flatten()

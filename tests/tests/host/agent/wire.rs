@@ -181,10 +181,15 @@ async fn put_back(host: &LabHost) {
     .await;
 }
 
+/// The switch's flows, in an order of their own.
 fn flows(host: &LabHost) -> String {
-    host.lab
+    let shown = host
+        .lab
         .exec("ovs-ofctl", &["--no-stats", "dump-flows", "ovsbr0"])
-        .expect("flows")
+        .expect("flows");
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 /// Starts the switch anew, as its service would, with the address that its bridge loses by that.
