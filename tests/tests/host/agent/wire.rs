@@ -192,40 +192,27 @@ fn flows(host: &LabHost) -> String {
     lines.join("\n")
 }
 
-/// Starts the switch anew, as its service would, with the address that its bridge loses by that.
+/// Ends the switch as hard as a crash and starts it anew, as its service would.
 async fn restart_switch(host: &LabHost) {
-    let exec =
-        |program: &str, arguments: &[&str]| host.lab.exec(program, arguments).expect("it runs");
-    let pid = exec("cat", &["/run/openvswitch/ovs-vswitchd.pid"]);
+    let exec = |program: &str, arguments: &[&str]| {
+        host.lab.exec(program, arguments).expect("it runs");
+    };
+    let pid = host
+        .lab
+        .exec("cat", &["/run/openvswitch/ovs-vswitchd.pid"])
+        .expect("a process");
     exec("kill", &["-9", pid.trim()]);
     until("the switch to end", async || {
         host.lab.exec("kill", &["-0", pid.trim()]).err()
     })
     .await;
+    let log = "--log-file=/var/log/openvswitch/ovs-vswitchd.log";
     exec(
         "ovs-vswitchd",
-        &[
-            "--pidfile",
-            "--detach",
-            "--no-chdir",
-            "--log-file=/var/log/openvswitch/ovs-vswitchd.log",
-        ],
+        &["--pidfile", "--detach", "--no-chdir", log],
     );
-    exec("ip", &["addr", "add", "10.100.0.1/24", "dev", "ovsbr0"]);
+    exec("ip", &["addr", "replace", "10.100.0.1/24", "dev", "ovsbr0"]);
     exec("ip", &["link", "set", "ovsbr0", "up"]);
-    // dnsmasq holds on to the device that is gone
-    let dnsmasq = exec(
-        "cat",
-        &[&host.folder.join("lab/run/dnsmasq.pid").to_string_lossy()],
-    );
-    let words = exec("cat", &[&format!("/proc/{}/cmdline", dnsmasq.trim())]);
-    let words: Vec<&str> = words.split('\0').filter(|word| !word.is_empty()).collect();
-    exec("kill", &[dnsmasq.trim()]);
-    until("dnsmasq to end", async || {
-        host.lab.exec("kill", &["-0", dnsmasq.trim()]).err()
-    })
-    .await;
-    exec(words[0], &words[1..]);
 }
 
 async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
