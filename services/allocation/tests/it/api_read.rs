@@ -46,7 +46,7 @@ async fn c_15_the_read_model_tells_progress_access_and_names() {
             progress.steps_done,
             progress.steps_total
         ),
-        ("clone", 3, 11)
+        ("clone", 3, 12)
     );
     assert!(!progress.message.is_empty());
     platform.world.host.script(|script| script.stay = None);
