@@ -22,7 +22,7 @@ fn the_first_broken_rule_in_order_is_reported() {
         scheduler_type: "x".into(),
         ..Default::default()
     };
-    request.labels.insert("BAD".into(), String::new());
+    request.labels.insert("not a key".into(), String::new());
     let field_of = |request: &CreateAllocationRequest| {
         CreateRequest::parse(request).map_or_else(|error| error.field, |_| "ok".into())
     };
