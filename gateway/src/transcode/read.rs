@@ -239,7 +239,14 @@ pub fn check_required(message: &DynamicMessage, path: &str, violations: &mut Vio
         let field_path = join(path, field.name());
         if !message.has_field(&field) {
             if behavior_of(&field).required && !matches!(field.kind(), Kind::Bool) {
-                violations.add(ErrorReason::FieldRequired, field_path, "is required");
+                let rule = match field.kind() {
+                    // 0 is what an absent number looks like
+                    Kind::Uint32 | Kind::Uint64 if !field.is_list() => {
+                        "is required and must be at least 1"
+                    }
+                    _ => "is required",
+                };
+                violations.add(ErrorReason::FieldRequired, field_path, rule);
             }
             continue;
         }

@@ -196,6 +196,21 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
     }
 }
 
+/// Those of [`skus`] that have a price: without one, a SKU is not offered.
+///
+/// # Errors
+/// Those of the database.
+pub async fn priced_skus(conn: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Sku>> {
+    let rows: Vec<Row> = sqlx::query_as(select!(
+        "FROM skus s WHERE s.code > $1 AND s.price_version_id IS NOT NULL ORDER BY s.code LIMIT $2"
+    ))
+    .bind(after)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Sku::from).collect())
+}
+
 /// SKUs by code after `after`, at most `limit`.
 ///
 /// # Errors

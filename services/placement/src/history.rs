@@ -10,7 +10,7 @@ use crate::{Result, catalog};
 pub const MAX_BUCKETS: i64 = 1500;
 
 /// One bucket of samples of a region and SKU.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Bucket {
     /// Start of the bucket.
     pub at: Timestamp,
@@ -24,6 +24,10 @@ pub struct Bucket {
     pub gpus_in_use: i32,
     /// Fewest GPUs that could have been allocated as this SKU, each alone.
     pub gpus_free: i32,
+    /// GPUs there were, on average over the samples.
+    pub mean_gpus: f64,
+    /// GPUs in use, on average over the samples.
+    pub mean_gpus_in_use: f64,
 }
 
 /// Which samples.
@@ -106,7 +110,8 @@ pub async fn history(conn: &mut PgConnection, query: &Query<'_>) -> Result<Vec<B
     }
     Ok(sqlx::query_as(
         "SELECT date_bin(make_interval(secs => $5), at, $3) AS at, region_code, sku, max(nodes) AS nodes,
-                max(gpus) AS gpus, max(gpus_in_use) AS gpus_in_use, min(gpus_free) AS gpus_free
+                max(gpus) AS gpus, max(gpus_in_use) AS gpus_in_use, min(gpus_free) AS gpus_free,
+                avg(gpus)::float8 AS mean_gpus, avg(gpus_in_use)::float8 AS mean_gpus_in_use
            FROM capacity_samples
           WHERE ($1::text IS NULL OR region_code = $1) AND ($2::text IS NULL OR sku = $2) AND at >= $3 AND at < $4
           GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",

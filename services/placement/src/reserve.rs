@@ -242,16 +242,7 @@ pub async fn validate(
     request: &Request,
 ) -> Result<Explanation> {
     check(conn, policy, request).await?;
-    let taken: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM allocations WHERE project_id = $1 AND name = $2 AND state NOT IN ('released', 'failed'))",
-    )
-    .bind(request.project_id)
-    .bind(&request.name)
-    .fetch_one(&mut *conn)
-    .await?;
-    if taken {
-        return Err(Error::NameTaken(request.name.clone()));
-    }
+    check_name(conn, request.project_id, &request.name).await?;
     let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, capacity, policy, request).await?;
@@ -262,6 +253,24 @@ pub async fn validate(
         )));
     }
     Ok(explanation)
+}
+
+/// Whether a name is free now in a project; the insert decides.
+///
+/// # Errors
+/// [`Error::NameTaken`].
+pub async fn check_name(conn: &mut PgConnection, project_id: Uuid, name: &str) -> Result<()> {
+    let taken: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM allocations WHERE project_id = $1 AND name = $2 AND state NOT IN ('released', 'failed'))",
+    )
+    .bind(project_id)
+    .bind(name)
+    .fetch_one(conn)
+    .await?;
+    if taken {
+        return Err(Error::NameTaken(name.to_owned()));
+    }
+    Ok(())
 }
 
 fn count(number: usize) -> u32 {

@@ -1,7 +1,7 @@
 /** The typed client of the API, generated from its OpenAPI document, with the session's token on every call. */
 import createClient, { type Middleware } from "openapi-fetch";
 import { currentSession, endSession } from "../session/session";
-import { problemFrom, unreachable } from "./problem";
+import { type Problem, problemFrom, unreachable } from "./problem";
 import type { paths } from "./schema";
 
 const authorize: Middleware = {
@@ -26,8 +26,13 @@ export async function unwrap<T>(
   const { data, error, response } = await call;
   if (response.ok && data !== undefined) return data as NonNullable<T>;
   const problem = problemFrom(response.status, error, response.headers.get("X-Request-Id"));
-  if (problem.status === 401) endSession("expired");
+  if (problem.status === 401) endSession(endOf(problem));
   throw problem;
+}
+
+/** Why a session ends whose token was refused. */
+export function endOf({ reason }: Problem): "expired" | "refused" {
+  return reason === "CREDENTIAL_EXPIRED" || (currentSession()?.expires ?? 0) <= Date.now() ? "expired" : "refused";
 }
 
 /** A call outside the generated client, with the same errors. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, problemFrom } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, labelOf, messageOf, problemFrom, unsaidOf } from "./problem";
 
 const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -15,6 +15,14 @@ describe("what went wrong", () => {
     const problem = new Problem({ status: 400, message: "no", fields: [{ field: "config.end_time", description: "must be after the start" }] });
     expect(problem.rule("end_time")).toBe("must be after the start");
     expect(problem.rule("start_time")).toBeUndefined();
+  });
+
+  it("fields are named as the form names them, and each rule once", () => {
+    expect(["gpu_count", "allocations[2].image_digest", "config.end_time", "ssh_public_keys[1]", "other"].map(labelOf)).toEqual(["GPUs", "Image", "End", "SSH public keys, number 2", "other"]);
+    const bad = new Problem({ status: 400, message: "allocation_id: must be a UUID", fields: [{ field: "allocation_id", description: "must be a UUID" }] });
+    expect([messageOf(bad), unsaidOf(bad)]).toEqual(["Allocation: must be a UUID", []]);
+    const two = new Problem({ status: 400, message: "The request is invalid.", fields: bad.fields });
+    expect([messageOf(two), unsaidOf(two)]).toEqual(["The request is invalid.", bad.fields]);
   });
 
   it("an allocation of a batch is named", () => {
@@ -44,6 +52,7 @@ describe("what went wrong", () => {
 
   it("missing permission, missing resources and unexplained errors come with advice", () => {
     expect(adviceFor(refused("no", "PERMISSION_DENIED", {}))).toContain("ask an administrator");
+    expect(adviceFor(refused("no", "PERMISSION_DENIED", {}), [], true)).not.toContain("ask an administrator");
     for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
     expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
     expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();

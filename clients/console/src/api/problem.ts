@@ -19,6 +19,54 @@ export function ownField(field: string): string {
   return field.replace(/^(allocations\[\d+\]|config)\./, "");
 }
 
+/** Fields as the forms call them; others are shown as the API names them. */
+const LABELS: Record<string, string> = {
+  name: "Name",
+  region_code: "Region",
+  sku: "SKU",
+  gpu_count: "GPUs",
+  image: "Image",
+  image_digest: "Image",
+  ssh_public_keys: "SSH public keys",
+  labels: "Labels",
+  project_id: "Project",
+  start_time: "Start",
+  end_time: "End",
+  release_unused_after_seconds: "Idle release",
+  max_gpus: "Maximum GPUs",
+  priority: "Priority",
+  reason: "Reason",
+  "wait.deadline": "Maximum wait",
+  "placement.affinity": "Affinity",
+  "placement.affinity_label": "Affinity label",
+  "placement.anti_affinity": "Anti-affinity",
+  "placement.anti_affinity_label": "Anti-affinity label",
+  allocation_id: "Allocation",
+  reservation_id: "Reservation",
+  node_id: "Node",
+  slot_indexes: "Slots",
+};
+
+/** A field as a person knows it. */
+export function labelOf(field: string): string {
+  const own = ownField(field);
+  const base = own.replace(/\[[^\]]*\]$/, "");
+  const label = LABELS[own] ?? LABELS[base];
+  const number = /\[(\d+)\]$/.exec(own)?.[1];
+  return label ? (number === undefined ? label : `${label}, number ${Number(number) + 1}`) : own;
+}
+
+/** The message in words that a person knows: a leading name of a field becomes its label. */
+export function messageOf({ message, fields }: Pick<Problem, "message" | "fields">): string {
+  const named = fields.find(({ field }) => message.startsWith(`${field}: `));
+  return named ? `${labelOf(named.field)}: ${message.slice(named.field.length + 2)}` : message;
+}
+
+/** The violations that the message does not already contain. */
+export function unsaidOf({ message, fields }: Pick<Problem, "message" | "fields">): FieldViolation[] {
+  return fields.filter(({ description }) => !message.includes(description));
+}
+
 /** Whether a rule about `named` is one about `field`, or about a part of it, such as `ssh_public_keys[0]`. */
 export function isOf(field: string, named: string): boolean {
   const own = ownField(named);
@@ -117,8 +165,8 @@ export function isUnschedulable(problem: unknown): boolean {
 /** Advice for missing capacity; a form that knows what applies passes its own. */
 const WAYS = ["request fewer GPUs", "choose another region", "wait until capacity becomes free"];
 
-/** Advice where the message has none; `ways` is the advice for missing capacity. */
-export function adviceFor(problem: Problem, ways: string[] = WAYS): string | undefined {
+/** Advice where the message has none; `ways` is the advice for missing capacity, `admin` whether an administrator reads it. */
+export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false): string | undefined {
   if (isOfCapacity(problem)) return either(ways);
   switch (problem.reason) {
     case "CREDENTIAL_MISSING":
@@ -130,7 +178,7 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS): string | und
     case "IMAGE_NOT_CACHED":
       return "Allow nodes without the cached image. The image is pulled first and then stays cached.";
     case "PERMISSION_DENIED":
-      return "Sign in with an account that has permission, or ask an administrator.";
+      return admin ? "Sign in as a member of the project: an administrator’s role does not include it." : "Sign in with an account that has permission, or ask an administrator.";
     case "ALLOCATION_NOT_FOUND":
     case "NODE_NOT_FOUND":
     case "NOT_FOUND":

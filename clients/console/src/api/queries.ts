@@ -1,7 +1,7 @@
 /** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
-import { useSession } from "../session/session";
-import { client, unwrap } from "./client";
+import { type Project, useSession } from "../session/session";
+import { client, request, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
 import { Problem } from "./problem";
 
@@ -14,6 +14,20 @@ const MOST_NODES = 500;
 
 function useProject(): string {
   return useSession()?.project ?? "";
+}
+
+/** The projects that the user can name: all of them for an administrator, otherwise those of the user. */
+export function useProjects(): Project[] {
+  const session = useSession();
+  const all = useQuery({
+    queryKey: ["projects"],
+    enabled: !!session?.admin,
+    queryFn: () => request<{ projects?: Partial<Project>[] }>(`/api/v1/admin/projects?page_size=${MOST_NODES}`, { headers: { Authorization: `Bearer ${session?.token}` } }).then((page) => page.projects ?? []),
+    staleTime: 60_000,
+    retry: false,
+  });
+  const own = session?.projects ?? [];
+  return session?.admin && all.data ? all.data.map(({ id = "", slug = "" }) => ({ id, slug })) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */
@@ -42,11 +56,12 @@ export function useAllocation(allocation_id: string) {
   });
 }
 
-/** What limits the project, and how much of it is in use. */
-export function useQuotas() {
+/** What limits the project, and how much of it is in use; while `wanted`. */
+export function useQuotas(wanted = true) {
   const project_id = useProject();
   return useQuery({
     queryKey: ["quotas", project_id],
+    enabled: wanted,
     queryFn: () => unwrap(client.GET("/api/v1/quotas", { params: { query: { project_id } } })),
     refetchInterval: SLOW_MS,
   });

@@ -1349,7 +1349,7 @@ export interface paths {
         };
         /**
          * ListSkus lists the SKUs with their allowed GPU counts, shapes and prices
-         * @description ListSkus lists the SKUs with their allowed GPU counts, shapes and prices.
+         * @description ListSkus lists the SKUs with their allowed GPU counts, shapes and prices. Members see those that have a price, administrators all.
          *
          *     Members of a project; action `sku.list` on `catalog`.
          */
@@ -2138,6 +2138,16 @@ export interface components {
             gpus_in_use?: number;
             /** @description Minimum GPUs free for launches of this SKU, counted one by one. */
             gpus_free?: number;
+            /**
+             * Format: double
+             * @description Mean GPUs over the samples of the interval.
+             */
+            mean_gpus?: number;
+            /**
+             * Format: double
+             * @description Mean GPUs in use over the samples of the interval.
+             */
+            mean_gpus_in_use?: number;
         };
         /** @description CapacityReservation is GPUs that only one project can launch on, for a time window. It is not billed; allocations are. */
         "scheduler.CapacityReservation": {
@@ -2488,6 +2498,10 @@ export interface components {
             quotas?: components["schemas"]["scheduler.ProjectQuota"][];
             /** @description GPU quota of every SKU that is not in `quotas`. */
             default_max_gpus?: number;
+            /** @description GPUs that members of the project can reserve; with 0, only operators can reserve for it. */
+            max_reserved_gpus?: number;
+            /** @description GPUs of the active reservations that members created. */
+            reserved_gpus?: number;
         };
         "scheduler.ProjectReservationLimit": {
             project_id?: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { amountOf, exact, split, sum, times } from "./money";
+import { amountOf, exact, placesFor, placesOf, rounded, sum, times } from "./money";
 
 describe("money", () => {
   it.each([
@@ -14,8 +14,30 @@ describe("money", () => {
     expect(exact(amountOf(money))).toBe(text);
   });
 
-  it("is split after the cent", () => {
-    expect(split({ currency: "USD", nanos: 19_109_045n })).toEqual({ head: "$0.01", tail: "9109045" });
+  it("keeps the digits after the cent", () => {
+    expect(exact({ currency: "USD", nanos: 19_109_045n })).toBe("$0.019109045");
+  });
+
+  it.each([
+    [19_156_300n, "$0.0192"],
+    [2_490_000_000n, "$2.49"],
+    [2_495_000_000n, "$2.50"],
+    [640_123_456n, "$0.64"],
+    [1_234n, "$0.000001"],
+    [999n, "< $0.000001"],
+    [0n, "$0.00"],
+    [-19_156_300n, "−$0.0192"],
+    [1_234_567_890_000_000n, "$1,234,567.89"],
+  ])("%d billionths are shown as %s", (nanos, text) => {
+    const amount = { currency: "USD", nanos };
+    expect(rounded(amount, placesOf(amount))).toBe(text);
+  });
+
+  it("a column has as many decimals as its smallest amount needs", () => {
+    const usd = (nanos: bigint) => ({ currency: "USD", nanos });
+    const column = [usd(2_490_000_000n), usd(19_156_300n)];
+    expect(column.map((amount) => rounded(amount, placesFor(column)))).toEqual(["$2.4900", "$0.0192"]);
+    expect(placesFor([])).toBe(2);
   });
 
   it("never adds up two currencies", () => {

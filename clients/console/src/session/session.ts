@@ -1,4 +1,7 @@
-/** Who is signed in. The token lives in this tab only and is gone with it. */
+/**
+ * Who is signed in. The token lives in the tabs of this browser and is gone with the last of them: a new tab gets it from
+ * one that is open, and nothing stores it beyond a tab.
+ */
 import { useSyncExternalStore } from "react";
 
 export interface Project {
@@ -10,8 +13,8 @@ export interface Session {
   token: string;
   /** Name of the principal; empty when only a token is known. */
   principal: string;
-  /** Unknown for a token that was pasted in. */
-  admin: boolean | undefined;
+  /** Has the role of a platform administrator. */
+  admin: boolean;
   projects: Project[];
   /** The project that is looked at; empty: the only one. */
   project: string;
@@ -21,9 +24,14 @@ export interface Session {
   renewable: boolean;
 }
 
-export type EndReason = "signed_out" | "expired";
+/** `refused`: the server does not accept the token, for another reason than its age. */
+export type EndReason = "signed_out" | "expired" | "refused";
 
 const STORAGE_KEY = "gpuaas.session";
+/** Set in a tab where somebody signed out, which then takes no session from another tab. */
+const LEFT_KEY = "gpuaas.signed-out";
+/** How long a new tab waits for another one to answer, in milliseconds. */
+const ADOPT_MS = 250;
 const listeners = new Set<() => void>();
 let session: Session | undefined = read();
 let ended: EndReason | undefined;
@@ -49,12 +57,66 @@ function change(next: Session | undefined): void {
   for (const listener of listeners) listener();
 }
 
+/** What tabs of one browser say to each other. */
+type TabMessage = { kind: "request" } | { kind: "session"; session: Session } | { kind: "signed_out"; principal: string };
+
+const tabs = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(STORAGE_KEY);
+let adopting: (() => void) | undefined;
+if (tabs) {
+  tabs.onmessage = ({ data }: MessageEvent<TabMessage>) => {
+    if (data.kind === "request" && session) tabs.postMessage({ kind: "session", session } satisfies TabMessage);
+    if (data.kind === "session" && adopting && !session && data.session.expires > Date.now()) {
+      change(data.session);
+      adopting();
+    }
+    if (data.kind === "signed_out" && session?.principal === data.principal) {
+      ended = "signed_out";
+      leave();
+    }
+  };
+}
+
+/** Takes over the session of another tab, if there is one; resolves when that is decided. */
+export function adoptSession(): Promise<void> {
+  if (session || !tabs || hasLeft()) return Promise.resolve();
+  return new Promise((resolve) => {
+    adopting = () => {
+      adopting = undefined;
+      resolve();
+    };
+    setTimeout(() => adopting?.(), ADOPT_MS);
+    tabs.postMessage({ kind: "request" } satisfies TabMessage);
+  });
+}
+
+function hasLeft(): boolean {
+  try {
+    return sessionStorage.getItem(LEFT_KEY) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function leave(): void {
+  try {
+    sessionStorage.setItem(LEFT_KEY, "yes");
+  } catch {
+    // without storage a reload may take the session of another tab
+  }
+  change(undefined);
+}
+
 export function currentSession(): Session | undefined {
   return session;
 }
 
 export function beginSession(next: Session): void {
   ended = undefined;
+  try {
+    sessionStorage.removeItem(LEFT_KEY);
+  } catch {
+    // then there was nothing to remove
+  }
   change(next);
 }
 
@@ -65,7 +127,9 @@ export function chooseProject(project: string): void {
 export function endSession(reason: EndReason): void {
   if (!session) return;
   ended = reason;
-  change(undefined);
+  if (reason !== "signed_out") return change(undefined);
+  tabs?.postMessage({ kind: "signed_out", principal: session.principal } satisfies TabMessage);
+  leave();
 }
 
 /** Why the last session ended. */

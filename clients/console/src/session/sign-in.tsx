@@ -1,13 +1,14 @@
 /** Sign-in: with an identity of the development issuer where there is one, or with a token. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { Problem } from "../api/problem";
 import { Badge, Button, Skeleton } from "../ui/basics";
 import { ChevronRight, KeyRound } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import { Logo, ThemeSwitch } from "../ui/shell";
+import { whoIs } from "./caller";
 import { type Identity, keepCode, keptCode, listIdentities, signIn } from "./dev-issuer";
-import { beginSession, endedBecause, readToken } from "./session";
+import { type EndReason, beginSession, endedBecause, readToken } from "./session";
 
 /** Asks for the code of a development stack, where the browser was not opened by the stack's link. */
 function CodeForm({ done }: { done: () => void }) {
@@ -84,16 +85,36 @@ function Identities() {
   );
 }
 
+/** What to say about the session before. */
+const ENDED: Partial<Record<EndReason, string>> = {
+  expired: "Your session has expired. Sign in again to continue.",
+  refused: "The server refused your token. Sign in again to continue.",
+};
+
 function TokenForm() {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState("");
-  const submit = (event: FormEvent) => {
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: FormEvent) => {
     event.preventDefault();
+    if (busy) return;
+    setProblem("");
+    setError(undefined);
     const text = token.trim().replace(/^Bearer\s+/i, "");
     const read = readToken(text);
     if (!read) return setProblem("This is not a valid token. A token has three parts separated by dots.");
     if (read.expires <= Date.now()) return setProblem("This token has expired.");
-    beginSession({ token: text, principal: read.subject, admin: undefined, projects: [], project: "", expires: read.expires, renewable: false });
+    setBusy(true);
+    try {
+      const { principal, admin, projects } = await whoIs(text);
+      const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
+      beginSession({ token: text, principal: principal || read.subject, admin, projects, project, expires: read.expires, renewable: false });
+    } catch (failure) {
+      if (failure instanceof Problem && failure.status === 401) setProblem("The server refused this token. Get a new one and paste it in full.");
+      else setError(failure);
+    }
+    setBusy(false);
   };
   return (
     <form onSubmit={submit} className="token-form">
@@ -102,7 +123,8 @@ function TokenForm() {
       <p id="token-problem" className="field-problem" role="alert">
         {problem}
       </p>
-      <Button type="submit" disabled={token.trim() === ""}>
+      {error !== undefined && <ProblemNote error={error} />}
+      <Button type="submit" busy={busy} disabled={token.trim() === ""}>
         <KeyRound size={16} /> Sign in with a token
       </Button>
     </form>
@@ -110,14 +132,18 @@ function TokenForm() {
 }
 
 export function SignIn() {
+  const why = ENDED[endedBecause() ?? "signed_out"];
+  useEffect(() => {
+    document.title = "Sign in · GPUaaS";
+  }, []);
   return (
     <main className="sign-in">
       <div className="sign-in-card">
         <Logo />
         <h1>Sign in</h1>
-        {endedBecause() === "expired" && (
+        {why && (
           <p className="notice" role="status">
-            Your session has expired. Sign in again to continue.
+            {why}
           </p>
         )}
         <Identities />

@@ -51,6 +51,18 @@ export interface Socket {
   onclose: ((event: CloseEvent) => void) | null;
 }
 
+/** A session as a page leaves it, so that the same tab goes on with it after a reload. */
+export interface Saved {
+  ready: Ready;
+  path: string;
+  /** Offset of the next output byte. */
+  received: number;
+  /** Input that the platform has not confirmed, from this offset on. */
+  input: { offset: number; data: Uint8Array };
+  /** Milliseconds since the epoch. */
+  time: number;
+}
+
 export type Phase = "connecting" | "ready" | "lost" | "ended";
 
 export interface Ending {
@@ -100,6 +112,23 @@ export class Connection {
     if (this.over) return;
     this.path = ticket.websocket_path;
     this.open({ type: "attach", ticket: ticket.ticket, allocation_id: this.means.allocationId, ...this.size, term: "xterm-256color" });
+  }
+
+  /** Goes on with a session that another page left. */
+  resumeFrom({ ready, path, received, input, time }: Saved): void {
+    this.handlers.phase("lost", ready, undefined);
+    this.ready = ready;
+    this.path = path;
+    this.received = this.shown = this.acknowledged = received;
+    this.input.restore(input.offset, input.data);
+    this.lostAt = time;
+    this.resume();
+  }
+
+  /** What another page needs to go on with this session; nothing when there is none. */
+  save(): Saved | undefined {
+    if (this.over || !this.ready) return undefined;
+    return { ready: this.ready, path: this.path, received: this.received, input: this.input.unconfirmed(), time: this.lostAt || Date.now() };
   }
 
   type(data: Uint8Array): void {

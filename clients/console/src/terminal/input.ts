@@ -15,6 +15,16 @@ export class InputBuffer {
     this.kept = joined;
   }
 
+  /** Goes on with what another page had not got confirmed. */
+  restore(offset: number, data: Uint8Array): void {
+    this.acknowledged = this.sent = offset;
+    this.kept = data;
+  }
+
+  unconfirmed(): { offset: number; data: Uint8Array } {
+    return { offset: this.acknowledged, data: this.kept };
+  }
+
   /** A session is ready: it has `offset` bytes; the rest is sent again. */
   ready(offset: number, window: number): void {
     this.window = window;

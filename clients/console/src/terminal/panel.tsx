@@ -1,9 +1,10 @@
 /** A terminal in the page: a shell in the VM that survives lost connections. */
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Badge, Button, type Tone } from "../ui/basics";
 import { ProblemNote } from "../ui/problem";
 import { openTicket } from "./api";
 import { Connection, type Ending, type Phase, type Ready, type Socket } from "./connection";
+import { type Left, Transcript, leave, takeLeft } from "./left";
 import { useScreen } from "./screen";
 
 const PHASES: Record<Phase, [Tone, string]> = {
@@ -20,6 +21,7 @@ const ENDINGS: Record<string, string> = {
   time_limit: "The session reached its time limit.",
   taken_over: "The session continues in another window.",
   allocation_ended: "The allocation is no longer running.",
+  powered_off: "The VM was stopped or rebooted.",
 };
 
 function socket(path: string, subprotocol: string): Socket {
@@ -35,28 +37,61 @@ interface State {
   error?: unknown;
 }
 
-function Session({ id, again, close }: { id: string; again: () => void; close: () => void }) {
+/** Leaves what a full-screen program left behind, and says where the next session begins. */
+const NEXT_SESSION = "\x1b[?1049l\x1b[!p\r\n\x1b[2m[new session]\x1b[0m\r\n";
+
+export default function TerminalPanel({ id, isRunning, close }: { id: string; /** The VM runs, so that a session can begin. */ isRunning: boolean; close: () => void }) {
   const [state, setState] = useState<State>({ phase: "connecting" });
   const [dropped, setDropped] = useState(0);
+  const begin = useRef<() => void>(() => {});
+  const runs = useRef(isRunning);
+  runs.current = isRunning;
   const host = useScreen({ cursorBlink: true }, ({ terminal, fit }) => {
     fit.fit();
     const typed = new TextEncoder();
-    const connection = new Connection(
-      { allocationId: id, ticket: () => openTicket(id), connect: socket },
-      {
-        output: (data, shown) => terminal.write(data, shown),
-        gap: (from, to) => {
-          setDropped((bytes) => bytes + to - from);
-          terminal.write(`\r\n\x1b[33m[${to - from} bytes of output lost]\x1b[0m\r\n`);
+    const transcript = new Transcript();
+    let connection: Connection | undefined;
+    const connect = (left?: Left) => {
+      const made = new Connection(
+        { allocationId: id, ticket: () => openTicket(id), connect: socket },
+        {
+          output: (data, shown) => {
+            transcript.add(data);
+            terminal.write(data, shown);
+          },
+          gap: (from, to) => {
+            setDropped((bytes) => bytes + to - from);
+            terminal.write(`\r\n\x1b[33m[${to - from} bytes of output lost]\x1b[0m\r\n`);
+          },
+          phase: (phase, ready, ending) => {
+            // the shell of the page before is gone: a new one, as at the first opening
+            if (left && runs.current && ending?.reason === "session_gone") return begin.current();
+            setState({ phase, ready, ending });
+          },
         },
-        phase: (phase, ready, ending) => setState((before) => ({ ...before, phase, ready, ending })),
-      },
-      { cols: terminal.cols, rows: terminal.rows },
-    );
-    connection.start().catch((error: unknown) => setState({ phase: "ended", error }));
-    terminal.onData((text) => connection.type(typed.encode(text)));
-    terminal.onBinary((text) => connection.type(Uint8Array.from(text, (c) => c.charCodeAt(0))));
-    terminal.onResize(({ cols, rows }) => connection.resize({ cols, rows }));
+        { cols: terminal.cols, rows: terminal.rows },
+      );
+      connection = made;
+      if (left) made.resumeFrom(left.saved);
+      else made.start().catch((error: unknown) => setState({ phase: "ended", error }));
+    };
+    begin.current = () => {
+      terminal.write(NEXT_SESSION);
+      transcript.clear();
+      setState({ phase: "connecting" });
+      connect();
+      terminal.focus();
+    };
+    const left = takeLeft(id, Date.now());
+    if (left) {
+      transcript.add(left.output);
+      terminal.write(left.output);
+      connect(left);
+    } else if (isRunning) connect();
+    else setState({ phase: "ended" });
+    terminal.onData((text) => connection?.type(typed.encode(text)));
+    terminal.onBinary((text) => connection?.type(Uint8Array.from(text, (c) => c.charCodeAt(0))));
+    terminal.onResize(({ cols, rows }) => connection?.resize({ cols, rows }));
     terminal.attachCustomKeyEventHandler((event) => {
       // the way out for people without a mouse
       if (event.type === "keydown" && event.ctrlKey && event.shiftKey && event.key === "Home") {
@@ -69,15 +104,26 @@ function Session({ id, again, close }: { id: string; again: () => void; close: (
     const watcher = new ResizeObserver(() => fit.fit());
     if (terminal.element?.parentElement) watcher.observe(terminal.element.parentElement);
     terminal.focus();
+    const keep = () => {
+      const saved = connection?.save();
+      if (saved) leave(id, { saved, output: transcript.bytes() });
+    };
+    window.addEventListener("pagehide", keep);
     return () => {
+      window.removeEventListener("pagehide", keep);
       watcher.disconnect();
-      connection.close();
+      connection?.close();
     };
   });
+  // what was refused while the VM was off is possible again
+  useEffect(() => {
+    if (isRunning) setState((before) => ({ ...before, error: undefined }));
+  }, [isRunning]);
   const [tone, word] = PHASES[state.phase];
   const { ending } = state;
+  const isOver = state.phase === "ended";
   return (
-    <>
+    <section className="card terminal-card" aria-label="Terminal">
       <header>
         <h2>
           Terminal <Badge tone={tone}><span role="status">{word}</span></Badge>
@@ -85,8 +131,8 @@ function Session({ id, again, close }: { id: string; again: () => void; close: (
         </h2>
         <div className="page-actions">
           <small className="muted optional">Press Ctrl+Shift+Home to leave the terminal</small>
-          {state.phase === "ended" && (
-            <Button small kind="primary" onClick={again}>
+          {isOver && (
+            <Button small kind="primary" onClick={() => begin.current()} disabled={!isRunning}>
               New session
             </Button>
           )}
@@ -95,22 +141,14 @@ function Session({ id, again, close }: { id: string; again: () => void; close: (
           </Button>
         </div>
       </header>
-      {state.error !== undefined && <ProblemNote error={state.error} retry={again} />}
+      {state.error !== undefined && <ProblemNote error={state.error} retry={() => begin.current()} />}
       {ending && (
         <p className="terminal-ending" role="status">
           {ending.message || ENDINGS[ending.reason] || `Closed: ${ending.reason}.`}
         </p>
       )}
+      {isOver && !isRunning && <p className="terminal-ending">The VM is not running. Start it to open a new session.</p>}
       <div className="screen" ref={host} data-phase={state.phase} data-dropped={dropped} />
-    </>
-  );
-}
-
-export default function TerminalPanel({ id, close }: { id: string; close: () => void }) {
-  const [attempt, setAttempt] = useState(0);
-  return (
-    <section className="card terminal-card" aria-label="Terminal">
-      <Session key={attempt} id={id} again={() => setAttempt(attempt + 1)} close={close} />
     </section>
   );
 }

@@ -1,6 +1,6 @@
 /** Small parts that every view uses. */
 import { type ComponentProps, type ReactNode, useEffect, useState } from "react";
-import { type Amount, exact, split } from "../lib/money";
+import { type Amount, exact, placesOf, rounded } from "../lib/money";
 import { fullTime, minuteText, plannedTime, relativeTime, zone } from "../lib/time";
 import { useNow } from "./use-now";
 import { Check, Copy } from "./icons";
@@ -17,8 +17,10 @@ export function Button({ kind = "plain", busy = false, small = false, className 
       type="button"
       {...rest}
       className={`button ${kind} ${small ? "small" : ""} ${className}`}
-      disabled={rest.disabled || busy}
+      // a disabled button loses the focus
+      aria-disabled={busy || undefined}
       aria-busy={busy || undefined}
+      onClick={busy ? (event) => event.preventDefault() : rest.onClick}
     >
       {busy && <span className="spinner" aria-hidden="true" />}
       {children}
@@ -67,18 +69,11 @@ export function Planned({ value, short = false }: { value: string | undefined; s
   );
 }
 
-/** Exact money: the cents first, the rest of the digits quieter. */
-export function MoneyText({ amount }: { amount: Amount }) {
-  const { head, tail } = split(amount);
+/** Money with the digits that matter, and the exact amount on hover. `places` keeps a column in line. */
+export function MoneyText({ amount, places = placesOf(amount) }: { amount: Amount; places?: number }) {
   return (
-    <span className="money">
-      <span className="visually-hidden">{exact(amount)}</span>
-      <span aria-hidden="true">{head}</span>
-      {tail && (
-        <span className="money-tail" aria-hidden="true">
-          {tail}
-        </span>
-      )}
+    <span className="money" title={exact(amount)}>
+      {rounded(amount, places)}
     </span>
   );
 }

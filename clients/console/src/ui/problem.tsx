@@ -1,5 +1,6 @@
 /** An error in full: message, fields, advice, and the request id. */
-import { adviceFor, causesOf, isOf, Problem } from "../api/problem";
+import { adviceFor, causesOf, isOf, labelOf, messageOf, Problem, unsaidOf } from "../api/problem";
+import { useSession } from "../session/session";
 import { Button, CopyButton } from "./basics";
 import { CircleAlert } from "./icons";
 
@@ -10,20 +11,20 @@ function asProblem(error: unknown): Problem {
 
 export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Advice for missing capacity. */ ways?: string[] }) {
   const problem = asProblem(error);
-  const advice = adviceFor(problem, ways);
+  const advice = adviceFor(problem, ways, useSession()?.admin);
   // a form shows the rule beside the field
-  const fields = problem.fields.filter(({ field }) => !knownFields.some((known) => isOf(known, field)));
+  const fields = unsaidOf(problem).filter(({ field }) => !knownFields.some((known) => isOf(known, field)));
   const causes = causesOf(problem);
   return (
     <div className="problem" role="alert">
       <CircleAlert size={18} aria-hidden="true" />
       <div>
-        <p className="problem-message">{problem.message}</p>
+        <p className="problem-message">{messageOf(problem)}</p>
         {fields.length > 0 && (
           <ul>
             {fields.map(({ field, description }) => (
               <li key={field + description}>
-                <code>{field}</code> {description}
+                <strong title={field}>{labelOf(field)}</strong> {description}
               </li>
             ))}
           </ul>

@@ -1,9 +1,9 @@
 /** A project by its slug. */
-import { useSession } from "../session/session";
+import { useProjects } from "../api/queries";
 
-/** The slug for members, otherwise the start of the id. */
+/** The slug where it is known, otherwise the start of the id. */
 export function ProjectName({ id = "" }: { id: string | undefined }) {
-  const known = useSession()?.projects.find((project) => project.id === id);
+  const known = useProjects().find((project) => project.id === id);
   return known ? (
     <span title={id}>{known.slug}</span>
   ) : (

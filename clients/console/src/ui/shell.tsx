@@ -1,5 +1,5 @@
 /** The frame around every view: navigation and the signed-in user. */
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
 import { Link, useLocation } from "wouter";
 import { chooseProject, endSession, useSession } from "../session/session";
 import { Activity, ArrowLeft, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
@@ -85,7 +85,7 @@ export function Shell({ children }: { children: ReactNode }) {
           <NavLink to="/usage" icon={<ReceiptText size={17} aria-hidden="true" />}>
             Usage
           </NavLink>
-          {session.admin !== false && (
+          {session.admin && (
             <>
               <p className="nav-title">Platform</p>
               <NavLink to="/admin/nodes" icon={<Server size={17} aria-hidden="true" />}>
@@ -146,7 +146,14 @@ export function Back({ to, children }: { to: string; children: ReactNode }) {
   );
 }
 
-export function Page({ title, actions, crumb, children }: { title: ReactNode; actions?: ReactNode; crumb?: ReactNode; children: ReactNode }) {
+/** A title that is more than text comes with its text, for the browser's tab. */
+type Title = { title: string; name?: undefined } | { title: ReactNode; name: string };
+
+export function Page({ title, name, actions, crumb, children }: Title & { actions?: ReactNode; crumb?: ReactNode; children: ReactNode }) {
+  const text = name ?? title;
+  useEffect(() => {
+    document.title = `${text} · GPUaaS`;
+  }, [text]);
   return (
     <div className="page">
       {crumb && <div className="crumb">{crumb}</div>}

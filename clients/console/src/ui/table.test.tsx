@@ -5,7 +5,7 @@ import { LinkRow, Table, TableCard } from "./table";
 
 it("a table has its columns with their classes, and says whether its rows do something", () => {
   const still = renderToStaticMarkup(<Table label="Things" columns={["Name", ["GPUs", "number"]]} children={null} />);
-  expect(still).toBe('<table class="rows still" aria-label="Things"><thead><tr><th>Name</th><th class="number">GPUs</th></tr></thead><tbody></tbody></table>');
+  expect(still).toBe('<table class="rows still" aria-label="Things" style="--column-1:&quot;Name&quot;;--column-2:&quot;GPUs&quot;"><thead><tr><th>Name</th><th class="number">GPUs</th></tr></thead><tbody></tbody></table>');
   expect(renderToStaticMarkup(<Table label="Things" columns={[]} rowsAct children={null} />)).toContain('<table class="rows" ');
 });
 

@@ -1,5 +1,5 @@
 /** Tables, and rows that lead to a page of their own. */
-import type { ReactNode } from "react";
+import type { CSSProperties, ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 
 /** A column by its title, or by its title and class: "number" stands at the right, "optional" is hidden on narrow screens. */
@@ -14,9 +14,18 @@ interface TableProps {
   children: ReactNode;
 }
 
+/** The titles for the style sheet, which puts them before the cells where the table is too narrow for columns. */
+export function titlesOf(columns: Column[]): CSSProperties {
+  const titles = columns.map((column, index) => {
+    const title = typeof column === "string" ? column : column[0];
+    return [`--column-${index + 1}`, typeof title === "string" ? JSON.stringify(title) : '""'];
+  });
+  return Object.fromEntries(titles) as CSSProperties;
+}
+
 export function Table({ label, columns, rowsAct = false, children }: TableProps) {
   return (
-    <table className={rowsAct ? "rows" : "rows still"} aria-label={label}>
+    <table className={rowsAct ? "rows" : "rows still"} aria-label={label} style={titlesOf(columns)}>
       <thead>
         <tr>
           {columns.map((column, index) => {

@@ -1,6 +1,7 @@
 /** A watch for as long as a view looks at it. What it says is kept in the cache, so the next view goes on from there. */
 import { skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { endOf } from "../api/client";
 import { type Problem, unreachable } from "../api/problem";
 import { currentSession, endSession } from "../session/session";
 import { type Means, type Message, Watch, type WatchStatus } from "./watch";
@@ -77,7 +78,7 @@ export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S>
         },
         status: (status, problem) => {
           setState({ status, problem });
-          if (status === "refused" && problem?.status === 401) endSession("expired");
+          if (status === "refused" && problem?.status === 401) endSession(endOf(problem));
         },
       },
       before()?.token ?? "",

@@ -51,6 +51,7 @@ pub async fn create(
             id.ok_or_else(|| Error::internal("a key that led to nothing"))?,
         ));
     }
+    free_name(deps, &parsed, project.id()).await?;
     let checked = check(deps, &parsed, project.id()).await?;
     let request = scheduler::ReserveRequest {
         principal: caller.principal.clone(),
@@ -114,6 +115,8 @@ pub async fn create_all(
     }
     let mut reservations = Vec::with_capacity(parsed.len());
     for (index, one) in parsed.iter().enumerate() {
+        let free = free_name(deps, one, project).await;
+        free.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
         let checked = check(deps, one, project).await;
         let checked = checked.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
         reservations.push(scheduler::ReserveRequest {
@@ -185,6 +188,12 @@ async fn replayed(
         idempotency::Lookup::Fresh => None,
         idempotency::Lookup::Replay { resource_id } => Some(reserve::ids_of(&resource_id)?),
     })
+}
+
+/// Refuses a taken name before capacity is looked for, so that it is not reported only once there is some.
+async fn free_name(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<(), Error> {
+    let mut conn = deps.pool.acquire().await?;
+    Ok(reserve::check_name(&mut conn, project_id, parsed.name.as_str()).await?)
 }
 
 /// A request that SKU and image allow.

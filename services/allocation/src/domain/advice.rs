@@ -79,7 +79,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
     }
 }
 
-/// The text for a host's step, as a timeline shows it.
+/// The text for a step that runs, as a timeline shows it.
 #[must_use]
 pub fn step_sentence(step: &str) -> &'static str {
     match step {
@@ -105,9 +105,58 @@ pub fn step_sentence(step: &str) -> &'static str {
     }
 }
 
+/// The text for a step that is done: in the past tense, so that nobody waits for it.
+#[must_use]
+pub fn done_sentence(step: &str) -> &'static str {
+    match step {
+        "verify_image" => "Fetched and verified the image.",
+        "prove_disk" => "Checked the disk.",
+        "clone" => "Copied the image to the disk.",
+        "seed" => "Wrote the cloud-init configuration.",
+        "reserve_address" => "Reserved the network address.",
+        "define" => "Defined the VM.",
+        "start" => "Started the VM.",
+        "wait_address" => "The VM has its address.",
+        "wait_login" => "A login works.",
+        "stop" => "Stopped the VM.",
+        "undefine" => "Removed the VM.",
+        "remove_reservation" => "Removed the network reservation.",
+        "wipe" => "Wiped the disk.",
+        "verify_wipe" => "Verified that the disk is empty.",
+        "report_image" => "Recorded the verified image.",
+        _ => "Done.",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_is_done_does_not_read_as_one_that_runs() {
+        for step in [
+            "verify_image",
+            "prove_disk",
+            "clone",
+            "seed",
+            "reserve_address",
+            "define",
+            "start",
+            "wait_address",
+            "wait_login",
+            "stop",
+            "undefine",
+            "remove_reservation",
+            "wipe",
+            "verify_wipe",
+            "report_image",
+        ] {
+            let first = |text: &'static str| text.split(' ').next().unwrap_or_default();
+            assert!(first(step_sentence(step)).ends_with("ing"), "{step}");
+            assert!(!first(done_sentence(step)).ends_with("ing"), "{step}");
+            assert_ne!(done_sentence(step), "Done.", "{step}");
+        }
+    }
     use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gpuaas_proto::gpuaas::agent::v1::{HostOperation, StepState};
 use serde::{Deserialize, Serialize};
 
-use super::advice::step_sentence;
+use super::advice::{done_sentence, step_sentence};
 
 /// How far a percentage must move to be worth telling.
 const PERCENT_STEP: u32 = 5;
@@ -77,12 +77,15 @@ pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
         };
         if news {
             seen.insert(step.name.clone(), (state, percent));
-            let message = step_sentence(&step.name).to_owned();
+            let message = match state {
+                Told::Done => done_sentence(&step.name),
+                Told::Running | Told::Failed => step_sentence(&step.name),
+            };
             told.push(Change {
                 step: step.name.clone(),
                 state,
                 percent,
-                message,
+                message: message.to_owned(),
             });
         }
     }

@@ -155,16 +155,16 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
     if work.left.is_zero() {
         return Err(StepError::Fail(out_of_time(work.step.error.as_ref())));
     }
-    if let Some(sentence) = step.shown {
+    if let Some(shown) = &step.shown {
         let progress = Progress {
             step: step.name.into(),
-            message: sentence.into(),
+            message: shown.running.into(),
             ..Progress::default()
         };
         // in one transaction: whoever takes the work over waits for it and ends what it reported
         let mut tx = work.deps.pool.begin().await?;
         work.progress(&mut tx, &progress).await?;
-        work.tell(&mut tx, step.name, State::Running, 0, sentence, None)
+        work.tell(&mut tx, step.name, State::Running, 0, shown.running, None)
             .await?;
         tx.commit().await?;
     }
@@ -230,8 +230,8 @@ async fn record(
         .await?
         .map_err(|Lost| StepError::Lost)?;
     workflow_rows::end_step(tx, id, step.name, true, output, None).await?;
-    if let Some(sentence) = step.shown {
-        work.tell(tx, step.name, State::Done, 100, sentence, None)
+    if let Some(shown) = &step.shown {
+        work.tell(tx, step.name, State::Done, 100, shown.done, None)
             .await?;
     }
     Ok(())

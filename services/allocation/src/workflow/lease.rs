@@ -10,7 +10,7 @@ use serde_json::json;
 use super::failure::StepError;
 use super::host::Host;
 use super::subject;
-use super::table::{Effect, OnFailure, Step, StepResult};
+use super::table::{Effect, OnFailure, Shown, Step, StepResult};
 use super::work::Work;
 use crate::store::workflow_rows;
 
@@ -31,7 +31,10 @@ pub const fn acquire(
 }
 
 /// The text for users while the lease is taken.
-pub const ASKING: Option<&str> = Some("Requesting the slot from the host.");
+pub const REQUESTED: Option<Shown> = Some(Shown {
+    running: "Requesting the slot from the host.",
+    done: "The host granted the slot.",
+});
 
 const RETURN_LEASE: Step = Step {
     name: "return_lease",

@@ -36,7 +36,7 @@ const ATTEMPTS: i64 = 3;
 const AROUND: (u32, u32) = (1, 0);
 
 const ACQUIRE_LEASE: Step = Step {
-    shown: lease::ASKING,
+    shown: lease::REQUESTED,
     ..lease::acquire(acquire_lease, Duration::from_secs(60))
 };
 

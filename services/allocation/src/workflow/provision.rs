@@ -29,7 +29,7 @@ use super::host::Host;
 use super::lease;
 use super::operation::{Order, drive, output};
 use super::subject::{self, ledger};
-use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::table::{Definition, Effect, OnFailure, Shown, Step, StepResult};
 use super::work::Work;
 use crate::domain::advice::explain;
 
@@ -54,7 +54,7 @@ pub static DEFINITION: Definition = Definition {
         },
         Step {
             records: "lease id and the host's plan",
-            shown: lease::ASKING,
+            shown: lease::REQUESTED,
             ..lease::acquire(acquire_lease, Duration::from_secs(120))
         },
         Step {
@@ -91,7 +91,10 @@ pub static DEFINITION: Definition = Definition {
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Activating the VM."),
+            shown: Some(Shown {
+                running: "Activating the VM.",
+                done: "Activated the VM.",
+            }),
         },
         lease::RELEASE_LEASE,
     ],

@@ -38,7 +38,7 @@ pub static DEFINITION: Definition = Definition {
         Step {
             // an accepted release must end, however long the host is unreachable
             on_failure: OnFailure::Insist,
-            shown: lease::ASKING,
+            shown: lease::REQUESTED,
             ..lease::acquire(lease::for_release, Duration::from_secs(60))
         },
         Step {

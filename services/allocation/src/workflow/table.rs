@@ -48,9 +48,17 @@ pub struct Step {
     pub on_failure: OnFailure,
     /// Takes the effect back; run when the step has begun and the workflow fails.
     pub undo: Option<&'static Step>,
-    /// The sentence of its own timeline entry. A step that runs a host operation has none: the operation's
+    /// The sentences of its own timeline entry. A step that runs a host operation has none: the operation's
     /// steps have theirs.
-    pub shown: Option<&'static str>,
+    pub shown: Option<Shown>,
+}
+
+/// The sentences of a timeline entry.
+pub struct Shown {
+    /// While the step runs.
+    pub running: &'static str,
+    /// When it is done, in the past tense.
+    pub done: &'static str,
 }
 
 /// One workflow.

@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use super::failure::StepError;
 use super::provision::PROVISION_BUDGET;
 use super::subject::ledger;
-use super::table::{Definition, Effect, OnFailure, Step, StepResult};
+use super::table::{Definition, Effect, OnFailure, Shown, Step, StepResult};
 use super::work::Work;
 
 /// A node is allocated, and nothing in this process can bring it up or erase it.
@@ -59,7 +59,10 @@ pub static PROVISION: Definition = Definition {
             deadline: PROVISION_BUDGET,
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Provisioning the node."),
+            shown: Some(Shown {
+                running: "Provisioning the node.",
+                done: "Provisioned the node.",
+            }),
         },
         Step {
             name: "activate",
@@ -68,7 +71,10 @@ pub static PROVISION: Definition = Definition {
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
             undo: None,
-            shown: Some("Activating the node."),
+            shown: Some(Shown {
+                running: "Activating the node.",
+                done: "Activated the node.",
+            }),
         },
     ],
     at_failure: &[Step {
@@ -95,7 +101,10 @@ pub static RELEASE: Definition = Definition {
             // an accepted release must end, and only once the tenant is gone
             on_failure: OnFailure::Insist,
             undo: None,
-            shown: Some("Erasing the node."),
+            shown: Some(Shown {
+                running: "Erasing the node.",
+                done: "Erased the node.",
+            }),
         },
         Step {
             name: "complete_release",

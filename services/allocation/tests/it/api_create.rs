@@ -287,4 +287,13 @@ async fn two_keys_are_two_allocations_and_a_full_platform_refuses() {
         .expect_err("full");
     assert_eq!(full.code(), Code::ResourceExhausted);
     assert_eq!(full.reason(), ErrorReason::SlotsInUse, "{full}");
+    let taken = platform
+        .create(good("one"), "key-4")
+        .await
+        .expect_err("name taken");
+    assert_eq!(
+        taken.reason(),
+        ErrorReason::AlreadyExists,
+        "a taken name is told before missing capacity"
+    );
 }

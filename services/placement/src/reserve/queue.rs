@@ -36,6 +36,8 @@ pub use serve::{Pass, serve_queue};
 
 /// Longest time a request may be queued.
 pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;
+/// How far the clock of a caller that asks for the longest wait may be ahead.
+const CLOCK_SKEW_SECONDS: i64 = 60;
 /// Most allocations of a project that may be queued at once.
 pub const MAX_QUEUED: i64 = 100;
 /// Step of the timeline while an allocation is queued.
@@ -234,7 +236,7 @@ async fn check_deadline(conn: &mut PgConnection, deadline: Timestamp) -> Result<
         "SELECT $1 > clock_timestamp() AND $1 <= clock_timestamp() + make_interval(secs => $2)",
     )
     .bind(deadline.to_sqlx())
-    .bind(MAX_WAIT_SECONDS as f64)
+    .bind((MAX_WAIT_SECONDS + CLOCK_SKEW_SECONDS) as f64)
     .fetch_one(conn)
     .await?;
     if legal {

@@ -90,6 +90,12 @@ async fn history_is_shown_in_buckets_and_kept_for_its_time() {
         [(start, 4, 0), (hour, 0, 4)],
         "the most that was held, the least that was free"
     );
+    let mean = |one: &Bucket| (one.mean_gpus_in_use * 3.0).round() / one.mean_gpus;
+    assert_eq!(
+        shown.iter().map(mean).collect::<Vec<_>>(),
+        [7.0 / 4.0, 0.0],
+        "the mean is over all samples: a peak of one minute does not count for the hour"
+    );
     let short = Query {
         until: start + jiff::SignedDuration::from_mins(1),
         ..query.clone()

@@ -91,6 +91,8 @@ impl Api {
                     gpus: number(one.gpus),
                     gpus_in_use: number(one.gpus_in_use),
                     gpus_free: number(one.gpus_free),
+                    mean_gpus: one.mean_gpus,
+                    mean_gpus_in_use: one.mean_gpus_in_use,
                 })
                 .collect(),
         })

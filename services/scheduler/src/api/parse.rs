@@ -41,6 +41,21 @@ fn positive(field: &str, number: u32) -> Result<i32> {
     }
 }
 
+/// Less memory than this boots no guest, in MiB.
+const MIN_MEMORY_MIB: u32 = 128;
+
+/// Memory per GPU that a guest can boot with.
+fn memory(mib: u32) -> Result<i32> {
+    let field = "sku.profile.memory_mib_per_gpu";
+    if mib < MIN_MEMORY_MIB {
+        return Err(Error::invalid(
+            field,
+            format!("must be at least {MIN_MEMORY_MIB} MiB"),
+        ));
+    }
+    signed(field, mib)
+}
+
 /// A reservation; `validate_only` needs neither key nor hash.
 pub(super) fn reserve(request: internal::ReserveRequest) -> Result<Request> {
     if !request.validate_only {
@@ -348,10 +363,7 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
         allowed_gpu_counts,
         profile: Profile {
             vcpus_per_gpu: positive("sku.profile.vcpus_per_gpu", profile.vcpus_per_gpu)?,
-            memory_mib_per_gpu: positive(
-                "sku.profile.memory_mib_per_gpu",
-                profile.memory_mib_per_gpu,
-            )?,
+            memory_mib_per_gpu: memory(profile.memory_mib_per_gpu)?,
             name: profile.name,
             hugepages: profile.hugepages,
         },
@@ -418,6 +430,21 @@ mod tests {
             let error = super::sku(sku(bad)).expect_err("refused");
             assert_eq!(error.fields()[0].0, "sku.allowed_gpu_counts");
         }
+    }
+
+    #[test]
+    fn a_sku_has_memory_that_a_guest_can_boot_with() {
+        for (mib, legal) in [
+            (0, false),
+            (1, false),
+            (127, false),
+            (128, true),
+            (256, true),
+        ] {
+            assert_eq!(memory(mib).is_ok(), legal, "{mib}");
+        }
+        let error = memory(1).expect_err("refused");
+        assert_eq!(error.fields()[0].0, "sku.profile.memory_mib_per_gpu");
     }
 
     #[test]

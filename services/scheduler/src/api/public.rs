@@ -19,8 +19,8 @@ impl SkuService for Api {
         &self,
         request: Request<ListSkusRequest>,
     ) -> Result<Response<ListSkusResponse>, Status> {
-        Caller::of(&request)?;
-        Ok(Response::new(self.skus(request.get_ref()).await?))
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(self.skus(&caller, request.get_ref()).await?))
     }
 }
 
@@ -59,13 +59,17 @@ fn asking(caller: &Caller, given: &str) -> Result<Option<Uuid>> {
 }
 
 impl Api {
-    async fn skus(&self, request: &ListSkusRequest) -> Result<ListSkusResponse> {
+    async fn skus(&self, caller: &Caller, request: &ListSkusRequest) -> Result<ListSkusResponse> {
         let size = page::page_size(request.page_size)?;
         let after: Option<String> = page::decode(&request.page_token, &["skus"])?;
         let mut conn = self.pool.acquire().await?;
         // one more than requested shows whether there is a next page
-        let mut rows =
-            catalog::skus(&mut conn, after.as_deref().unwrap_or_default(), size + 1).await?;
+        let after = after.as_deref().unwrap_or_default();
+        let mut rows = if caller.admin {
+            catalog::skus(&mut conn, after, size + 1).await?
+        } else {
+            catalog::priced_skus(&mut conn, after, size + 1).await?
+        };
         let shown = usize::try_from(size).unwrap_or(usize::MAX);
         let more = rows.len() > shown;
         rows.truncate(shown);

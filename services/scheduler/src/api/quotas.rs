@@ -3,7 +3,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id};
-use gpuaas_placement::{outbox, quota};
+use gpuaas_placement::{outbox, quota, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaService;
@@ -40,6 +40,7 @@ impl Api {
     pub(super) async fn quotas_of(&self, project_id: Uuid) -> Result<pb::ProjectQuotas> {
         let mut conn = self.pool.acquire().await?;
         let found = quota::of_project(&mut conn, project_id, self.policy).await?;
+        let reservable = reservations::limit(&mut conn, project_id).await?;
         let of_sku = |one: quota::SkuQuota| pb::ProjectQuota {
             project_id: project_id.to_string(),
             sku: one.sku,
@@ -52,6 +53,8 @@ impl Api {
             used_allocations: number(found.used_allocations),
             quotas: found.skus.into_iter().map(of_sku).collect(),
             default_max_gpus: self.policy.default_quota_gpus,
+            max_reserved_gpus: number(reservable.max_gpus),
+            reserved_gpus: number(reservable.reserved_gpus),
         })
     }
 

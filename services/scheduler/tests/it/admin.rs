@@ -1,4 +1,5 @@
 //! SKUs, quotas, availability: what people see and administrators change.
+use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
@@ -142,6 +143,15 @@ async fn skus_are_listed_in_pages_with_their_price() {
     );
     let rest = ok(list(2, &first.next_page_token).await);
     assert_eq!((rest.skus.len(), rest.next_page_token.as_str()), (1, ""));
+    let mut member = by(ListSkusRequest::default(), None);
+    if let Some(caller) = member.extensions_mut().get_mut::<Caller>() {
+        caller.admin = false;
+    }
+    assert_eq!(
+        ok(world.api.list_skus(member).await).skus,
+        rest.skus,
+        "a SKU without a price is shown to operators only"
+    );
     assert_eq!(
         rest.skus[0].price_per_gpu_hour,
         lab_price(1).price_per_gpu_hour

@@ -104,8 +104,27 @@ async fn operators_and_members_read_what_a_project_may_hold() {
         used_allocations: 0,
         quotas: Vec::new(),
         default_max_gpus: 64,
+        max_reserved_gpus: 0,
+        reserved_gpus: 0,
     };
     assert_eq!(ok(of_operator(&id).await), none);
+    let limit = pb::PutProjectReservationLimitRequest {
+        project_id: id.clone(),
+        max_gpus: 3,
+    };
+    ok(world
+        .api
+        .put_project_reservation_limit(by(limit, Some("r1")))
+        .await);
+    let none = pb::ProjectQuotas {
+        max_reserved_gpus: 3,
+        ..none
+    };
+    assert_eq!(
+        ok(of_operator(&id).await),
+        none,
+        "whoever may not reserve can tell before trying"
+    );
     ok(world.api.reserve(Request::new(reservation("a"))).await);
     ok(put(&world, 7, Some("q1")).await);
     let held = pb::ProjectQuotas {

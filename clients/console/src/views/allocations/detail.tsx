@@ -1,5 +1,5 @@
 /** One allocation: its details, login, cost and timeline. */
-import { Suspense, lazy, useState } from "react";
+import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
 import { useUsage } from "../../api/queries";
 import type { Allocation, PlacementConstraints } from "../../api/types";
@@ -13,6 +13,7 @@ import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
+import { useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
 import { constraintsText } from "./constraints";
@@ -21,6 +22,8 @@ import { Timeline } from "./timeline";
 
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
 const Sessions = lazy(() => import("../../terminal/sessions"));
+
+const TERMINAL_BUTTON = "terminal-open";
 
 function Running({ allocation }: { allocation: Allocation }) {
   const { progress, deadline, state } = allocation.status ?? {};
@@ -108,7 +111,7 @@ function Connect({ allocation, openTerminal }: { allocation: Allocation; openTer
       title="Log in"
       aside={
         openTerminal && (
-          <Button kind="primary" small onClick={openTerminal} disabled={allocation.status?.power !== "running"}>
+          <Button id={TERMINAL_BUTTON} kind="primary" small onClick={openTerminal} disabled={allocation.status?.power !== "running"}>
             <SquareTerminal size={15} aria-hidden="true" /> Terminal
           </Button>
         )
@@ -188,7 +191,8 @@ function Details({ allocation }: { allocation: Allocation }) {
 
 export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
-  const [terminal, setTerminal] = useState(false);
+  const [terminal, setTerminal] = useQuerySwitch("terminal");
+  const wasShown = useRef(false);
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
   if (!watched.view || !allocation) {
@@ -200,9 +204,18 @@ export default function AllocationView({ id }: { id: string }) {
     );
   }
   const open = !isEnded(allocation);
+  const isRunning = allocation.status?.state === "active" && allocation.status.power === "running" && !isBaremetal(allocation);
+  // an open terminal stays with what it shows when the VM stops
+  const showsTerminal = terminal && (wasShown.current || isRunning);
+  wasShown.current = showsTerminal;
+  const closeTerminal = () => {
+    setTerminal(false);
+    requestAnimationFrame(() => document.getElementById(TERMINAL_BUTTON)?.focus());
+  };
   return (
     <Page
       crumb={crumb}
+      name={allocation.config?.name ?? "Allocation"}
       title={
         <>
           {allocation.config?.name} <StateBadge allocation={allocation} /> {allocation.status?.lab && <LabMark />}
@@ -222,14 +235,14 @@ export default function AllocationView({ id }: { id: string }) {
       {allocation.status?.power === "stopped" && open && (
         <p className="notice">Stopped. Billing continues because its GPUs stay allocated. Release the allocation to stop billing.</p>
       )}
-      {terminal && (
+      {showsTerminal && (
         <Suspense fallback={<Skeleton lines={8} label="Loading the terminal" />}>
-          <TerminalPanel id={id} close={() => setTerminal(false)} />
+          <TerminalPanel id={id} isRunning={isRunning} close={closeTerminal} />
         </Suspense>
       )}
       <div className="columns">
         <div>
-          <Connect allocation={allocation} openTerminal={!terminal ? () => setTerminal(true) : undefined} />
+          <Connect allocation={allocation} openTerminal={!showsTerminal ? () => setTerminal(true) : undefined} />
           <Timeline entries={watched.view.entries} />
         </div>
         <div>

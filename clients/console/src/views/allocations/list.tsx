@@ -1,10 +1,10 @@
 /** The project's allocations, live. */
-import { useRef, useState } from "react";
+import { useRef } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { useAllocationsWatch } from "../../api/watches";
-import type { Amount } from "../../lib/money";
+import { type Amount, placesFor } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
 import { plural } from "../../lib/text";
 import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
@@ -12,13 +12,14 @@ import { Cpu, Plus } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
+import { useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { insteadOfRows, rowsOf } from "./rows";
 import { StateBadge, overallPercent } from "./state";
 
 const COLUMNS: Column[] = ["Name", "State", "SKU", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
 
-function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | undefined }) {
+function Row({ allocation, cost, places }: { allocation: Allocation; cost: Amount | undefined; /** Decimals of the costs. */ places: number }) {
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
@@ -43,7 +44,7 @@ function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | unde
       </td>
       <td className="optional tight">{config?.image}</td>
       <td className="optional">{config?.region_code}</td>
-      <td className="number">{cost ? <MoneyText amount={cost} /> : <span className="muted">–</span>}</td>
+      <td className="number">{cost ? <MoneyText amount={cost} places={places} /> : <span className="muted">–</span>}</td>
       <td className="number">
         <Time value={metadata?.create_time} />
       </td>
@@ -52,7 +53,7 @@ function Row({ allocation, cost }: { allocation: Allocation; cost: Amount | unde
 }
 
 export function AllocationList() {
-  const [ended, setEnded] = useState(false);
+  const [ended, setEnded] = useQuerySwitch("ended");
   const watched = useAllocationsWatch();
   const history = useAllAllocations(ended);
   const usage = useUsage();
@@ -61,6 +62,7 @@ export function AllocationList() {
   const seen = useRef(new Set<string>());
   const listed = ended ? (history.data?.pages.flatMap((page) => page.allocations ?? []) ?? []) : [];
   const rows = rowsOf(watched.view ?? {}, listed, ended, seen.current);
+  const places = placesFor(rows.flatMap(({ id }) => costs.get(id ?? "") ?? []));
   const parts = [{ loaded: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ loaded: !!history.data, failed: !!history.error }] : [])];
   const instead = rows.length === 0 ? insteadOfRows(parts) : undefined;
   return (
@@ -116,7 +118,7 @@ export function AllocationList() {
           }
         >
           {rows.map((allocation) => (
-            <Row key={allocation.id} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
+            <Row key={allocation.id} places={places} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
           ))}
         </TableCard>
       )}

@@ -1,9 +1,10 @@
-/** The timeline of an allocation, newest entry first. */
+/** The timeline of an allocation by operation, the newest first. */
 import type { TimelineEntry } from "../../api/types";
 import { between, clockTime, fullTime } from "../../lib/time";
 import { Card, Empty, Progress } from "../../ui/basics";
 import { Check, TriangleAlert } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
+import { operationsOf } from "./operations";
 
 const WORTH_SHOWING_MS = 50;
 
@@ -37,12 +38,21 @@ export function Timeline({ entries }: { entries: TimelineEntry[] }) {
   const now = useNow(1000);
   return (
     <Card title="Timeline">
-      {entries.length === 0 && <Empty title="No entries yet" />}
-      <ol className="timeline" aria-label="Timeline">
-        {entries.toReversed().map((entry) => (
-          <Entry key={entry.sequence} entry={entry} now={now} />
-        ))}
-      </ol>
+      {entries.length === 0 && <Empty title="No entries yet">Each step of the launch appears here as it happens.</Empty>}
+      <div className="operations" role="group" aria-label="Timeline">
+        {operationsOf(entries)
+          .toReversed()
+          .map(({ title, entries: own }) => (
+            <section key={own[0]?.sequence}>
+              <h3>{title}</h3>
+              <ol className="timeline" aria-label={`Timeline of ${title}`}>
+                {own.toReversed().map((entry) => (
+                  <Entry key={entry.sequence} entry={entry} now={now} />
+                ))}
+              </ol>
+            </section>
+          ))}
+      </div>
     </Card>
   );
 }

@@ -1,15 +1,17 @@
 /** The fleet's capacity: how it was used, the queue, and what moving allocations would free. */
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
+import { useQueryState } from "../../ui/use-query-state";
 import { BareMetal } from "./bare-metal";
 import { DefragmentationTab } from "./defragmentation";
 import { HistoryTab } from "./history-tab";
 import { Queue } from "./queue";
 
 export default function Capacity() {
+  const [tab, setTab] = useQueryState("tab", "history");
   return (
     <Page title="Capacity">
-      <Tabs.Root defaultValue="history" className="tabs">
+      <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
         <Tabs.List aria-label="Capacity views">
           <Tabs.Trigger value="history">History</Tabs.Trigger>
           <Tabs.Trigger value="queue">Queue</Tabs.Trigger>

@@ -1,5 +1,5 @@
 /** Use of the fleet over time: a chart of one region and SKU, and a table that compares them all. */
-import { Suspense, lazy, useMemo, useState } from "react";
+import { Suspense, lazy, useMemo } from "react";
 import { useCapacityHistory } from "../../api/capacity";
 import { zone } from "../../lib/time";
 import { Card, Empty, Skeleton } from "../../ui/basics";
@@ -7,11 +7,12 @@ import { Segments } from "../../ui/form";
 import { ChartColumn } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, TableCard } from "../../ui/table";
+import { useQueryState } from "../../ui/use-query-state";
 import { RANGES, type Series, seriesOf, summaryOf } from "./history";
 
 const HistoryChart = lazy(() => import("./history-chart"));
 const COLUMNS: Column[] = ["SKU", "Region", ["Total GPUs", "number"], ["In use", "number"], ["Free", "number"], ["Peak in use", "number"], ["Lowest free", "number"], ["Mean utilization", "number"]];
-const FIRST_RANGE = RANGES[1]?.value ?? 0;
+const FIRST_RANGE = RANGES[1]!;
 
 const nameOf = ({ region, sku }: Series) => `${sku} in ${region}`;
 const percent = (share: number | undefined) => (share === undefined ? "–" : `${Math.round(share)} %`);
@@ -37,13 +38,13 @@ function Row({ series, chosen, choose }: { series: Series; chosen: boolean; choo
 }
 
 export function HistoryTab() {
-  const [range, setRange] = useState(FIRST_RANGE);
-  const [wanted, setWanted] = useState("");
+  const [rangeText, setRange] = useQueryState("range", FIRST_RANGE.label);
+  const [wanted, setWanted] = useQueryState("series");
+  const { value: range, label } = RANGES.find((one) => one.label === rangeText) ?? FIRST_RANGE;
   const history = useCapacityHistory(range);
   const all = useMemo(() => seriesOf(history.data?.buckets ?? []), [history.data]);
   const series = all.find((one) => nameOf(one) === wanted) ?? all[0];
-  const label = RANGES.find(({ value }) => value === range)?.label ?? "";
-  const ranges = <Segments label="Range" options={RANGES} value={range} onChoose={setRange} />;
+  const ranges = <Segments label="Range" options={RANGES.map((one) => ({ value: one.label, label: one.label }))} value={label} onChoose={setRange} />;
   if (history.error) return <ProblemNote error={history.error} retry={() => history.refetch()} />;
   if (history.isPending) return <Skeleton lines={8} label="Loading the history" />;
   if (!series) {
@@ -87,7 +88,7 @@ export function HistoryTab() {
         foot={
           <span className="muted">
             Last {label}; times in {zone}. SKUs of the same slot class share their free GPUs. Reserved and unschedulable GPUs count as neither in use nor free. Each point is the
-            maximum (in use) or minimum (free) of its interval; mean utilization is the mean of the maxima.
+            maximum (in use) or minimum (free) of its interval; mean utilization is the mean over all samples.
           </span>
         }
       >

@@ -72,13 +72,14 @@ export function summaryOf(buckets: CapacityBucket[]): Summary {
   const latest = buckets.at(-1);
   const of = (figure: "gpus" | "gpus_in_use" | "gpus_free") => buckets.map((bucket) => bucket[figure] ?? 0);
   const total = (figures: number[]) => figures.reduce((sum, figure) => sum + figure, 0);
-  const all = total(of("gpus"));
+  const means = (figure: "mean_gpus" | "mean_gpus_in_use") => total(buckets.map((bucket) => bucket[figure] ?? 0));
+  const all = means("mean_gpus");
   return {
     gpus: latest?.gpus ?? 0,
     inUse: latest?.gpus_in_use ?? 0,
     free: latest?.gpus_free ?? 0,
     peakInUse: Math.max(0, ...of("gpus_in_use")),
     lowestFree: buckets.length > 0 ? Math.min(...of("gpus_free")) : 0,
-    used: all > 0 ? (total(of("gpus_in_use")) / all) * 100 : undefined,
+    used: all > 0 ? (means("mean_gpus_in_use") / all) * 100 : undefined,
   };
 }

@@ -3,7 +3,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { putProjectPriority } from "../../api/capacity";
 import type { Priority, ProjectPriority } from "../../api/types";
-import { type Project, currentSession } from "../../session/session";
+import { useProjects } from "../../api/queries";
+import type { Project } from "../../session/session";
 import { Confirm } from "../../ui/dialog";
 import { Segments } from "../../ui/form";
 import { ProjectField } from "../reservations/project-field";
@@ -30,7 +31,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
   const queries = useQueryClient();
   const [typed, setTyped] = useState("");
   const [priority, setPriority] = useState<Priority>();
-  const known = currentSession()?.projects;
+  const known = useProjects();
   const id = project ?? typed.trim();
   const save = async () => {
     if (!priority) return;

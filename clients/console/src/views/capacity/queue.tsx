@@ -1,7 +1,7 @@
 /** The queued requests, in the order in which they are placed. */
 import { useState } from "react";
 import { useQueue } from "../../api/capacity";
-import { useRegions } from "../../api/queries";
+import { useProjects, useRegions } from "../../api/queries";
 import type { Region, QueuedRequest } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence, shortId } from "../../lib/text";
@@ -11,6 +11,7 @@ import { Hourglass, ListOrdered } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { NoRegions } from "../../ui/no-regions";
 import { ProjectName } from "../../ui/project";
+import { useQueryState } from "../../ui/use-query-state";
 import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
 import { SetPriority, projectText } from "./priority";
@@ -19,6 +20,7 @@ const COLUMNS: Column[] = ["Position", "Project", "Priority", "Request", "Reason
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
 export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts: Map<string, string>; notify: (text: string) => void }) {
+  const projects = useProjects();
   const { position, slot_class, project_id = "", priority = "unspecified", gpus = 0, allocation_ids = [], since, deadline, reason = "", backfill_node_ids = [] } = request;
   return (
     <tr>
@@ -34,7 +36,7 @@ export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts:
           project={project_id}
           notify={notify}
           trigger={
-            <Button kind="quiet" small aria-label={`Change the priority of project ${projectText(project_id)}`}>
+            <Button kind="quiet" small aria-label={`Change the priority of project ${projectText(project_id, projects)}`}>
               Change
             </Button>
           }
@@ -56,7 +58,7 @@ export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts:
 }
 
 function Requests({ regions }: { regions: Region[] }) {
-  const [wanted, setWanted] = useState("");
+  const [wanted, setWanted] = useQueryState("region");
   const [notice, setNotice] = useState("");
   const region = wanted || firstRegion(regions);
   const queue = useQueue(region);

@@ -1,3 +1,4 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { Router } from "wouter";
@@ -15,7 +16,11 @@ const moves = [
 it("moves show what goes where", () => {
   expect(movesText(moves)).toBe("2 allocations with 3 GPUs");
   expect(placementText(moves[1]!.place)).toBe("h3, slot 0");
-  const shown = renderToStaticMarkup(<Moves moves={moves} label="Moves off h1" />);
+  const shown = renderToStaticMarkup(
+    <QueryClientProvider client={new QueryClient()}>
+      <Moves moves={moves} label="Moves off h1" />
+    </QueryClientProvider>,
+  );
   expect(shown).toContain("h2, slots 4, 5");
   // a project that one does not belong to is shown by the start of its id
   expect(shown).toContain('<code title="0198aaaa-1">0198aaaa</code>');
@@ -41,9 +46,11 @@ it("a defragmentation is shown step by step, with what each step gains", () => {
   const steps = [{ node_id: "a", hostname: "h1", gained: 1, moves: moves.slice(0, 1) }, { node_id: "b", hostname: "h4", gained: 2, moves: moves.slice(1) }];
   const show = (plan: Parameters<typeof Suggestion>[0]["plan"]) =>
     renderToStaticMarkup(
-      <Router ssrPath="/">
-        <Suggestion plan={plan} max_moves={8} />
-      </Router>,
+      <QueryClientProvider client={new QueryClient()}>
+        <Router ssrPath="/">
+          <Suggestion plan={plan} max_moves={8} />
+        </Router>
+      </QueryClientProvider>,
     );
   const shown = show({ gpu_count: 8, fits_before: 1, fits_after: 4, steps, cut: true, notice: "This is a plan." });
   expect(shown.indexOf("h1</a>")).toBeLessThan(shown.indexOf("h4</a>"));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Availability, Sku } from "../../api/types";
+import type { Availability, Image, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
 import { nameProblem } from "../../lib/text";
 import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, capacityOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
@@ -9,13 +9,26 @@ const availability: Availability[] = [
   { region_code: "a", sku: "small", gpu_count: 1, fits: 2 },
   { region_code: "b", sku: "small", gpu_count: 1, fits: 0 },
 ];
-const skus = ["big", "small"].map((code) => ({ code }) as Sku);
+const price_per_gpu_hour = { currency_code: "USD", units: "1", nanos: 0 };
+const skus = ["big", "small"].map((code) => ({ code, price_per_gpu_hour }) as Sku);
+const images = [{ slug: "i", status: "active", compatible_skus: ["big", "small"] }] as Image[];
 
 describe("the launch form", () => {
   it("starts with a SKU that fits", () => {
-    expect(firstChoice(skus, availability, "a")?.code).toBe("small");
-    expect(firstChoice(skus, availability, "b")?.code).toBe("big");
-    expect(firstChoice([], availability, "a")).toBeUndefined();
+    const opening = { availability, images };
+    expect(firstChoice(skus, opening, "a")?.code).toBe("small");
+    expect(firstChoice(skus, opening, "b")?.code).toBe("big");
+    expect(firstChoice([], opening, "a")).toBeUndefined();
+  });
+
+  it("does not open on a SKU without a price or an image, nor on a region without capacity", () => {
+    const bare = { ...skus[0], price_per_gpu_hour: undefined } as Sku;
+    expect(firstChoice([bare, ...skus.slice(1)], { availability, images }, "b")?.code).toBe("small");
+    expect(firstChoice(skus, { availability, images: [{ ...images[0], compatible_skus: ["small"] }] }, "b")?.code).toBe("small");
+    const regions = [{ code: "empty", enabled: true }, { code: "b", enabled: true }, { code: "a", enabled: true }];
+    expect(firstRegion(regions, { skus, availability, images })).toBe("a");
+    const full = availability.map((a) => ({ ...a, fits: 0 }));
+    expect(firstRegion(regions, { skus, availability: full, images })).toBe("b");
   });
 
   it("finds the reasons of exactly one combination", () => {
@@ -76,7 +89,7 @@ describe("the launch form", () => {
 
   it("a queued launch has a deadline that the server accepts", () => {
     const now = Date.parse("2026-01-31T12:00:00Z");
-    expect(waitFor(2, now)).toEqual({ deadline: "2026-01-31T13:59:00.000Z" });
+    expect(waitFor(2, now)).toEqual({ deadline: "2026-01-31T14:00:00.000Z" });
     expect(Math.max(...WAITS)).toBe(7 * 24);
   });
 

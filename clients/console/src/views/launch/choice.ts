@@ -1,6 +1,6 @@
 /** What can be launched now: pure decisions of the launch form. */
 import { Problem, isUnschedulable } from "../../api/problem";
-import type { Availability, Image, PlacementExplanation, Region, Sku } from "../../api/types";
+import type { Availability, Image, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
 
 export type Shape = "gpu_slice" | "baremetal";
 
@@ -24,9 +24,30 @@ export function shapeOf(skus: Sku[], code: string): Shape {
   return skus.find((sku) => sku.code === code)?.capacity_shape === "baremetal" ? "baremetal" : "gpu_slice";
 }
 
-/** The default region: the first enabled one. */
-export function firstRegion(regions: Region[]): string {
-  return (regions.find(({ enabled }) => enabled) ?? regions[0])?.code ?? "";
+/** What decides where a form opens. */
+export interface Opening {
+  skus: Sku[];
+  images: Image[];
+  availability: Availability[];
+}
+
+/** The default region: the first enabled one where a launch fits, else one with nodes, else any enabled one. */
+export function firstRegion(regions: Region[], opening?: Opening): string {
+  const enabled = regions.filter((region) => region.enabled);
+  const { skus = [], images = [], availability = [] } = opening ?? {};
+  const launchable = new Set(skus.filter((sku) => isLaunchable(sku, images)).map(({ code }) => code));
+  const fits = enabled.find(({ code }) => availability.some((a) => a.region_code === code && launchable.has(a.sku ?? "") && (a.fits ?? 0) > 0));
+  const hasNodes = enabled.find(({ code }) => availability.some((a) => a.region_code === code && !(a.reasons ?? []).some(isWithoutNodes)));
+  return (fits ?? hasNodes ?? enabled[0] ?? regions[0])?.code ?? "";
+}
+
+function isWithoutNodes({ reason, nodes }: UnavailableReason): boolean {
+  return reason === "NO_CAPACITY" && !nodes;
+}
+
+/** It has a price and an image. */
+function isLaunchable(sku: Sku, images: Image[]): boolean {
+  return !!sku.price_per_gpu_hour && imagesFor(images, sku.code).length > 0;
 }
 
 /** Why a region is unavailable; it is shown all the same (H-28). */
@@ -45,9 +66,9 @@ export const WAIT = "Queue this launch if it does not fit now";
 /** How long a launch may stay queued, in hours. */
 export const WAITS = [1, 2, 8, 24, 72, 168];
 
-/** Deadline of a queued launch. A little early, so that the server accepts the longest. */
+/** Deadline of a queued launch. */
 export function waitFor(hours: number, now: number): { deadline: string } {
-  return { deadline: new Date(now + hours * 3_600_000 - 60_000).toISOString() };
+  return { deadline: new Date(now + hours * 3_600_000).toISOString() };
 }
 
 /** The server has refused this request and would refuse it again; an unschedulable one until capacity changes. */
@@ -110,9 +131,10 @@ export function anyFits(availability: Availability[], region: string, sku: strin
   return availability.some((a) => a.region_code === region && a.sku === sku && (a.fits ?? 0) > 0);
 }
 
-/** The default SKU: one that fits before one that does not. */
-export function firstChoice(skus: Sku[], availability: Availability[], region: string): Sku | undefined {
-  return skus.find((sku) => anyFits(availability, region, sku.code)) ?? skus[0];
+/** The default SKU: one that has a price and an image before one that has not, and of those one that fits. */
+export function firstChoice(skus: Sku[], { availability, images }: Omit<Opening, "skus">, region: string): Sku | undefined {
+  const launchable = skus.filter((sku) => isLaunchable(sku, images));
+  return launchable.find((sku) => anyFits(availability, region, sku.code)) ?? launchable[0] ?? skus[0];
 }
 
 export function imagesFor(images: Image[], sku: string): Image[] {

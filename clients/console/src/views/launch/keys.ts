@@ -1,17 +1,24 @@
-/** The public keys of the last launch, kept in this browser. */
+/** The public keys of a user's last launch, kept in this browser for this user alone. */
 const KEY = "gpuaas.ssh-public-keys";
 
-export function rememberedKeys(): string {
+function keyOf(principal: string): string {
+  return `${KEY}:${principal}`;
+}
+
+/** Nothing for an unknown user. */
+export function rememberedKeys(principal: string): string {
   try {
-    return localStorage.getItem(KEY) ?? "";
+    // older consoles kept one value for whoever used the browser
+    localStorage.removeItem(KEY);
+    return principal ? (localStorage.getItem(keyOf(principal)) ?? "") : "";
   } catch {
     return "";
   }
 }
 
-export function rememberKeys(text: string): void {
+export function rememberKeys(principal: string, text: string): void {
   try {
-    localStorage.setItem(KEY, text);
+    if (principal) localStorage.setItem(keyOf(principal), text);
   } catch {
     // then they are typed again
   }

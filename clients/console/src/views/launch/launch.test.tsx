@@ -12,7 +12,7 @@ vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventLi
 /** The form where one GPU is free, with what is explained of a launch of one and of two. */
 function shown(one: PlacementExplanation | undefined, two?: PlacementExplanation): string {
   const queries = new QueryClient();
-  const sku = { code: "s", display_name: "Slice", capacity_shape: "gpu_slice", allowed_gpu_counts: [1, 2] };
+  const sku = { code: "s", display_name: "Slice", capacity_shape: "gpu_slice", allowed_gpu_counts: [1, 2], price_per_gpu_hour: { currency_code: "USD", units: "1", nanos: 0 } };
   queries.setQueryData(["skus"], [sku]);
   queries.setQueryData(["regions"], [{ code: "a", enabled: true }]);
   queries.setQueryData(["images"], [{ slug: "i", status: "active", compatible_skus: ["s"] }]);

@@ -1,7 +1,7 @@
 /** The launch form: what is available, what it costs, and why it does not fit. */
 import { useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { useLocation, useSearch } from "wouter";
+import { type FormEvent, useEffect, useState } from "react";
+import { useLocation, useSearchParams } from "wouter";
 import { Problem, isUnschedulable } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useExplanations, useImages, useRegions, useSkus } from "../../api/queries";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
@@ -15,6 +15,7 @@ import { Loaded } from "../../ui/loaded";
 import { NoRegions } from "../../ui/no-regions";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
+import { withParam } from "../../ui/use-query-state";
 import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
@@ -22,7 +23,7 @@ import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, fitsNow, imagesFor
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Placement } from "./placement";
-import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
+import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, placementOf, sensible, takenAmong, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -36,8 +37,8 @@ interface Offer {
 }
 
 interface Start {
-  region: string;
-  sku: string;
+  /** The address, which carries what was chosen before a reload. */
+  given: URLSearchParams;
   /** The allocation to launch again. */
   earlier: Allocation | undefined;
   /** What of it still applies. */
@@ -48,29 +49,52 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const { skus, regions, images, availability } = offer;
   const queries = useQueryClient();
   const [, navigate] = useLocation();
-  const [{ earlier: { config: earlier } = {}, again }] = useState(start);
-  const [region, setRegion] = useState((earlier?.region_code ?? start.region) || firstRegion(regions));
-  const [skuCode, setSku] = useState((earlier?.sku ?? start.sku) || (firstChoice(skus, availability, region)?.code ?? ""));
+  const [{ earlier: { config: earlier } = {}, again, given }] = useState(start);
+  const [, setParams] = useSearchParams();
+  const principal = currentSession()?.principal ?? "";
+  const [usual] = useState(() => {
+    const usualRegion = earlier?.region_code || firstRegion(regions, offer);
+    const usualSku = earlier?.sku || (firstChoice(skus, offer, given.get("region") || usualRegion)?.code ?? "");
+    return { region: usualRegion, sku: usualSku, name: suggestName() };
+  });
+  const [region, setRegion] = useState(given.get("region") || usual.region);
+  const [skuCode, setSku] = useState(given.get("sku") || usual.sku);
   const [shape, setShape] = useState<Shape>(shapeOf(skus, skuCode));
   const ofShape = skusOf(skus, shape);
-  const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, availability, region);
+  const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, offer, region);
   const counts = sku?.allowed_gpu_counts ?? [];
-  const [wantedGpus, setGpus] = useState(earlier?.gpu_count ?? 1);
+  const [wantedGpus, setGpus] = useState(Number(given.get("gpus")) || (earlier?.gpu_count ?? 1));
   const gpus = counts.includes(wantedGpus) ? wantedGpus : (counts[0] ?? 1);
-  const [count, setCount] = useState(1);
+  const [count, setCount] = useState(Math.min(Number(given.get("count")) || 1, MAX_COUNT));
   const runnable = imagesFor(images, sku?.code ?? "");
-  const [wantedImage, setImage] = useState(earlier?.image ?? "");
+  const [wantedImage, setImage] = useState(given.get("image") ?? earlier?.image ?? "");
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
-  const [name, setName] = useState(() => suggestName());
-  const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys());
+  const [name, setName] = useState(given.get("name") ?? usual.name);
+  const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys(principal));
   const [where, setWhere] = useState(again?.where ?? ANYWHERE);
-  const [labelText, setLabelText] = useState(again?.labels ?? "");
+  const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
   const [waits, setWaits] = useState(false);
   const [waitHours, setWaitHours] = useState(2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
+  // a reload keeps what was chosen; keys are no part of an address
+  const chosen = JSON.stringify({
+    region: region === usual.region ? "" : region,
+    sku: skuCode === usual.sku ? "" : skuCode,
+    gpus: gpus === (earlier?.gpu_count ?? counts[0]) ? "" : String(gpus),
+    count: count === 1 ? "" : String(count),
+    image: wantedImage === (earlier?.image ?? "") ? "" : wantedImage,
+    name: name === usual.name ? "" : name,
+    labels: labelText === (again?.labels ?? "") ? "" : labelText,
+  });
+  useEffect(() => {
+    const values = JSON.parse(chosen) as Record<string, string>;
+    setParams((before) => Object.entries(values).reduce((params, [key, value]) => withParam(params, key, value), before), { replace: true });
+  }, [chosen]);
+
   const names = namesOf(name, count);
-  const nameWrong = nameProblem(names.at(-1) ?? "");
+  const taken = takenAmong(names, Object.values(watched.view ?? {}));
+  const nameWrong = nameProblem(names.at(-1) ?? "") ?? taken;
   const keys = keysOf(keyText);
   const keysProblem = keys.length === 0 ? "Add a key. You need it to log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
@@ -91,7 +115,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     waitHours: waits ? waitHours : undefined,
   };
   const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
-    rememberKeys(keyText);
+    rememberKeys(principal, keyText);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
@@ -161,12 +185,12 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           {rule("image") && <p className="field-problem">{rule("image")}</p>}
         </Card>
         <Card title="Access">
-          <Field label="Name" problem={(touched.name && nameWrong) || rule("name")} hint={count > 1 ? `Names: ${names[0]} to ${names.at(-1)}.` : "Unique among the project’s allocations."}>
+          <Field label="Name" problem={(touched.name && nameWrong) || (!asked.busy && taken) || rule("name")} hint={count > 1 ? `Names: ${names[0]} to ${names.at(-1)}.` : "Unique among the project’s allocations."}>
             {({ id, describedBy }) => (
-              <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={touched.name && !!nameWrong} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
+              <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={(touched.name && !!nameWrong) || (!asked.busy && !!taken)} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
             )}
           </Field>
-          <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, as in your .pub files. Saved in this browser.">
+          <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, as in your .pub files. Saved in this browser, for you only.">
             {({ id, describedBy }) => (
               <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} placeholder="ssh-ed25519 AAAA… you@example.com" value={keyText} aria-invalid={touched.keys && !!keysProblem} onChange={(event) => setKeyText(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, keys: true }))} />
             )}
@@ -208,7 +232,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
 }
 
 export default function Launch() {
-  const given = new URLSearchParams(useSearch());
+  const [given] = useSearchParams();
   const id = given.get("again") ?? "";
   const { data: earlier, error, refetch } = useAllocation(id);
   const watched = useAllocationsWatch();
@@ -220,7 +244,7 @@ export default function Launch() {
       <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading the launch form">
         {(skus, regions, images, availability) => {
           const offer = { skus, regions, images, availability };
-          const start = { region: given.get("region") ?? "", sku: given.get("sku") ?? "", earlier: undefined, again: undefined };
+          const start = { given, earlier: undefined, again: undefined };
           if (regions.length === 0) return <NoRegions />;
           if (!id || lost) return <Form key="" offer={offer} start={start} watched={watched} />;
           // the allocations of its affinity may have ended since

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Allocation } from "../../api/types";
-import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, sensible, whereProblem } from "./request";
+import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, sensible, takenAmong, whereProblem } from "./request";
 
 describe("several at once", () => {
+  it("a taken name is known before anything is sent; that of an ended allocation is free", () => {
+    const named = (name: string, state: "active" | "released") => ({ config: { name }, status: { state } }) as Allocation;
+    const all = [named("web-2", "active"), named("old", "released")];
+    expect(takenAmong(["web-1", "web-2"], all)).toContain("already named web-2");
+    expect(takenAmong(["old", "new"], all)).toBeUndefined();
+  });
+
   it("one has the name, several have the name with a number", () => {
     expect(namesOf("web", 1)).toEqual(["web"]);
     expect(namesOf("web", 3)).toEqual(["web-1", "web-2", "web-3"]);

@@ -1,5 +1,6 @@
 /** The launch request: one or several allocations and their placement. Pure. */
 import type { Allocation, PlacementConstraints } from "../../api/types";
+import { isEnded } from "../allocations/state";
 import type { Shape } from "./choice";
 
 /** Maximum allocations in one launch. */
@@ -8,6 +9,13 @@ export const MAX_COUNT = 16;
 /** The name itself, or the name with a number for each of several. */
 export function namesOf(name: string, count: number): string[] {
   return count === 1 ? [name] : Array.from({ length: count }, (_, index) => `${name}-${index + 1}`);
+}
+
+/** What is wrong with names that allocations of the project have; names of ended ones are free. */
+export function takenAmong(names: string[], all: Allocation[]): string | undefined {
+  const used = new Set(all.filter((allocation) => !isEnded(allocation)).map(({ config }) => config?.name));
+  const name = names.find((one) => used.has(one));
+  return name && `An allocation of the project is already named ${name}. Choose another name.`;
 }
 
 export type WhereKind = "anywhere" | "affinity" | "affinity_label" | "anti_affinity" | "anti_affinity_label" | "spread";

@@ -10,8 +10,8 @@ import { Server } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { LiveMark, WatchProblem } from "../../watch/live";
-import { NodeBadge, SlotMap, evidenceCounts } from "./parts";
-import { PlacementBadge } from "./placement";
+import { SlotMap, evidenceCounts } from "./parts";
+import { NodeState, isSchedulable } from "./placement";
 
 function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot[]; placement: NodePlacement | undefined }) {
   const { config, status, id = "" } = node;
@@ -26,8 +26,7 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
           {status?.lab && <LabMark />}
         </h2>
         <span className="badges">
-          <PlacementBadge placement={placement} />
-          <NodeBadge node={node} />
+          <NodeState node={node} placement={placement} />
         </span>
       </header>
       {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No approved slots.</p>}
@@ -55,7 +54,7 @@ export default function NodeList() {
   const placements = usePlacements();
   const fleet = watched.view;
   const nodes = fleet && nodesOf(fleet);
-  const ready = nodes?.filter(({ status }) => status?.schedulable).length ?? 0;
+  const ready = nodes?.filter((node) => isSchedulable(node, placements.data?.get(node.id ?? ""))).length ?? 0;
   return (
     <Page title="Nodes" actions={<LiveMark watched={watched} />}>
       <WatchProblem watched={watched} />

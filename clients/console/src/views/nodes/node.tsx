@@ -7,11 +7,12 @@ import { Badge, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
+import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
-import { EvidenceTable, NodeBadge, evidenceCounts } from "./parts";
-import { PlacementActions, PlacementBadge, PlacementNote } from "./placement";
+import { EvidenceTable, evidenceCounts } from "./parts";
+import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
 
 const IMAGE_COLUMNS: Column[] = ["Image", "State", "Digest", ["Verified", "number"]];
@@ -47,6 +48,7 @@ export default function NodeView({ id }: { id: string }) {
   const watched = useFleetWatch();
   const found = useNode(id);
   const placement = usePlacement(id);
+  const [tab, setTab] = useQueryState("tab", "slots");
   const { refetch } = placement;
   const slots = watched.view ? slotsOf(watched.view, id) : [];
   // slot changes drive the progress of a drain
@@ -69,9 +71,10 @@ export default function NodeView({ id }: { id: string }) {
   return (
     <Page
       crumb={crumb}
+      name={config?.hostname ?? "Node"}
       title={
         <>
-          {config?.hostname} <NodeBadge node={node} /> <PlacementBadge placement={placement.data ?? undefined} /> {status?.lab && <LabMark />}
+          {config?.hostname} <NodeState node={node} placement={placement.data ?? undefined} /> {status?.lab && <LabMark />}
         </>
       }
       actions={
@@ -102,7 +105,7 @@ export default function NodeView({ id }: { id: string }) {
           ]}
         />
       </div>
-      <Tabs.Root defaultValue="slots" className="tabs">
+      <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
         <Tabs.List aria-label="Node views">
           <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>

@@ -1,5 +1,14 @@
 import { expect, it } from "vitest";
-import { drainPercent } from "./placement";
+import { drainPercent, isSchedulable } from "./placement";
+
+it("a node that operators keep launches away from does not count as schedulable", () => {
+  const ready = { status: { schedulable: true } };
+  expect(isSchedulable(ready, undefined)).toBe(true);
+  expect(isSchedulable(ready, { admin_state: "enabled" })).toBe(true);
+  expect(isSchedulable(ready, { admin_state: "draining" })).toBe(false);
+  expect(isSchedulable(ready, { admin_state: "cordoned" })).toBe(false);
+  expect(isSchedulable({ status: { schedulable: false } }, { admin_state: "enabled" })).toBe(false);
+});
 
 it("a drain progresses with the slots that have no claim", () => {
   expect(drainPercent({ live_claims: 3 }, 4)).toBe(25);

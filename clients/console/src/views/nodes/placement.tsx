@@ -2,14 +2,30 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { client, unwrap } from "../../api/client";
-import type { NodePlacement } from "../../api/types";
+import type { InventoryNode, NodePlacement } from "../../api/types";
 import { plural } from "../../lib/text";
 import { Badge, Button, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { CircleOff, LogOut, Play } from "../../ui/icons";
-import { Reason } from "./parts";
+import { NodeBadge, Reason } from "./parts";
 
 type Verb = "cordon" | "uncordon" | "drain";
+
+/** Whether launches can go to it: it is ready, and no operator keeps them away. */
+export function isSchedulable(node: InventoryNode, placement: NodePlacement | undefined): boolean {
+  return !!node.status?.schedulable && (placement?.admin_state ?? "enabled") === "enabled";
+}
+
+/** Readiness and what operators want of it, in one or two badges: a node that is kept out is not called ready. */
+export function NodeState({ node, placement }: { node: InventoryNode; placement: NodePlacement | undefined }) {
+  const isKeptOut = (placement?.admin_state ?? "enabled") !== "enabled";
+  return (
+    <>
+      <PlacementBadge placement={placement} />
+      {!(isKeptOut && node.status?.schedulable) && <NodeBadge node={node} />}
+    </>
+  );
+}
 
 /** Share of the slots without a claim, from 0 to 100. */
 export function drainPercent(placement: NodePlacement, slots: number): number {

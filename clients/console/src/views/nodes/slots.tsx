@@ -1,12 +1,13 @@
 /** The approved slots of a node, and the actions on them. */
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { client, unwrap } from "../../api/client";
-import { useDiscovery } from "../../api/queries";
-import type { Slot, SlotStatus } from "../../api/types";
+import { useDiscovery, useEvacuationPlan } from "../../api/queries";
+import type { EvacuatedAllocation, Slot, SlotStatus } from "../../api/types";
 import { bytes, sentence, shortId } from "../../lib/text";
 import { Badge, Button, Empty, Facts, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Power, Wrench } from "../../ui/icons";
+import { ProjectName } from "../../ui/project";
 import { drift } from "./drift";
 import { Reason, SLOT_TONES, slotWord } from "./parts";
 
@@ -43,8 +44,24 @@ function SlotActions({ slot }: { slot: Slot }) {
   );
 }
 
+/** The allocation of a slot by its name and project. */
+function Owner({ id, allocation }: { id: string; allocation: EvacuatedAllocation["allocation"] }) {
+  if (!allocation) return <code title={id}>…{shortId(id)}</code>;
+  return (
+    <span title={id}>
+      {allocation.name} <span className="muted">of</span> <ProjectName id={allocation.project_id} />
+    </span>
+  );
+}
+
 export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
   const discovery = useDiscovery(nodeId);
+  // the plan knows the names of the allocations on the node
+  const plan = useEvacuationPlan(nodeId);
+  const claimed = slots.map(({ allocation_id }) => allocation_id).join();
+  const { refetch } = plan;
+  useEffect(() => void refetch(), [claimed, refetch]);
+  const owners = new Map((plan.data?.allocations ?? []).map(({ allocation }) => [allocation?.id ?? "", allocation]));
   if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
     <div className="slots">
@@ -75,9 +92,9 @@ export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
                 ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
                 ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
                 ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
-                ["Generation", `${slot.generation}, verified clean at ${slot.clean_generation}`],
+                ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}, verified clean at {slot.clean_generation}</span>],
                 ["Wipe evidence", slot.clean_evidence || "–"],
-                ["Allocation", slot.allocation_id ? <code>…{shortId(slot.allocation_id)}</code> : "–"],
+                ["Allocation", slot.allocation_id ? <Owner id={slot.allocation_id} allocation={owners.get(slot.allocation_id)} /> : "–"],
                 ["Changed", <Time value={slot.update_time} />],
               ]}
             />

@@ -1,11 +1,11 @@
 /** The form that reserves GPUs. */
 import { type FormEvent, useEffect, useState } from "react";
-import { useLocation } from "wouter";
+import { useLocation, useSearchParams } from "wouter";
 import { type Side, useReserve } from "../../api/capacity";
 import { Problem, isOfCapacity } from "../../api/problem";
-import { useRegions, useSkus } from "../../api/queries";
+import { useAvailability, useImages, useQuotas, useRegions, useSkus } from "../../api/queries";
 import type { Region, Sku } from "../../api/types";
-import { fromField, plannedTime, span, toField, zone } from "../../lib/time";
+import { plannedTime, span, toField, zone } from "../../lib/time";
 import { suggestName } from "../../lib/text";
 import { currentSession } from "../../session/session";
 import { Button, Card, Empty, LabMark } from "../../ui/basics";
@@ -16,11 +16,13 @@ import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { useAttempt } from "../../ui/use-attempt";
 import { useNow } from "../../ui/use-now";
-import { firstRegion } from "../launch/choice";
+import { withParam } from "../../ui/use-query-state";
+import { type Opening, firstChoice, firstRegion } from "../launch/choice";
 import { RegionChoice } from "../launch/parts";
 import { HOME, TITLE, RULES } from "./parts";
 import { ProjectField } from "./project-field";
-import { type Draft, problemsOf, requestOf, unusedOf, waysOf } from "./rules";
+import { type Draft, problemsOf, requestOf, unusedOf, waysOf, windowOf } from "./rules";
+import { NoLimit } from "./no-limit";
 
 const HOUR_MS = 3_600_000;
 const LENGTHS: [string, number][] = [
@@ -34,33 +36,45 @@ const FIELDS: Partial<Record<keyof Draft, string>> = { project: "project_id", na
 
 const when = (time: number | undefined) => (time === undefined ? "–" : plannedTime(new Date(time).toISOString()));
 
-function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Region[] }) {
+function Form({ side, skus, regions, opening }: { side: Side; skus: Sku[]; regions: Region[]; opening: Opening }) {
   const [, navigate] = useLocation();
   const now = useNow(30_000);
   const session = currentSession();
+  const [given, setParams] = useSearchParams();
+  const [usual] = useState(() => {
+    const region = firstRegion(regions, opening);
+    const first = firstChoice(skus, opening, given.get("region") || region);
+    return { project: session?.project || session?.projects[0]?.id || "", name: suggestName(), region, sku: first?.code ?? "", gpus: String(Math.min(...(first?.allowed_gpu_counts ?? [1]))) };
+  });
   const [draft, setDraft] = useState<Draft>(() => ({
-    project: session?.project || session?.projects[0]?.id || "",
-    name: suggestName(),
-    region: firstRegion(regions),
-    sku: skus[0]?.code ?? "",
-    gpus: String(Math.min(...(skus[0]?.allowed_gpu_counts ?? [1]))),
+    project: given.get("project") ?? usual.project,
+    name: given.get("name") ?? usual.name,
+    region: given.get("region") ?? usual.region,
+    sku: given.get("sku") ?? usual.sku,
+    gpus: given.get("gpus") ?? usual.gpus,
     later: false,
     start: toField(Date.now() + HOUR_MS),
-    end: toField(Date.now() + 8 * HOUR_MS),
+    end: "",
+    hours: 8,
     unused: 0,
     gather: false,
   }));
   const [shown, setShown] = useState(false);
   const set = <K extends keyof Draft>(field: K, value: Draft[K]) => setDraft((before) => ({ ...before, [field]: value }));
+  // a reload keeps what was typed
+  const typed = JSON.stringify(Object.keys(usual).map((key) => [key, draft[key as keyof typeof usual] === usual[key as keyof typeof usual] ? "" : draft[key as keyof typeof usual]]));
+  useEffect(() => {
+    const values = JSON.parse(typed) as [string, string][];
+    setParams((before) => values.reduce((params, [key, value]) => withParam(params, key, value), before), { replace: true });
+  }, [typed]);
   const sku = skus.find(({ code }) => code === draft.sku);
   const least = Math.min(...(sku?.allowed_gpu_counts ?? [1]));
   const wrong = problemsOf(draft, side, least, now);
   const reserve = useReserve(side);
   const ways = waysOf(draft, least, regions);
   const text = JSON.stringify(draft);
-  const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? ""));
-  const begin = draft.later ? fromField(draft.start) : now;
-  const end = fromField(draft.end);
+  const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? "", Date.now()));
+  const [begin, end] = windowOf(draft, now);
   // an error belongs to the request that caused it
   useEffect(() => reserve.reset(), [text]);
   const submit = (event?: FormEvent) => {
@@ -69,11 +83,13 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
     if (Object.keys(wrong).length > 0 || reserve.isPending || !sku) return;
     reserve.mutate(attempt(), { onSuccess: (made) => navigate(`${HOME[side]}/${made.id}`) });
   };
+  // an end that is typed takes the place of a length that was chosen
+  const change = (field: "name" | "gpus" | "start" | "end", value: string) => setDraft((before) => ({ ...before, [field]: value, ...(field === "end" && { hours: undefined }) }));
   const problem = (field: keyof Draft) => (shown ? wrong[field] : undefined) ?? (reserve.error instanceof Problem && FIELDS[field] ? reserve.error.rule(FIELDS[field]) : undefined);
   const input = (field: "name" | "gpus" | "start" | "end", label: string, hint: string, more: React.ComponentProps<"input">) => (
     <Field label={label} problem={problem(field)} hint={hint}>
       {({ id, describedBy }) => (
-        <input id={id} aria-describedby={describedBy} aria-invalid={!!problem(field)} value={draft[field]} autoComplete="off" onChange={(event) => set(field, event.target.value)} {...more} />
+        <input id={id} aria-describedby={describedBy} aria-invalid={!!problem(field)} value={field === "end" && draft.hours !== undefined && end !== undefined ? toField(end) : draft[field]} autoComplete="off" onChange={(event) => change(field, event.target.value)} {...more} />
       )}
     </Field>
   );
@@ -118,7 +134,7 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
           <p className="lengths">
             <span className="muted">Or for</span>
             {LENGTHS.map(([label, hours]) => (
-              <Button key={label} small onClick={() => set("end", toField((begin ?? now) + hours * HOUR_MS))}>
+              <Button key={label} small aria-pressed={draft.hours === hours} onClick={() => set("hours", hours)}>
                 {label}
               </Button>
             ))}
@@ -177,15 +193,20 @@ function Form({ side, skus, regions }: { side: Side; skus: Sku[]; regions: Regio
   );
 }
 
+/** Operators reserve for any project, whatever its limit. */
+const UNLIMITED = { data: null, error: null, refetch: () => undefined };
+
 export default function Reserve({ side }: { side: Side }) {
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
+  const quotas = useQuotas(side === "project");
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
-      <Loaded of={[useSkus(), useRegions()]} lines={6} label="Loading SKUs and regions">
-        {(skus, regions) => {
+      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), side === "project" ? quotas : UNLIMITED]} lines={6} label="Loading SKUs and regions">
+        {(skus, regions, images, availability, limits) => {
+          if (limits && !limits.max_reserved_gpus) return <NoLimit />;
           if (regions.length === 0) return <NoRegions />;
           if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku put</code>.</Empty>;
-          return <Form side={side} skus={skus} regions={regions} />;
+          return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} />;
         }}
       </Loaded>
     </Page>

@@ -140,6 +140,7 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
   return (
     <Page
       crumb={crumb}
+      name={config?.name ?? "Reservation"}
       title={
         <>
           {config?.name} <StateBadge reservation={reservation} />

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
+import { useQuotas } from "../../api/queries";
 import { zone } from "../../lib/time";
 import { plural } from "../../lib/text";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
@@ -12,6 +13,7 @@ import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
+import { useQuerySwitch } from "../../ui/use-query-state";
 import { LimitButton } from "./limit";
 import { Gpus, HOME, StateBadge, TITLE, RULES, Window } from "./parts";
 import { totalsOf } from "./rules";
@@ -62,10 +64,13 @@ const EMPTY: Record<Side, string> = {
 };
 
 export default function ReservationList({ side }: { side: Side }) {
-  const [over, setOver] = useState(false);
-  const [idle, setIdle] = useState(false);
+  const [over, setOver] = useQuerySwitch("ended");
+  const [idle, setIdle] = useQuerySwitch("unused");
   const [notice, setNotice] = useState("");
   const found = useReservations(side, over);
+  // a project whose limit is 0 is offered nothing that would be refused
+  const limit = useQuotas(side === "project").data?.max_reserved_gpus;
+  const mayReserve = side === "operator" || (limit ?? 0) > 0;
   const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   const rows = idle ? all.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : all;
   const more = found.hasNextPage;
@@ -85,7 +90,7 @@ export default function ReservationList({ side }: { side: Side }) {
             <span>Show ended</span>
           </label>
           {side === "operator" && <LimitButton notify={setNotice} />}
-          <NewButton side={side}>Reserve</NewButton>
+          {mayReserve && <NewButton side={side}>Reserve</NewButton>}
         </>
       }
     >
@@ -95,8 +100,9 @@ export default function ReservationList({ side }: { side: Side }) {
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {found.isPending && <Skeleton lines={5} label="Loading reservations" />}
       {found.data && all.length === 0 && (
-        <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={<NewButton side={side}>Reserve GPUs</NewButton>}>
+        <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={mayReserve && <NewButton side={side}>Reserve GPUs</NewButton>}>
           {EMPTY[side]}
+          {limit === 0 && " The reservation limit of this project is 0: ask an operator to raise it, or to reserve GPUs for the project."}
         </Empty>
       )}
       {all.length > 0 && (

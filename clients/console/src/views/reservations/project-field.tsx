@@ -1,17 +1,17 @@
 /** A project by its id, with suggestions. */
 import { useId } from "react";
 import { useReservations } from "../../api/capacity";
-import { useSession } from "../../session/session";
+import { useProjects } from "../../api/queries";
 import { Field } from "../../ui/form";
 
 export function ProjectField({ value, onChange, problem }: { value: string; onChange: (value: string) => void; problem?: string | undefined }) {
   const list = useId();
-  const session = useSession();
+  const projects = useProjects();
   const reserved = useReservations("operator", false).data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   const known = new Map(reserved.map(({ config }) => [config?.project_id ?? "", ""]));
-  for (const { id, slug } of session?.projects ?? []) known.set(id, slug);
+  for (const { id, slug } of projects) known.set(id, slug);
   return (
-    <Field label="Project" problem={problem} hint="The project id. Suggests your projects and projects with reservations.">
+    <Field label="Project" problem={problem} hint="Its id. Type a part of its name to find it.">
       {({ id, describedBy }) => (
         <>
           <input id={id} aria-describedby={describedBy} className="mono" list={list} value={value} spellCheck={false} autoComplete="off" onChange={(event) => onChange(event.target.value)} />

@@ -53,7 +53,7 @@ describe("what a reservation is", () => {
 });
 
 describe("what may be reserved", () => {
-  const draft: Draft = { project: "", name: "training", region: "a", sku: "s", gpus: "8", later: false, start: "", end: toField(NOW + HOUR), unused: 0, gather: true };
+  const draft: Draft = { project: "", name: "training", region: "a", sku: "s", gpus: "8", later: false, start: "", end: toField(NOW + HOUR), hours: undefined, unused: 0, gather: true };
   const wrong = (change: Partial<Draft>, least = 1) => Object.keys(problemsOf({ ...draft, ...change }, "project", least, NOW));
 
   it("a right one is right", () => {
@@ -83,12 +83,21 @@ describe("what may be reserved", () => {
   });
 
   it("is asked for with the times that the fields say, and one that begins later gathers by itself", () => {
-    const now = requestOf(draft, "project", "");
+    const now = requestOf(draft, "project", "", NOW);
     expect(now).toEqual({ config: { name: "training", region_code: "a", sku: "s", gpu_count: 8, end_time: new Date(NOW + HOUR).toISOString(), release_unused_after_seconds: 0 }, gather: true });
     const start = toField(NOW + HOUR);
-    const later = requestOf({ ...draft, later: true, start, project: " p " }, "operator", "own");
+    const later = requestOf({ ...draft, later: true, start, project: " p " }, "operator", "own", NOW);
     expect(later.config.start_time).toBe(new Date(fromField(start) ?? 0).toISOString());
     expect(later.config.project_id).toBe("p");
     expect(later.gather).toBe(false);
   });
+});
+
+it("a length that was chosen is kept to the second, whatever the field for the end shows", () => {
+  const draft: Draft = { project: "", name: "training", region: "a", sku: "s", gpus: "1", later: false, start: toField(NOW + HOUR), end: "", hours: 8, unused: 0, gather: false };
+  const pressed = NOW + 59_999;
+  expect(requestOf(draft, "project", "", pressed).config.end_time).toBe(new Date(pressed + 8 * HOUR).toISOString());
+  const later = requestOf({ ...draft, later: true }, "project", "", pressed).config;
+  expect([later.start_time, later.end_time]).toEqual([new Date(NOW + HOUR).toISOString(), new Date(NOW + 9 * HOUR).toISOString()]);
+  expect(problemsOf(draft, "project", 1, pressed)).toEqual({});
 });

@@ -86,9 +86,21 @@ export interface Draft {
   gpus: string;
   later: boolean;
   start: string;
+  /** The end as the field has it; counts without `hours`. */
   end: string;
+  /** The length that was chosen in place of an end, counted from the start. */
+  hours: number | undefined;
   unused: number;
   gather: boolean;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** When it begins and ends, in milliseconds since the epoch; undefined for what is not a time. */
+export function windowOf({ later, start, end, hours }: Pick<Draft, "later" | "start" | "end" | "hours">, now: number): [number | undefined, number | undefined] {
+  const begin = later ? fromField(start) : now;
+  if (hours === undefined) return [begin, fromField(end)];
+  return [begin, begin === undefined ? undefined : begin + hours * HOUR_MS];
 }
 
 /** Violations of a draft, by field; `least` is the smallest count that the SKU allows. */
@@ -102,8 +114,7 @@ export function problemsOf(draft: Draft, side: Side, least: number, now: number)
   const gpus = Number(draft.gpus);
   const whole = Number.isInteger(gpus) && gpus > 0 && gpus <= MAX_GPUS && gpus % least === 0;
   add("gpus", !whole && (least > 1 ? `Enter a multiple of ${least}, at most ${MAX_GPUS}.` : `Enter 1 to ${MAX_GPUS}.`));
-  const start = draft.later ? fromField(draft.start) : now;
-  const end = fromField(draft.end);
+  const [start, end] = windowOf(draft, now);
   if (start === undefined) add("start", "Enter a start time.");
   else if (start < now) add("start", "Enter a time in the future.");
   else add("start", start - now > MAX_DAYS * DAY_MS && `At most ${MAX_DAYS} days from now.`);
@@ -114,8 +125,9 @@ export function problemsOf(draft: Draft, side: Side, least: number, now: number)
 }
 
 /** The draft as an API request. One that starts later gathers by itself. */
-export function requestOf(draft: Draft, side: Side, ownProject: string): { config: ReservationConfig; gather: boolean } {
-  const time = (text: string) => new Date(fromField(text) ?? Number.NaN).toISOString();
+export function requestOf(draft: Draft, side: Side, ownProject: string, now: number): { config: ReservationConfig; gather: boolean } {
+  const time = (at: number | undefined) => new Date(at ?? Number.NaN).toISOString();
+  const [start, end] = windowOf(draft, now);
   const project_id = side === "operator" ? draft.project.trim() : ownProject;
   return {
     config: {
@@ -123,10 +135,10 @@ export function requestOf(draft: Draft, side: Side, ownProject: string): { confi
       region_code: draft.region,
       sku: draft.sku,
       gpu_count: Number(draft.gpus),
-      end_time: time(draft.end),
+      end_time: time(end),
       release_unused_after_seconds: draft.unused,
       ...(project_id && { project_id }),
-      ...(draft.later && { start_time: time(draft.start) }),
+      ...(draft.later && { start_time: time(start) }),
     },
     gather: !draft.later && draft.gather,
   };

@@ -3,7 +3,7 @@ import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { UsageInterval } from "../../api/types";
-import { amountOf, exact } from "../../lib/money";
+import { amountOf, exact, placesFor } from "../../lib/money";
 import { duration, fullTime, shortTime, zone } from "../../lib/time";
 import { type BucketSize, buckets } from "../../lib/usage";
 import { plural, shortId } from "../../lib/text";
@@ -14,6 +14,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
+import { useQueryState } from "../../ui/use-query-state";
 import { Quotas } from "./quotas";
 
 const Chart = lazy(() => import("./chart"));
@@ -24,10 +25,11 @@ const RANGES: [string, number, BucketSize][] = [
   ["7 days", 7 * DAY_MS, "day"],
   ["30 days", 30 * DAY_MS, "day"],
 ];
+const FIRST_RANGE = RANGES[0]!;
 const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number"], ["Per GPU-hour", "number optional"], ["Amount", "number"]];
 const FIRST_ROWS = 25;
 
-function Row({ interval, name }: { interval: UsageInterval; name: string }) {
+function Row({ interval, name, places }: { interval: UsageInterval; name: string; /** Decimals of price and amount. */ places: [number, number] }) {
   const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds } = interval;
   return (
     <tr>
@@ -44,17 +46,19 @@ function Row({ interval, name }: { interval: UsageInterval; name: string }) {
       <td className="number" title={`${microseconds} µs`}>
         {duration(Number(microseconds ?? 0) / 1000)}
       </td>
-      <td className="number optional">{exact(amountOf(price_per_gpu_hour))}</td>
+      <td className="number optional">
+        <MoneyText amount={amountOf(price_per_gpu_hour)} places={places[0]} />
+      </td>
       <td className="number">
-        <MoneyText amount={amountOf(amount)} />
+        <MoneyText amount={amountOf(amount)} places={places[1]} />
       </td>
     </tr>
   );
 }
 
 function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: string }) {
-  const [range, setRange] = useState(0);
-  const [label, length, size] = RANGES[range] ?? RANGES[0]!;
+  const [rangeText, setRange] = useQueryState("range", FIRST_RANGE[0]);
+  const [label, length, size] = RANGES.find(([text]) => text === rangeText) ?? FIRST_RANGE;
   const now = useNow(60_000);
   const data = useMemo(() => buckets(intervals, currency, size, now - length, now), [intervals, currency, size, length, now]);
   const total = data.reduce((sum, bucket) => sum + bucket.nanos, 0n);
@@ -62,7 +66,7 @@ function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: 
     <Card
       title={`Cost by ${size}`}
       aside={
-        <Segments label="Range" options={RANGES.map(([text], value) => ({ value, label: text }))} value={range} onChoose={setRange} />
+        <Segments label="Range" options={RANGES.map(([text]) => ({ value: text, label: text }))} value={label} onChoose={setRange} />
       }
     >
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
@@ -83,13 +87,14 @@ export default function Usage() {
   const { intervals = [], totals = [] } = usage.data ?? {};
   const open = intervals.filter(({ end_time }) => !end_time).length;
   const shown = all ? intervals : intervals.slice(0, FIRST_ROWS);
+  const places: [number, number] = [placesFor(shown.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour))), placesFor(shown.map(({ amount }) => amountOf(amount)))];
   return (
     <Page title="Usage">
       {usage.error && <ProblemNote error={usage.error} retry={() => usage.refetch()} />}
       {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
       {usage.data && intervals.length === 0 && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
-          Billing starts when you can log in to an allocation and ends when you release it.
+          Billing starts when you can log in to an allocation and ends when you release it. <Link href="/launch">Launch one</Link> to begin.
         </Empty>
       )}
       {intervals.length > 0 && (
@@ -100,7 +105,7 @@ export default function Usage() {
                 <p className="big">
                   <MoneyText amount={amountOf(amount)} />
                 </p>
-                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time, exact</p>
+                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time</p>
               </Card>
             ))}
             <Card title="Running now">
@@ -116,7 +121,7 @@ export default function Usage() {
             columns={COLUMNS}
             foot={
               <>
-                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places.</span>
+                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
                 {!all && intervals.length > shown.length && (
                   <Button small onClick={() => setAll(true)}>
                     Show all {intervals.length}
@@ -126,7 +131,7 @@ export default function Usage() {
             }
           >
             {shown.map((interval) => (
-              <Row key={interval.id} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
+              <Row key={interval.id} places={places} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
             ))}
           </TableCard>
         </>

@@ -1,0 +1,77 @@
+/** A session that this tab left by a reload, with the output that was on the screen. */
+import type { Saved } from "./connection";
+
+const KEY = "gpuaas.terminal:";
+/** Output that is shown again, in bytes. */
+const MOST_BYTES = 131_072;
+const NEWLINE = 10;
+
+/** The latest output of a session. */
+export class Transcript {
+  private parts: Uint8Array[] = [];
+  private length = 0;
+
+  add(data: Uint8Array): void {
+    this.parts.push(data.slice());
+    this.length += data.length;
+    while (this.length - (this.parts[0]?.length ?? 0) > MOST_BYTES) this.length -= this.parts.shift()?.length ?? 0;
+  }
+
+  clear(): void {
+    this.parts = [];
+    this.length = 0;
+  }
+
+  /** Whole lines, when more than is kept was shown. */
+  bytes(): Uint8Array {
+    const all = new Uint8Array(this.length);
+    let at = 0;
+    for (const part of this.parts) {
+      all.set(part, at);
+      at += part.length;
+    }
+    if (all.length <= MOST_BYTES) return all;
+    const cut = all.slice(all.length - MOST_BYTES);
+    return cut.slice(cut.indexOf(NEWLINE) + 1);
+  }
+}
+
+function toText(data: Uint8Array): string {
+  let text = "";
+  for (const byte of data) text += String.fromCharCode(byte);
+  return btoa(text);
+}
+
+function fromText(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+}
+
+export interface Left {
+  saved: Saved;
+  output: Uint8Array;
+}
+
+/** Keeps a session for the page that comes next in this tab. */
+export function leave(allocationId: string, { saved, output }: Left): void {
+  const { input, ...rest } = saved;
+  const text = JSON.stringify({ ...rest, input: { offset: input.offset, data: toText(input.data) }, output: toText(output) });
+  try {
+    sessionStorage.setItem(KEY + allocationId, text);
+  } catch {
+    // then the reload begins a new session
+  }
+}
+
+/** Takes what the page before left; nothing when it is too old to be resumed. A session is taken once. */
+export function takeLeft(allocationId: string, now: number): Left | undefined {
+  try {
+    const text = sessionStorage.getItem(KEY + allocationId);
+    sessionStorage.removeItem(KEY + allocationId);
+    if (!text) return undefined;
+    const { output, input, ...rest } = JSON.parse(text) as Omit<Saved, "input"> & { output: string; input: { offset: number; data: string } };
+    if (now - rest.time > rest.ready.resume_seconds * 1000) return undefined;
+    return { saved: { ...rest, input: { offset: input.offset, data: fromText(input.data) } }, output: fromText(output) };
+  } catch {
+    return undefined;
+  }
+}

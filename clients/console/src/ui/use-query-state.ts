@@ -1,0 +1,24 @@
+/** State of a view that its address carries, so that a reload, a bookmark and a sent link show the same. */
+import { useSearchParams } from "wouter";
+
+/** One parameter of the address and how to change it; the value `initial` is left out of the address. */
+export function useQueryState(key: string, initial = ""): [string, (value: string) => void] {
+  const [params, setParams] = useSearchParams();
+  const change = (value: string) =>
+    setParams((before) => withParam(before, key, value === initial ? "" : value), { replace: true });
+  return [params.get(key) ?? initial, change];
+}
+
+/** The same of a switch. */
+export function useQuerySwitch(key: string): [boolean, (on: boolean) => void] {
+  const [value, change] = useQueryState(key);
+  return [value === "1", (on) => change(on ? "1" : "")];
+}
+
+/** Parameters with one of them changed; an empty value is left out. */
+export function withParam(before: URLSearchParams, key: string, value: string): URLSearchParams {
+  const next = new URLSearchParams(before);
+  if (value) next.set(key, value);
+  else next.delete(key);
+  return next;
+}

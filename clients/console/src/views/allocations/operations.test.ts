@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { operationsOf } from "./operations";
+
+const titles = (steps: string[]) => operationsOf(steps.map((step, index) => ({ step, sequence: String(index + 1) }))).map(({ title, entries }) => [title, entries.length]);
+
+it("a timeline is grouped by operation", () => {
+  expect(titles(["requested", "reserved", "provision.acquire_lease", "provision.start", "active", "stopping", "stop.stop", "stopped", "starting", "start.start", "running", "releasing", "release.wipe", "released"])).toEqual([
+    ["Launch", 5],
+    ["Stop", 3],
+    ["Start", 3],
+    ["Release", 3],
+  ]);
+});
+
+it("the same operation twice is two, and a guest that shuts itself down is one", () => {
+  expect(titles(["provision.start", "active", "rebooting", "reboot.stop", "running", "rebooting", "running", "stopped"])).toEqual([
+    ["Launch", 2],
+    ["Reboot", 3],
+    ["Reboot", 2],
+    ["Stop", 1],
+  ]);
+  expect(titles(["provision.start", "failed"])).toEqual([["Launch", 2]]);
+});

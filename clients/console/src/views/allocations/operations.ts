@@ -1,0 +1,39 @@
+/** The entries of a timeline by the operation that they belong to. Pure. */
+import type { TimelineEntry } from "../../api/types";
+
+export interface Operation {
+  title: string;
+  /** Oldest first. */
+  entries: TimelineEntry[];
+}
+
+/** Events that begin an operation, each time they happen. */
+const BEGIN: Record<string, string> = { stopping: "Stop", starting: "Start", rebooting: "Reboot", releasing: "Release" };
+
+/** Operations by the first part of their steps; an event that is in neither list belongs to the operation before it. */
+const TITLES: Record<string, string> = {
+  requested: "Launch",
+  queued: "Launch",
+  reserved: "Launch",
+  provision: "Launch",
+  provision_node: "Launch",
+  stop: "Stop",
+  stopped: "Stop",
+  start: "Start",
+  reboot: "Reboot",
+  release: "Release",
+  release_node: "Release",
+};
+
+/** The operations in the order in which they began; `entries` are by sequence. */
+export function operationsOf(entries: TimelineEntry[]): Operation[] {
+  const operations: Operation[] = [];
+  for (const entry of entries) {
+    const step = entry.step ?? "";
+    const last = operations.at(-1);
+    const title = BEGIN[step] ?? TITLES[step.split(".")[0] ?? ""] ?? last?.title ?? "Launch";
+    if (last && last.title === title && !(step in BEGIN)) last.entries.push(entry);
+    else operations.push({ title, entries: [entry] });
+  }
+  return operations;
+}

@@ -1,0 +1,25 @@
+import { beforeEach, expect, it, vi } from "vitest";
+import { rememberKeys, rememberedKeys } from "./keys";
+
+beforeEach(() => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal("localStorage", {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value),
+    removeItem: (key: string) => void kept.delete(key),
+  });
+});
+
+it("the keys of one user are not offered to another one of the same browser", () => {
+  rememberKeys("user:a", "ssh-ed25519 AAAA");
+  expect(rememberedKeys("user:b")).toBe("");
+  expect(rememberedKeys("user:a")).toBe("ssh-ed25519 AAAA");
+});
+
+it("keys of nobody in particular are dropped", () => {
+  localStorage.setItem("gpuaas.ssh-public-keys", "ssh-ed25519 BBBB");
+  expect(rememberedKeys("user:a")).toBe("");
+  expect(localStorage.getItem("gpuaas.ssh-public-keys")).toBeNull();
+  rememberKeys("", "ssh-ed25519 CCCC");
+  expect(rememberedKeys("")).toBe("");
+});
