@@ -24,6 +24,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 anything else, 2 wrong usage 
 
 /// Flags of every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Address of the API, for example https://api.example.com.
     #[arg(long, env = "GPUAAS_API", value_name = "URL", global = true)]

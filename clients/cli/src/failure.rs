@@ -145,6 +145,30 @@ fn causes(details: &Map<String, Value>, message: &str) -> Vec<String> {
         .collect()
 }
 
+/// How a person gives a field of the API to this program; none for a field that has no flag.
+fn given_as(field: &str) -> Option<&'static str> {
+    let own = field.strip_prefix("config.").unwrap_or(field);
+    let own = own.split_once("].").map_or(own, |(_, rest)| rest);
+    Some(match own.split('[').next().unwrap_or_default() {
+        "gpu_count" => "--gpus",
+        "region_code" => "--region",
+        "sku" => "--sku",
+        "image" | "image_digest" => "--image",
+        "ssh_public_keys" => "--ssh-key",
+        "labels" => "--label",
+        "name" => "--name",
+        "wait.deadline" => "--wait-for-capacity",
+        "project_id" => "--project",
+        "start_time" => "--start",
+        "end_time" => "--end",
+        "release_unused_after_seconds" => "--release-unused-after",
+        "placement.affinity" | "placement.affinity_label" => "--affinity",
+        "placement.anti_affinity" | "placement.anti_affinity_label" => "--anti-affinity",
+        "placement.require_prewarmed" => "--require-prewarmed",
+        _ => return None,
+    })
+}
+
 impl Failure {
     /// The documented exit code.
     pub fn exit_code(&self) -> u8 {
@@ -169,31 +193,19 @@ impl Failure {
         }
     }
 
-    /// For people: message, fields, causes, advice and request id.
-    pub fn to_text(&self) -> String {
-        let mut text = format!("error: {self}\n");
+    /// For people: message, fields, causes, advice and request id. `admin`: they are administrators themselves.
+    pub fn to_text(&self, admin: bool) -> String {
+        let mut text = format!("error: {}\n", self.message());
         if let Self::Api(error) = self {
-            let shown = |field: &str, rule: &str| {
-                error.message.contains(field)
-                    && error.message.contains(rule)
-                    && error.fields.len() == 1
-            };
-            for (field, rule) in error.fields.iter().filter(|(f, r)| !shown(f, r)) {
-                let _ = writeln!(text, "  {field}: {rule}");
-            }
-            // the one field whose flag has another name
-            if error
-                .fields
-                .iter()
-                .any(|(field, _)| field == "wait.deadline")
-            {
-                text.push_str("  flag:    --wait-for-capacity\n");
+            let fields = error.fields.iter();
+            for (field, rule) in fields.filter(|(_, rule)| !error.message.contains(rule)) {
+                let _ = writeln!(text, "  {}: {rule}", given_as(field).unwrap_or(field));
             }
             for cause in &error.causes {
                 let _ = writeln!(text, "  cause:   {cause}");
             }
         }
-        if let Some(advice) = self.advice() {
+        if let Some(advice) = self.advice(admin) {
             let _ = writeln!(text, "  advice:  {advice}");
         }
         match self {
@@ -213,6 +225,19 @@ impl Failure {
         text
     }
 
+    /// The message, with the flag in place of a leading name of a field.
+    fn message(&self) -> String {
+        let message = self.to_string();
+        let Self::Api(error) = self else {
+            return message;
+        };
+        let named = error.fields.iter().find_map(|(field, _)| {
+            let rest = message.strip_prefix(field.as_str())?.strip_prefix(": ")?;
+            Some(format!("{}: {rest}", given_as(field)?))
+        });
+        named.unwrap_or(message)
+    }
+
     /// For programs: the API's own error, or one in its shape.
     pub fn to_json(&self) -> Value {
         match self {
@@ -223,7 +248,7 @@ impl Failure {
         }
     }
 
-    fn advice(&self) -> Option<String> {
+    fn advice(&self, admin: bool) -> Option<String> {
         let text = match self {
             Self::Allocation(failure) => {
                 return Some(failure.advice.clone()).filter(|a| !a.is_empty());
@@ -237,6 +262,9 @@ impl Failure {
                 }
                 "CREDENTIAL_EXPIRED" => "Get a new token and write it to the token file.",
                 "CREDENTIAL_INVALID" => "Check that the token is for this API.",
+                "PERMISSION_DENIED" if admin => {
+                    "This needs a token of the other kind: a member's for a project, an administrator's for the platform. See --token-file, and token_file and admin_token_file in the profile."
+                }
                 "PERMISSION_DENIED" => {
                     "Use an administrator's token: admin_token_file in the profile, or --token-file FILE."
                 }
@@ -270,8 +298,14 @@ impl Failure {
                 }
                 "WAITING_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
                 // the reservation limit has no reason of its own
+                "QUOTA" if admin && error.message.contains("may reserve") => {
+                    "End a reservation, or raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
+                }
+                "QUOTA" if admin => {
+                    "Release an allocation, or raise the quota: gpuaas admin quota --help"
+                }
                 "QUOTA" if error.message.contains("may reserve") => {
-                    "End a reservation, or ask an administrator to raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
+                    "End a reservation, or ask an administrator to raise the reservation limit."
                 }
                 "QUOTA" => "Release an allocation, or ask an administrator to raise the quota.",
                 "ALLOCATION_NOT_FOUND" => "List your allocations: gpuaas list --all",

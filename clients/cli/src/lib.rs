@@ -16,13 +16,16 @@ mod api;
 mod args;
 mod commands;
 mod failure;
+mod fit;
 mod node;
 mod profile;
 mod progress;
+mod project;
 mod reason;
 mod resolve;
 mod ssh;
 mod state;
+mod suggest;
 mod transfer;
 mod tty;
 mod watch;
@@ -36,8 +39,12 @@ use crate::output::Format;
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => suggest::better(error).exit(),
+    };
     let format = cli.global.output;
+    let is_admin = profile::is_admin(&cli.global, cli.command.is_admin());
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -47,7 +54,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             match format {
-                Format::Table => note!("{}", failure.to_text().trim_end()),
+                Format::Table => note!("{}", failure.to_text(is_admin).trim_end()),
                 Format::Json => note!("{}", failure.to_json()),
             }
             ExitCode::from(failure.exit_code())

@@ -10,6 +10,7 @@ use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
 
 use crate::api::number;
+use crate::fit;
 
 /// `google.type.Money`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -76,16 +77,23 @@ pub fn print_line(name: &str, value: &str) {
     }
 }
 
-/// Prints a table; nothing but the header when there are no rows.
-pub fn print_table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
-    say!("{}", table(header, rows));
+/// Prints a table; nothing but the header when there are no rows. It is fitted into a terminal.
+pub fn print_table<const N: usize>(header: [&str; N], mut rows: Vec<[String; N]>) {
+    let shown = fit::width().map_or(N, |width| fit::rows(&header, &mut rows, width));
+    say!("{}", table(&header[..shown], rows));
+    if shown < N {
+        note!(
+            "Not shown, for lack of width: {}. Use a wider terminal or --output json.",
+            header[shown..].join(", ")
+        );
+    }
 }
 
-fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+fn table<const N: usize>(header: &[&str], rows: Vec<[String; N]>) -> String {
     let mut builder = Builder::default();
-    builder.push_record(header);
+    builder.push_record(header.iter().copied());
     for row in rows {
-        builder.push_record(row.map(|cell| {
+        builder.push_record(row.into_iter().take(header.len()).map(|cell| {
             if cell.is_empty() {
                 "-".to_owned()
             } else {
@@ -169,6 +177,59 @@ pub fn took(start: Option<Timestamp>, end: Option<Timestamp>) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Decimals that show an amount with two digits that count: two from a tenth of a unit on, up to six below.
+fn places(money: &Money) -> usize {
+    match (money.units, money.nanos.unsigned_abs()) {
+        (0, 0) => 2,
+        (0, nanos) if nanos < 1_000_000 => 6,
+        (0, nanos) if nanos < 100_000_000 => 4,
+        _ => 2,
+    }
+}
+
+/// Rounded half up to so many decimals; what is not nothing never reads as nothing.
+fn rounded(money: &Money, places: usize) -> String {
+    let step = 10_i128.pow(9 - u32::try_from(places.min(9)).unwrap_or(9));
+    let nanos = i128::from(money.units) * 1_000_000_000 + i128::from(money.nanos);
+    let magnitude = nanos.abs();
+    let (less, shown) = if magnitude > 0 && magnitude < step {
+        ("<", step)
+    } else {
+        ("", (magnitude + step / 2) / step * step)
+    };
+    let sign = if nanos < 0 && less.is_empty() {
+        "-"
+    } else {
+        ""
+    };
+    let (units, rest) = (shown / 1_000_000_000, shown % 1_000_000_000);
+    let decimals = format!("{rest:09}");
+    format!(
+        "{less}{sign}{units}.{} {}",
+        &decimals[..places],
+        money.currency_code
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// Money with the digits that matter; the JSON output has all of them.
+pub fn amount(money: Option<&Money>) -> String {
+    money.map_or_else(String::new, |money| rounded(money, places(money)))
+}
+
+/// A column of money with the same decimals in every row, at the right.
+pub fn amounts<'a>(column: impl Iterator<Item = Option<&'a Money>>) -> Vec<String> {
+    let column: Vec<Option<&Money>> = column.collect();
+    let most = column.iter().flatten().map(|money| places(money)).max();
+    let cells = column
+        .iter()
+        .map(|money| money.map_or_else(String::new, |money| rounded(money, most.unwrap_or(2))));
+    let cells: Vec<String> = cells.collect();
+    let width = cells.iter().map(String::len).max().unwrap_or_default();
+    cells.iter().map(|cell| format!("{cell:>width$}")).collect()
 }
 
 /// Exact money: no digit is rounded away, at least two decimals are shown.
@@ -255,6 +316,25 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_money_show_the_digits_that_matter_below_each_other() {
+        for (money_in, text) in [
+            (eur(0, 19_156_300), "0.0192 EUR"),
+            (eur(2, 495_000_000), "2.50 EUR"),
+            (eur(0, 640_123_456), "0.64 EUR"),
+            (eur(0, 999), "<0.000001 EUR"),
+            (eur(0, 0), "0.00 EUR"),
+            (eur(0, -19_156_300), "-0.0192 EUR"),
+        ] {
+            assert_eq!(amount(Some(&money_in)), text);
+        }
+        let column = [Some(eur(12, 490_000_000)), None, Some(eur(0, 19_156_300))];
+        assert_eq!(
+            amounts(column.iter().map(Option::as_ref)),
+            ["12.4900 EUR", "           ", " 0.0192 EUR"]
+        );
+    }
+
+    #[test]
     fn amounts_are_read_exactly_or_refused() {
         assert_eq!(
             parse_money("1.25 EUR"),
@@ -303,7 +383,7 @@ mod tests {
     #[test]
     fn tables_align_and_mark_what_is_absent() {
         let text = table(
-            ["ID", "NAME"],
+            &["ID", "NAME"],
             vec![
                 ["a".to_owned(), "first".to_owned()],
                 ["long-id".to_owned(), String::new()],

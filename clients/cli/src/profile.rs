@@ -18,6 +18,8 @@ pub struct Profile {
     pub token_file: Option<PathBuf>,
     /// File with an administrator's token, used by `admin`, `nodes` and `slots`.
     pub admin_token_file: Option<PathBuf>,
+    /// Private key for `gpuaas ssh` where the key of the launch is not known on this machine.
+    pub identity_file: Option<PathBuf>,
 }
 
 /// What a command needs.
@@ -27,6 +29,8 @@ pub struct Target {
     pub api: Url,
     /// The token, when there is one.
     pub token: Option<String>,
+    /// Private key for logins whose own is unknown.
+    pub identity: Option<PathBuf>,
 }
 
 /// Folder of the CLI's own settings: `$XDG_CONFIG_HOME/gpuaas` or `~/.config/gpuaas`.
@@ -69,7 +73,16 @@ pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
         .or(from_profile)
         .map(|file| read_token(&file))
         .transpose()?;
-    Ok(Target { api, token })
+    Ok(Target {
+        api,
+        token,
+        identity: profile.identity_file.filter(|file| file.exists()),
+    })
+}
+
+/// Whether whoever runs a command is an administrator: it is a command of theirs, or the profile has their token.
+pub fn is_admin(global: &Global, command: bool) -> bool {
+    command || profile(global).is_ok_and(|profile| profile.admin_token_file.is_some())
 }
 
 fn profile(global: &Global) -> Result<Profile, Failure> {
@@ -98,7 +111,11 @@ fn profile(global: &Global) -> Result<Profile, Failure> {
     })?;
     // paths in a profile are relative to it, so that it can be moved with its tokens
     let folder = path.parent().unwrap_or(Path::new("."));
-    for file in [&mut profile.token_file, &mut profile.admin_token_file] {
+    for file in [
+        &mut profile.token_file,
+        &mut profile.admin_token_file,
+        &mut profile.identity_file,
+    ] {
         *file = file.take().map(|f| folder.join(f));
     }
     Ok(profile)

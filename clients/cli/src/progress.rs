@@ -253,13 +253,13 @@ pub fn entry_line(entry: &TimelineEntry) -> String {
         "failed" => "FAILED",
         _ => "..",
     };
-    let line = format!(
-        "{}  {mark:<6}  {:<28} {:>7}  {}",
-        clock(entry.time),
-        entry.step,
-        took(entry.time, entry.end_time),
-        entry.message
-    );
+    let took = took(entry.time, entry.end_time);
+    step_line(&clock(entry.time), mark, &entry.step, &took, &entry.message)
+}
+
+/// The columns of a timeline.
+pub fn step_line(time: &str, mark: &str, step: &str, took: &str, message: &str) -> String {
+    let line = format!("{time:<8}  {mark:<6}  {step:<28} {took:>7}  {message}");
     line.trim_end().to_owned()
 }
 

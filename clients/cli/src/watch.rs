@@ -9,7 +9,7 @@ use crate::api::Api;
 use crate::failure::Failure;
 
 /// How long the platform may be away.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// A live stream gives a sign of life more often than this.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Waits between attempts; the last one repeats.
@@ -139,7 +139,7 @@ impl<'a> Watch<'a> {
             _ => return Err(failure),
         }
         let (since, tries) = self.failing.unwrap_or((Instant::now(), 0));
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > RECONNECT_TIMEOUT {
             return Err(failure);
         }
         self.failing = Some((since, tries + 1));

@@ -42,6 +42,8 @@ export async function launch() {
     await page.getByLabel("Name").fill(name);
     await page.getByText("is not an OpenSSH public key").waitFor();
     await shot("launch-invalid");
+    await page.reload();
+    assert.equal(await page.getByLabel("Name").inputValue(), name, "a reload keeps what was typed");
     await page.getByLabel("SSH public keys").fill(KEY);
     await page.getByText(/\d available/).first().waitFor();
     await page.getByRole("status").getByText(/\d available/).waitFor();
@@ -87,6 +89,7 @@ export async function launch() {
     await page.getByRole("heading", { name }).waitFor();
     await live();
     assert.equal(streams.size, 1, "each view lets go of its stream");
+    assert.equal(await page.title(), `${name} · GPUaaS`);
   });
 
   await test("watch it become active", async () => {
@@ -97,6 +100,9 @@ export async function launch() {
     assert.match(copied, /^ssh -p \d+ u_[0-9a-f]{16}@127\.0\.0\.1$/);
     await page.locator(".money").first().waitFor();
     await page.getByText("The VM is ready and billed from now on.").waitFor();
+    const done = page.getByRole("list", { name: "Timeline of Launch" });
+    await done.getByText("Started the VM.").waitFor();
+    assert.equal(await done.getByText("Starting the VM.").count(), 0, "what is over does not read as if it went on");
     assert.deepEqual(polls, []);
     await shot("active");
     await accessible(page, "an active allocation");
@@ -104,16 +110,29 @@ export async function launch() {
 }
 
 export async function power() {
+  const rows = page.locator(".screen .xterm-rows");
+  const again = page.getByRole("button", { name: "New session" });
   await test("stop and start", async () => {
+    await page.getByRole("button", { name: "Terminal" }).click();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await page.keyboard.type("echo before-$((1+1))\n");
+    await rows.getByText("before-2").waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByText("Billing continues").waitFor();
     await page.getByRole("alertdialog").getByRole("button", { name: "Stop" }).click();
     await state("Stopped").waitFor({ timeout: LAUNCH_MS });
     assert.equal(await page.getByRole("progressbar").count(), 0, "what has arrived shows no progress");
+    await page.getByText("The VM is not running. Start it to open a new session.").waitFor();
+    assert.ok(await again.isDisabled(), "what would be refused is not offered");
     await shot("stopped");
     await accessible(page, "a stopped allocation");
     await page.getByRole("button", { name: "Start" }).click();
     await state("Active").waitFor({ timeout: LAUNCH_MS });
+    await again.click();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await rows.getByText("before-2").waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await page.locator("#terminal-close").click();
   });
 }
 
@@ -136,6 +155,10 @@ export async function release() {
     await page.getByRole("link", { name: "Usage" }).click();
     await page.locator(".chart canvas").waitFor();
     await page.getByRole("table", { name: "Billed intervals" }).getByText(name).waitFor();
+    const amount = page.getByRole("table", { name: "Billed intervals" }).locator("tbody tr").first().locator(".money").last();
+    const [text, exact] = [await amount.textContent(), await amount.getAttribute("title")];
+    assert.match(text, /\.\d{2,6}$/, "as many digits as matter");
+    assert.ok(exact.length >= text.length, "and all of them on hover");
     await page.getByRole("table", { name: "Quotas" }).getByText("Allocations").waitFor();
     await shot("usage");
     await accessible(page, "usage");
@@ -174,6 +197,7 @@ export async function byKeyboard() {
     await shot("keyboard-focus");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: `${name}-keys` }).waitFor();
+    assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", "the focus stays in the page");
     await tabTo(page.getByRole("button", { name: "Release" }));
     await page.keyboard.press("Enter");
     await page.getByText("All data on it is lost.").waitFor();
@@ -194,7 +218,7 @@ export async function darkAndNarrow() {
     await shot("allocations-dark");
     await accessible(page, "the list in the dark");
     await row.click();
-    await page.getByRole("list", { name: "Timeline" }).waitFor();
+    await page.getByRole("list", { name: "Timeline of Release" }).waitFor();
     await shot("released-dark");
     await accessible(page, "an allocation in the dark");
     await page.setViewportSize({ width: 390, height: 844 });

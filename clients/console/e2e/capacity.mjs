@@ -41,17 +41,13 @@ export async function limits() {
   await test("a project without reservations sees what one is, and without a limit why it cannot create one", async () => {
     await go("Reservations");
     await page.getByText("No active reservations").waitFor();
+    await page.getByText("The reservation limit of this project is 0: ask an operator to raise it").waitFor();
+    assert.equal(await page.getByRole("link", { name: /^Reserve/ }).filter({ hasNotText: "Reservations" }).count(), 0, "nothing is offered that would be refused");
     await seen("reservations-empty", "reservations of a project that has none");
-    await reserve("Reservations", async () => {
-      await page.getByLabel("GPUs", { exact: true }).fill("0");
-      await page.getByLabel("Name").fill(`${name}-own`);
-      await page.getByRole("button", { name: "Reserve", exact: true }).click();
-      await page.getByText("Enter 1 to 1024.").waitFor();
-      await shot("reserve-invalid");
-      await page.getByLabel("GPUs", { exact: true }).fill("1");
-    });
-    await page.getByRole("alert").getByText("Ask an operator to raise the limit").waitFor();
-    await seen("reserve-refused", "a reservation that was refused", TALL);
+    await page.goto(`${BASE}/reservations/new`);
+    await page.getByText("This project cannot reserve GPUs yet").waitFor();
+    await page.getByText("Ask an operator to raise the limit").waitFor();
+    await seen("reserve-refused", "the form of a project that cannot reserve");
   });
 }
 
@@ -160,6 +156,8 @@ export async function reports() {
 
   await test("the queue, in order and with reasons", async () => {
     await tab("Queue");
+    await page.reload();
+    await page.getByRole("tab", { name: "Queue", selected: true }).waitFor();
     const row = table("Queue").getByRole("row").nth(1);
     await row.getByText("4 GPUs in 2 allocations").waitFor();
     await seen("capacity-queue", "the queue");
@@ -181,7 +179,7 @@ export async function reports() {
     await dialog.getByRole("radio", { name: "Normal" }).check({ force: true });
     await project.fill("nobody");
     await set.click();
-    await dialog.getByRole("alert").getByText("project_id").first().waitFor();
+    await dialog.getByRole("alert").getByText(/^Project:? /).first().waitFor();
     await project.fill(await project.evaluate((input) => input.list.options[0].value));
     await set.click();
     await page.getByText("now has normal priority").waitFor();
@@ -262,7 +260,16 @@ export async function ends() {
   });
 
   await test("a project reserves within its limit, now and for later, and ends it", async () => {
-    await reserve("Reservations", async () => page.getByLabel("Name").fill(`${name}-own`));
+    await reserve("Reservations", async () => {
+      await page.getByLabel("GPUs", { exact: true }).fill("0");
+      await page.getByLabel("Name").fill(`${name}-own`);
+      await page.getByRole("button", { name: "Reserve", exact: true }).click();
+      await page.getByText("Enter 1 to 1024.").waitFor();
+      await shot("reserve-invalid");
+      await page.reload();
+      assert.equal(await page.getByLabel("Name").inputValue(), `${name}-own`, "a reload keeps what was typed");
+      await page.getByLabel("GPUs", { exact: true }).fill("1");
+    });
     await heading(`${name}-own`).getByText("Active").waitFor();
     await seen("reservation", "a reservation");
     await reserve("Reservations", async () => {

@@ -92,6 +92,8 @@ export async function drain() {
     await accessible(page, "a node that is drained");
     await page.getByRole("link", { name: "Nodes", exact: true }).first().click();
     await page.getByRole("article").getByText("Draining", { exact: true }).waitFor();
+    assert.equal(await page.getByRole("article").getByText("Ready", { exact: true }).count(), 0, "what takes no launches is not called ready");
+    await page.getByText("1 node, 0 schedulable").waitFor();
     await shot("nodes-draining");
   });
 

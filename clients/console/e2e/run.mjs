@@ -4,6 +4,8 @@ import { accessible, findings } from "./accessible.mjs";
 import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.mjs";
 import { ends, leftOut, limits, reports, reservations, several } from "./capacity.mjs";
 import { approve, drain, hosts } from "./operator.mjs";
+import { sharedBrowser, tokens } from "./session.mjs";
+import { sizes } from "./sizes.mjs";
 import { terminal } from "./terminal.mjs";
 import { BASE, browser, name, page, shot, signIn, test } from "./world.mjs";
 
@@ -37,6 +39,7 @@ try {
     await page.getByText("This is not a valid token").waitFor();
   });
 
+  await tokens();
   await approve();
   await test("sign in", () => signIn("user:demo"));
   await launch();
@@ -50,10 +53,12 @@ try {
   await drain();
   await page.getByRole("link", { name }).click();
   await release();
-await leftOut();
+  await leftOut();
+  await sharedBrowser();
   await hosts();
   await byKeyboard();
   await darkAndNarrow();
+  await sizes();
   await test("no page had a serious violation of the accessibility rules", () => assert.deepEqual(findings, []));
   await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
 } finally {

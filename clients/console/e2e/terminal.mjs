@@ -35,6 +35,29 @@ export async function terminal() {
     await page.setViewportSize({ width: 1280, height: 860 });
   });
 
+  await test("every row of a terminal is in sight, at every size", async () => {
+    for (const size of [{ width: 1280, height: 720 }, { width: 1440, height: 900 }, { width: 390, height: 844 }, { width: 1280, height: 860 }]) {
+      await page.setViewportSize(size);
+      await page.waitForFunction(() => {
+        const frame = document.querySelector(".screen").getBoundingClientRect();
+        const rows = [...document.querySelectorAll(".screen .xterm-rows > div")].at(-1).getBoundingClientRect();
+        return rows.bottom <= frame.bottom && rows.bottom > frame.bottom - 60;
+      });
+      await shot(`terminal-${size.width}x${size.height}`);
+    }
+  });
+
+  await test("a reload goes on with the same shell and what was on the screen", async () => {
+    await type("kept=$((40+1)); echo shown-$((kept+1))");
+    await rows.getByText("shown-42").waitFor();
+    await page.reload();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await rows.getByText("shown-42").waitFor();
+    await page.locator(".screen").click();
+    await type("echo still-$((kept+2))");
+    await rows.getByText("still-43").waitFor();
+  });
+
   await test("a cut connection is resumed without loss", async () => {
     await type("clear; n=1; while [ $n -le 40 ]; do echo count-$n; n=$((n+1)); sleep 0.1; done; echo all-$((n-1))");
     await rows.getByText("count-3", { exact: false }).first().waitFor();

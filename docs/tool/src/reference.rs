@@ -9,6 +9,7 @@ mod contract;
 mod data;
 mod errors;
 mod messages;
+mod reasons;
 mod settings;
 mod workflows;
 

@@ -173,6 +173,63 @@ pub async fn regions(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The region of a launch that names none: the only enabled one, else the first where it fits now, else the first with
+/// nodes of the SKU. A region that was just added therefore changes nothing.
+///
+/// # Errors
+/// No region is enabled.
+pub async fn default_region(session: &Session, sku: &str, gpus: u32) -> Result<String, Failure> {
+    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
+    let enabled: Vec<String> = all
+        .into_iter()
+        .filter(|r| r.enabled)
+        .map(|r| r.code)
+        .collect();
+    match enabled.as_slice() {
+        [one] => return Ok(one.clone()),
+        [] => return Err(no_region()),
+        _ => {}
+    }
+    let query = [("sku", sku.to_owned())];
+    let answer = session.api.get(&["availability"], &query).await?;
+    let found: Vec<Availability> = parse(
+        answer
+            .get("availability")
+            .unwrap_or(&Value::Array(Vec::new())),
+    )?;
+    let (region, why) = best_region(&enabled, &found, gpus);
+    note!(
+        "Region {region}: {why}. Choose another one with --region: {}",
+        enabled.join(", ")
+    );
+    Ok(region)
+}
+
+/// The best of several regions, and why.
+fn best_region(enabled: &[String], found: &[Availability], gpus: u32) -> (String, &'static str) {
+    let any = |code: &String, is: &dyn Fn(&Availability) -> bool| {
+        found.iter().any(|a| a.region_code == *code && is(a))
+    };
+    let fits = |code: &&String| any(code, &|a| a.fits > 0 && (gpus == 0 || a.gpu_count == gpus));
+    // without any node of its class, a SKU has one reason, which names no node
+    let has_nodes = |code: &&String| {
+        any(code, &|a| {
+            a.fits > 0 || a.reasons.iter().any(|reason| reason.nodes > 0)
+        })
+    };
+    if let Some(code) = enabled.iter().find(fits) {
+        return (code.clone(), "the SKU fits there now");
+    }
+    if let Some(code) = enabled.iter().find(has_nodes) {
+        return (code.clone(), "it has nodes for the SKU");
+    }
+    (enabled[0].clone(), "the first one")
+}
+
+fn no_region() -> Failure {
+    Failure::Usage("no region is enabled; see: gpuaas regions".to_owned())
+}
+
 /// The only enabled region.
 ///
 /// # Errors
@@ -186,9 +243,7 @@ pub async fn only_region(session: &Session) -> Result<String, Failure> {
         .collect();
     match enabled.as_slice() {
         [one] => Ok((*one).to_owned()),
-        [] => Err(Failure::Usage(
-            "no region is enabled; see: gpuaas regions".to_owned(),
-        )),
+        [] => Err(no_region()),
         several => Err(Failure::Usage(format!(
             "choose a region with --region: {}",
             several.join(", ")

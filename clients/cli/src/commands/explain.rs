@@ -1,7 +1,7 @@
 //! `explain`: on how many nodes a launch fits now, and why not on the others.
 use serde::Deserialize;
 
-use super::catalog::only_region;
+use super::catalog::default_region;
 use super::{Session, Side, given, place};
 use crate::allocation::Among;
 use crate::api::{parse, parse_all};
@@ -30,7 +30,7 @@ pub struct Size {
     /// GPUs per allocation.
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     gpus: u32,
-    /// Region [default: the only enabled one].
+    /// Region [default: one where it fits now].
     #[arg(long)]
     region: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Size {
     pub async fn query(self, session: &Session) -> Result<Vec<(&'static str, String)>, Failure> {
         let region = match self.region {
             Some(region) => region,
-            None => only_region(session).await?,
+            None => default_region(session, &self.sku, self.gpus).await?,
         };
         Ok(vec![
             ("region_code", region),

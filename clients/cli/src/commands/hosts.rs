@@ -47,10 +47,11 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
             .iter()
             .map(|(status, count)| format!("{count} {status}"))
             .collect();
-        let ready = if n.status.schedulable {
-            "yes".to_owned()
-        } else {
-            format!("no: {}", n.status.blockers.join(", "))
+        let ready = match (n.status.schedulable, n.placement.admin_state.as_str()) {
+            // ready, but operators keep launches away
+            (true, state @ ("cordoned" | "draining")) => format!("no: {state}"),
+            (true, _) => "yes".to_owned(),
+            (false, _) => format!("no: {}", n.status.blockers.join(", ")),
         };
         let mode = if n.status.lab {
             format!("{} (lab)", n.config.mode)

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::catalog::only_region;
+use super::catalog::default_region;
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{Session, place};
@@ -33,7 +33,7 @@ pub struct Flags {
     /// SSH public key file; repeatable.
     #[arg(long = "ssh-key", required = true, value_name = "FILE")]
     ssh_keys: Vec<PathBuf>,
-    /// Region [default: the only enabled one].
+    /// Region [default: one where it fits now].
     #[arg(long)]
     region: Option<String>,
     /// Name, a DNS label [default: generated from the SKU].
@@ -101,7 +101,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let region = match flags.region {
         Some(region) => region,
-        None => only_region(session).await?,
+        None => default_region(session, &flags.sku, flags.gpus).await?,
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
     let among = Among::Project(flags.project.as_deref());
@@ -333,11 +333,42 @@ impl PublicKey {
             .map(|_| public.with_extension(""))
             .filter(|p| p.exists());
         let private = private.map(|p| fs::canonicalize(&p).unwrap_or(p));
+        if !text.lines().any(is_public_key) || !text.lines().all(is_key_line) {
+            return Err(Failure::Usage(format!(
+                "{} is not an OpenSSH public key; use a file such as ~/.ssh/id_ed25519.pub, or create one: ssh-keygen -t ed25519",
+                public.display()
+            )));
+        }
         Ok(Self {
             line: text.trim().to_owned(),
             private,
         })
     }
+}
+
+/// Kinds of keys that OpenSSH writes.
+const KEY_KINDS: [&str; 7] = [
+    "ssh-ed25519",
+    "ssh-rsa",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+];
+
+/// Whether a line is a kind and its data in base64. The API judges the data; this keeps other files on this machine.
+fn is_public_key(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let data = words.next().unwrap_or_default();
+    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    KEY_KINDS.contains(&kind) && data.starts_with("AAAA") && data.chars().all(base64)
+}
+
+fn is_key_line(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#') || is_public_key(line)
 }
 
 #[cfg(test)]

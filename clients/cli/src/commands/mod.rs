@@ -16,6 +16,8 @@ pub mod terminal;
 pub mod usage;
 pub mod watch;
 
+use std::path::PathBuf;
+
 use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -30,6 +32,8 @@ pub struct Session {
     pub format: Format,
     /// Idempotency key of the change that this command makes.
     pub key: IdempotencyKey,
+    /// Private key for logins whose own is unknown.
+    pub identity: Option<PathBuf>,
 }
 
 impl Session {
@@ -55,6 +59,7 @@ pub enum Side {
 pub async fn run(cli: Cli) -> Result<(), Failure> {
     let target = profile::target(&cli.global, cli.command.is_admin())?;
     let session = Session {
+        identity: target.identity.clone(),
         api: Api::new(target)?,
         format: cli.global.output,
         key: IdempotencyKey::new(cli.global.idempotency_key),

@@ -21,6 +21,8 @@ struct ProjectQuotas {
     used_allocations: u32,
     quotas: Vec<ProjectQuota>,
     default_max_gpus: u32,
+    max_reserved_gpus: u32,
+    reserved_gpus: u32,
 }
 
 /// The GPU quota of a SKU and its use.
@@ -72,6 +74,11 @@ pub async fn show(
     )];
     let gpus = found.quotas.into_iter();
     rows.extend(gpus.map(|one| row(format!("GPUs of {}", one.sku), one.max_gpus, one.used_gpus)));
+    rows.push(row(
+        "reserved GPUs".to_owned(),
+        found.max_reserved_gpus,
+        found.reserved_gpus,
+    ));
     print_table(["RESOURCE", "LIMIT", "USED", "AVAILABLE"], rows);
     say!(
         "The limit of every other SKU is {} GPUs. Queued requests do not count.",

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::catalog::only_region;
+use super::catalog::default_region;
 use super::launch::{parse_deadline, parse_length};
 use super::{Session, Side, given};
 use crate::api::{Api, parse, parse_all};
@@ -136,7 +136,7 @@ pub struct Create {
     /// Project [default: your only one].
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// Region [default: the only enabled one].
+    /// Region [default: one where the SKU fits now].
     #[arg(long)]
     region: Option<String>,
     /// Start, such as 2h (from now) or 2026-01-31T12:00:00Z [default: now].
@@ -253,7 +253,7 @@ async fn resolve(
 async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Failure> {
     let region = match flags.region {
         Some(region) => region,
-        None => only_region(session).await?,
+        None => default_region(session, &flags.sku, 0).await?,
     };
     let mut config = json!({
         "name": flags.name, "sku": flags.sku, "gpu_count": flags.gpus, "region_code": region, "end_time": flags.end,

@@ -6,7 +6,7 @@ use crate::allocation::{Allocation, AllocationRef, TimelineEntry};
 use crate::api::{parse, parse_all};
 use crate::commands::usage::UsageTotal;
 use crate::failure::Failure;
-use crate::output::{money, print_json, print_line, span, time};
+use crate::output::{amount, print_json, print_line, span, time};
 use crate::progress::entry_line;
 use crate::ssh::Login;
 
@@ -129,7 +129,7 @@ fn print_cost(totals: &[UsageTotal]) {
             "Cost",
             &format!(
                 "{} so far, for {} of GPU time",
-                money(total.amount.as_ref()),
+                amount(total.amount.as_ref()),
                 span(total.gpu_microseconds)
             ),
         );

@@ -9,6 +9,7 @@ use crate::allocation::{Allocation, AllocationRef};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::ssh::Login;
+use crate::state;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -32,7 +33,18 @@ pub struct Flags {
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
     let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
-    let login = Login::new(&allocation, flags.identity)?;
+    let identity = flags
+        .identity
+        .or_else(|| state::identity(&id))
+        .or_else(|| session.identity.clone());
+    let is_known = identity.is_some();
+    let login = Login::new(&allocation, identity)?;
+    if !is_known {
+        note!(
+            "The key of this launch is not known on this machine; ssh offers your own keys. If it is refused: gpuaas ssh {name} -i FILE, or without a key: gpuaas terminal {name}",
+            name = allocation.config.name
+        );
+    }
     if !login.is_pinned() {
         note!("The host keys of this VM are unknown. ssh trusts the first key it receives.");
     }

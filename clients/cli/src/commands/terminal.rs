@@ -29,6 +29,9 @@ const BACKOFF: [Duration; 5] = [
 const SILENCE: Duration = Duration::from_secs(50);
 /// Ctrl-D: what a shell takes for the end of its input.
 const END_OF_INPUT: &[u8] = &[4];
+/// After so much silence a shell is taken to be ready for input, and one that still runs after the end of its input is told
+/// again: what comes while it sets up its terminal is dropped, and a program that it runs takes an end of its own.
+const QUIET: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -114,6 +117,8 @@ struct Terminal<'a> {
     transfer: Transfer,
     typed: mpsc::Receiver<Vec<u8>>,
     typing: bool,
+    /// The shell takes input: always from a keyboard, from elsewhere once it has shown something.
+    prompted: bool,
     escape: Escape,
     resized: Signal,
     _raw: Raw,
@@ -151,6 +156,7 @@ impl<'a> Terminal<'a> {
             transfer,
             typed: tty::typed(),
             typing: true,
+            prompted: std::io::stdin().is_terminal(),
             escape: Escape::default(),
             resized,
             _raw: Raw::enter()?,
@@ -211,6 +217,7 @@ impl<'a> Terminal<'a> {
     async fn serve(&mut self, socket: &mut Socket) -> Result<Ended, Failure> {
         let mut closed = Value::Null;
         let mut exit = None;
+        let mut quiet = Instant::now() + QUIET;
         loop {
             if let Some(message) = self.transfer.next_message() {
                 if socket.send(Message::binary(message)).await.is_err() {
@@ -225,6 +232,8 @@ impl<'a> Terminal<'a> {
                             return Ok(Ended::Lost);
                         };
                         show(output)?;
+                        self.prompted = true;
+                        quiet = Instant::now() + QUIET;
                         // an acknowledgement that does not arrive is made up for by the next one
                         let _ = socket.send(text(&ack)).await;
                     }
@@ -248,7 +257,7 @@ impl<'a> Terminal<'a> {
                     Ok(Some(Ok(_))) => {}
                     Ok(Some(Err(_)) | None) | Err(_) => return Ok(Ended::Lost),
                 },
-                data = self.typed.recv(), if self.typing && self.transfer.takes_input() => match data {
+                data = self.typed.recv(), if self.typing && self.prompted && self.transfer.takes_input() => match data {
                     Some(data) if std::io::stdin().is_terminal() && self.escape.found(&data) => {
                         let _ = socket.send(text(&json!({"type": "close"}))).await;
                         return Ok(Ended::Left);
@@ -257,7 +266,15 @@ impl<'a> Terminal<'a> {
                     None => {
                         self.typing = false;
                         self.transfer.type_in(END_OF_INPUT);
+                        quiet = Instant::now() + QUIET;
                     }
+                },
+                () = tokio::time::sleep_until(quiet.into()), if !self.prompted || !self.typing => {
+                    if self.prompted && self.transfer.takes_input() {
+                        self.transfer.type_in(END_OF_INPUT);
+                    }
+                    self.prompted = true;
+                    quiet = Instant::now() + QUIET;
                 },
                 _ = self.resized.recv() => {
                     let (cols, rows) = tty::size();

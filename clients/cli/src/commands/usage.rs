@@ -1,4 +1,6 @@
 //! `usage`: intervals and exact money.
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use super::{Session, given};
 use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
-use crate::output::{Money, money, print_json, print_table, span, time};
+use crate::output::{Money, amount, amounts, print_json, print_table, span, time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -71,9 +73,16 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         say!("No usage yet. Billing starts when an allocation becomes active.");
         return Ok(());
     }
-    let rows = intervals.into_iter().map(|i| {
+    let names = names(session, query).await;
+    let prices = amounts(intervals.iter().map(|i| i.price_per_gpu_hour.as_ref()));
+    let costs = amounts(intervals.iter().map(|i| i.amount.as_ref()));
+    let money = prices.into_iter().zip(costs);
+    let rows = intervals.into_iter().zip(money).map(|(i, (price, cost))| {
         [
-            i.allocation_id,
+            names
+                .get(&i.allocation_id)
+                .cloned()
+                .unwrap_or(i.allocation_id),
             i.sku,
             i.gpu_count.to_string(),
             time(i.start_time),
@@ -83,8 +92,8 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
                 "running".to_owned()
             },
             span(i.microseconds),
-            money(i.price_per_gpu_hour.as_ref()),
-            money(i.amount.as_ref()),
+            price,
+            cost,
         ]
     });
     print_table(
@@ -103,11 +112,30 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     for total in parse::<Vec<UsageTotal>>(&totals)? {
         say!(
             "Total: {} for {} of GPU time",
-            money(total.amount.as_ref()),
+            amount(total.amount.as_ref()),
             span(total.gpu_microseconds)
         );
     }
     Ok(())
+}
+
+/// The names of the allocations of a project by their ids; what cannot be read is shown by its id.
+async fn names(session: &Session, query: Vec<(&'static str, String)>) -> HashMap<String, String> {
+    let mut query: Vec<_> = query
+        .into_iter()
+        .filter(|(key, _)| *key == "project_id")
+        .collect();
+    query.push(("include_ended", "true".to_owned()));
+    let found = session
+        .api
+        .list(&["allocations"], &query, "allocations")
+        .await;
+    let all: Vec<Allocation> = found
+        .and_then(|found| parse_all(&found))
+        .unwrap_or_default();
+    all.into_iter()
+        .map(|one| (one.id, one.config.name))
+        .collect()
 }
 
 /// The query of one allocation. Usage belongs to a project: by default that of the allocation.

@@ -9,7 +9,7 @@ use crate::allocation::{self, Allocation, Among, TimelineEntry};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::output::clock;
-use crate::progress::entry_line;
+use crate::progress::{entry_line, step_line};
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -48,10 +48,12 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
             Watch::new(&session.api, &["allocations:watch"], query)
         }
     };
-    let mut table = Table::default();
+    let mut table = Table {
+        of_one: flags.allocation.is_some(),
+        ..Table::default()
+    };
     if !session.json() {
-        let header = row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"]);
-        say!("{header}");
+        say!("{}", table.header());
     }
     loop {
         let message = watch.next().await?;
@@ -77,10 +79,20 @@ fn row(cells: [&str; 6]) -> String {
 /// What was shown last of each allocation: other changes are not shown.
 #[derive(Default)]
 struct Table {
+    /// Of one allocation: its steps, and its state in the same columns.
+    of_one: bool,
     shown: HashMap<String, (String, String)>,
 }
 
 impl Table {
+    fn header(&self) -> String {
+        if self.of_one {
+            step_line("TIME", "RESULT", "STEP", "TOOK", "MESSAGE")
+        } else {
+            row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"])
+        }
+    }
+
     /// A message as a line.
     fn line(&mut self, message: &Value) -> Result<Option<String>, Failure> {
         if message["entry"].is_object() {
@@ -102,8 +114,13 @@ impl Table {
         if before.as_ref() == Some(&now) {
             return Ok(None);
         }
+        let at = clock(Some(Timestamp::now()));
+        if self.of_one {
+            let text = [state, power].join(" ");
+            return Ok(Some(step_line(&at, "--", "state", "", text.trim_end())));
+        }
         Ok(Some(row([
-            &clock(Some(Timestamp::now())),
+            &at,
             kind,
             &allocation.id,
             &allocation.config.name,
@@ -118,6 +135,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_watch_of_one_allocation_has_one_format() {
+        let mut table = Table {
+            of_one: true,
+            ..Table::default()
+        };
+        let entry = json!({ "entry": { "sequence": "1", "step": "provision.start", "state": "done", "message": "Started the VM." } });
+        let change = json!({ "change": { "allocation": { "id": "a", "status": { "state": "active", "power": "running" } } } });
+        let header = table.header();
+        let lines =
+            [entry, change].map(|message| table.line(&message).expect("read").expect("a line"));
+        for (title, cells) in [
+            ("STEP", ["provision.start", "state"]),
+            ("MESSAGE", ["Started the VM.", "active running"]),
+        ] {
+            let at = header.find(title).expect("a column");
+            for (line, cell) in lines.iter().zip(cells) {
+                assert!(line[at..].starts_with(cell), "{header}\n{line}");
+            }
+        }
+    }
 
     #[test]
     fn only_what_is_shown_anew_makes_a_line() {

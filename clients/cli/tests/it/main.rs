@@ -10,3 +10,4 @@ mod quotas;
 mod reservations;
 mod support;
 mod terminal;
+mod using;

@@ -305,7 +305,8 @@ fn a_launch_is_queued_and_shows_its_position() {
     let ran = launch(&[]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.contains("  flag:    --wait-for-capacity\n"),
+        ran.err
+            .starts_with(&format!("error: --wait-for-capacity: {rule}\n")),
         "{}",
         ran.err
     );

@@ -273,6 +273,32 @@ fn a_cut_connection_is_taken_up_where_it_was() {
 }
 
 #[test]
+fn a_shell_that_misses_the_end_of_its_input_is_told_again() {
+    // it drops what came before its prompt, as a shell does that sets up its terminal
+    let mut steps = vec![
+        Step::Ready(json!({})),
+        Step::Hear(1),
+        Step::Output(0, "$ "),
+        Step::Hear(2),
+    ];
+    steps.extend(exit(0));
+    let stage = Stage::new(vec![steps]);
+    let ran = stage.run("");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "$ "), "{ran:?}");
+    assert_eq!(*stage.platform.input.lock().expect("lock"), b"\x04\x04");
+}
+
+#[test]
+fn input_from_elsewhere_waits_for_the_prompt() {
+    let mut steps = vec![Step::Ready(json!({})), Step::Output(0, "$ "), Step::Hear(3)];
+    steps.extend(exit(0));
+    let stage = Stage::new(vec![steps]);
+    assert_eq!(stage.run("ls").code, 0);
+    let input = stage.platform.input.lock().expect("lock").clone();
+    assert!(input.starts_with(b"ls\x04"), "{input:?}");
+}
+
+#[test]
 fn refusals_are_told_in_the_platforms_words() {
     for (reason, close, code) in [
         ("allocation_ended", 4410, 1),

@@ -142,7 +142,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
         </div>
       </header>
       {state.error !== undefined && <ProblemNote error={state.error} retry={() => begin.current()} />}
-      {ending && (
+      {ending && !(ending.reason === "powered_off" && !isRunning) && (
         <p className="terminal-ending" role="status">
           {ending.message || ENDINGS[ending.reason] || `Closed: ${ending.reason}.`}
         </p>

@@ -76,7 +76,7 @@ pub fn principals(stack: &Stack) -> Result<String> {
             .arg(&tokens.user),
     )?;
     let profile = format!(
-        "api = \"{}\"\ntoken_file = \"tokens/user\"\nadmin_token_file = \"tokens/admin\"\n",
+        "api = \"{}\"\ntoken_file = \"tokens/user\"\nadmin_token_file = \"tokens/admin\"\nidentity_file = \"ssh/id_ed25519\"\n",
         stack.api_url()
     );
     crate::paths::write_with_mode(

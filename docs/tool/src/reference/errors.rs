@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use prost_reflect::DescriptorPool;
 
 use super::contract::enum_values;
+use super::reasons;
 use crate::markdown::cell;
 
 const HEAD: &str = "# Error reasons\n\n\
@@ -29,10 +30,16 @@ pub fn page(pool: &DescriptorPool) -> String {
         // a comment in the list opens a group
         if !comment.is_empty() && comment != group {
             let title = comment.trim_end_matches('.');
-            let _ = write!(page, "\n## {}\n\n", cell(title));
+            let _ = write!(
+                page,
+                "\n## {}\n\n| reason | cause | what to do |\n|---|---|---|\n",
+                cell(title)
+            );
             group = comment;
         }
-        let _ = writeln!(page, "- `{}`", name.to_uppercase());
+        let name = name.to_uppercase();
+        let (cause, remedy) = reasons::of(&name);
+        let _ = writeln!(page, "| `{name}` | {cause} | {remedy} |");
     }
     page
 }
@@ -44,8 +51,10 @@ mod tests {
     #[test]
     fn reasons_are_grouped_by_their_comments() {
         let page = page(gpuaas_proto::pool());
-        assert!(page.contains("\n## Idempotency\n\n- `IDEMPOTENCY_KEY_MISSING`\n"));
-        assert!(page.contains("- `GUEST_NO_LOGIN`\n"));
+        assert!(page.contains(
+            "\n## Idempotency\n\n| reason | cause | what to do |\n|---|---|---|\n| `IDEMPOTENCY_KEY_MISSING` | A change came"
+        ));
+        assert!(page.contains("| `GUEST_NO_LOGIN` | "));
         assert!(!page.contains("UNSPECIFIED"));
     }
 }

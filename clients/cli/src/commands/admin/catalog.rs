@@ -6,7 +6,7 @@ use super::{Session, done};
 use crate::api::parse;
 use crate::commands::{catalog::print_images, given};
 use crate::failure::Failure;
-use crate::output::{Money, money, parse_money, print_json, print_table};
+use crate::output::{Money, money, parse_money, print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
@@ -14,9 +14,9 @@ pub enum Region {
     Put {
         /// A DNS label.
         code: String,
-        /// Display name.
-        #[arg(long, default_value = "")]
-        name: String,
+        /// Display name [default: the present one; for a new region its code].
+        #[arg(long)]
+        name: Option<String>,
         /// Show the region, but accept no allocations.
         #[arg(long)]
         disabled: bool,
@@ -33,6 +33,12 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         disabled,
         reason,
     } = command;
+    let name = match name {
+        Some(name) => name,
+        None => present_name(session, &code)
+            .await?
+            .unwrap_or_else(|| code.clone()),
+    };
     let body = json!({ "display_name": name, "enabled": !disabled, "unavailable_reason": reason });
     let answer = session
         .api
@@ -52,6 +58,14 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         ),
     );
     Ok(())
+}
+
+/// The display name that a region has, so that closing it in a hurry neither needs nor loses it.
+async fn present_name(session: &Session, code: &str) -> Result<Option<String>, Failure> {
+    let all = session.api.list(&["regions"], &[], "regions").await?;
+    let region = all.iter().find(|region| region["code"] == code);
+    let name = region.and_then(|region| region["display_name"].as_str());
+    Ok(name.filter(|name| !name.is_empty()).map(str::to_owned))
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -195,7 +209,7 @@ fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
         rows.push([
             text(price, "sku"),
             money(amount.as_ref()),
-            text(price, "effective_time"),
+            time(text(price, "effective_time").parse().ok()),
             text(price, "id"),
         ]);
     }

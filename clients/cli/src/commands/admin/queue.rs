@@ -13,6 +13,7 @@ use crate::commands::catalog::only_region;
 use crate::failure::Failure;
 use crate::node::Node;
 use crate::output::{print_json, print_table, time};
+use crate::project;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -123,6 +124,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
                 .map(|node| (node.id, node.config.hostname)),
         );
     }
+    let projects = project::names(&session.api).await;
     let rows = requests.into_iter().map(|one| {
         let reserved = one.backfill_node_ids.iter();
         let reserved: Vec<&str> = reserved
@@ -132,7 +134,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             one.slot_class,
             one.position.to_string(),
             one.priority,
-            one.project_id,
+            project::name_of(&projects, &one.project_id),
             one.gpus.to_string(),
             one.allocation_ids.join(" "),
             time(one.since),

@@ -345,15 +345,20 @@ fn usage_shows_seconds_and_exact_money() {
     let ran = world.run(&["usage"]).ok();
     assert!(
         ran.out
-            .contains("running  1h 01m 01s  2.50 EUR      2.542361111 EUR"),
+            .contains("running  1h 01m 01s  2.50 EUR      2.54 EUR"),
         "{}",
         ran.out
     );
     assert!(
         ran.out
-            .ends_with("Total: 2.542361111 EUR for 1h 01m 01s of GPU time\n"),
+            .ends_with("Total: 2.54 EUR for 1h 01m 01s of GPU time\n"),
         "{}",
         ran.out
+    );
+    let exact = world.run(&["usage", "--output", "json"]).ok().json();
+    assert_eq!(
+        exact["totals"][0]["amount"]["nanos"], 542_361_111,
+        "every digit is for programs"
     );
     world.get(
         "/api/v1/usage",
