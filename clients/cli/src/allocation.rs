@@ -128,6 +128,14 @@ pub struct TimelineEntry {
     pub percent: u32,
     pub message: String,
     pub end_time: Option<Timestamp>,
+    pub error: Option<EntryError>,
+}
+
+/// What a host saw when a step failed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct EntryError {
+    pub message: String,
 }
 
 /// The allocation of a command.

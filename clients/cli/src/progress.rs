@@ -254,7 +254,12 @@ pub fn entry_line(entry: &TimelineEntry) -> String {
         _ => "..",
     };
     let took = took(entry.time, entry.end_time);
-    step_line(&clock(entry.time), mark, &entry.step, &took, &entry.message)
+    let observed = entry.error.as_ref().map(|error| error.message.as_str());
+    let message = match observed.filter(|text| !text.is_empty()) {
+        Some(observed) => format!("{} Last observed: {observed}", entry.message),
+        None => entry.message.clone(),
+    };
+    step_line(&clock(entry.time), mark, &entry.step, &took, &message)
 }
 
 /// The columns of a timeline.
@@ -295,6 +300,20 @@ mod tests {
             let goal = Goal::Power(wanted);
             assert_eq!(goal.outcome("active", power), outcome, "{goal:?} {power}");
         }
+    }
+
+    #[test]
+    fn a_failed_step_shows_what_was_seen_last_of_the_guest() {
+        let entry: TimelineEntry = serde_json::from_value(serde_json::json!({
+            "sequence": "7", "step": "provision.wait_login", "state": "failed", "message": "No login.",
+            "error": { "message": "no connection: refused" }
+        }))
+        .expect("an entry");
+        let line = entry_line(&entry);
+        assert!(
+            line.ends_with("No login. Last observed: no connection: refused"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // Whose session it is: pasted tokens, several tabs, and what a browser keeps of one user for the next.
 import assert from "node:assert/strict";
-import { BASE, page, signIn, signOut, test } from "./world.mjs";
+import { BASE, code, page, signIn, signOut, test } from "./world.mjs";
 
 const platform = page.getByRole("navigation", { name: "Main" }).getByText("Platform");
 
@@ -11,7 +11,7 @@ async function paste(token) {
 }
 
 async function tokenOf(principal) {
-  const answer = await page.request.post(`${BASE}/dev/sign-in`, { data: { principal } });
+  const answer = await page.request.post(`${BASE}/dev/sign-in`, { data: { principal, code: code() } });
   return (await answer.json()).token;
 }
 

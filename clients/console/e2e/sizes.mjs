@@ -41,6 +41,7 @@ export async function sizes() {
     const table = (title) => () => page.getByRole("table", { name: title });
     await signOut();
     await signIn("user:demo");
+    await page.getByRole("radio", { name: "System" }).check({ force: true });
     const id = await page.evaluate(async (wanted) => {
       const { token } = JSON.parse(sessionStorage.getItem("gpuaas.session"));
       const answer = await fetch("/api/v1/allocations?include_ended=true", { headers: { Authorization: `Bearer ${token}` } });

@@ -10,8 +10,10 @@ const FOLDER = process.argv[3] ?? "e2e/screenshots";
 export const name = process.argv[4] || `e2e-${Date.now().toString(36)}`;
 /** Where a stack keeps the code of its development sign-in; `make up`'s own unless a stack's folder is given. */
 const CODE_FILE = `${process.env.GPUAAS_STACK ?? ".run"}/pki/dev-issuer.sign-in`;
+/** The code of the stack's development sign-in. */
+export const code = () => readFileSync(CODE_FILE, "utf8").trim();
 /** The link that `make status` prints. */
-export const link = () => `${BASE}/#sign-in=${readFileSync(CODE_FILE, "utf8").trim()}`;
+export const link = () => `${BASE}/#sign-in=${code()}`;
 export const WIDE = { width: 1280, height: 860 };
 
 /** An OpenSSH public key of which nobody keeps the private half. */

@@ -1,7 +1,7 @@
 /** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { type Project, useSession } from "../session/session";
-import { client, request, unwrap } from "./client";
+import { client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
 import { Problem } from "./problem";
 
@@ -22,7 +22,7 @@ export function useProjects(): Project[] {
   const all = useQuery({
     queryKey: ["projects"],
     enabled: !!session?.admin,
-    queryFn: () => request<{ projects?: Partial<Project>[] }>(`/api/v1/admin/projects?page_size=${MOST_NODES}`, { headers: { Authorization: `Bearer ${session?.token}` } }).then((page) => page.projects ?? []),
+    queryFn: () => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: MOST_NODES } } })).then((page) => page.projects ?? []),
     staleTime: 60_000,
     retry: false,
   });

@@ -694,6 +694,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjects lists all projects, by organisation and slug
+         * @description ListProjects lists all projects, by organisation and slug.
+         *
+         *     Platform administrators only; action `project.list` on `project`.
+         */
+        get: operations["IdentityAdminService_ListProjects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/projects/{project_id}/allocation-limit": {
         parameters: {
             query?: never;
@@ -1406,6 +1428,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetCaller returns who the bearer of the token is, with its roles and its projects
+         * @description GetCaller returns who the bearer of the token is, with its roles and its projects.
+         *
+         *     Members of a project; action `identity.get` on `principal`.
+         */
+        get: operations["IdentityService_GetCaller"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1419,7 +1463,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1903,6 +1947,44 @@ export interface components {
              */
             nanos?: number;
         };
+        /** @description Caller is a registered principal as its token proves it. */
+        "identity.Caller": {
+            /** @description Stable name in audit trails, for example "user:alice". */
+            principal?: string;
+            display_name?: string;
+            /** @description The token's issuer. */
+            issuer?: string;
+            /** @description The issuer's name for the principal. */
+            subject?: string;
+            /** @description Roles on the whole platform; empty for who is only a member of projects. */
+            roles?: components["schemas"]["identity.Role"][];
+            /** @description Projects that the principal is a member of, oldest membership first. Requests that name no project use the first. */
+            projects?: components["schemas"]["identity.Project"][];
+            /**
+             * Format: date-time
+             * @description When the token expires.
+             */
+            expire_time?: string;
+        };
+        "identity.ListProjectsResponse": {
+            projects?: components["schemas"]["identity.Project"][];
+            next_page_token?: string;
+        };
+        /** @description Project is what allocations belong to. */
+        "identity.Project": {
+            id?: string;
+            /** @description Unique in its organisation. */
+            slug?: string;
+            display_name?: string;
+            /** @description Slug of the organisation. */
+            organisation?: string;
+        };
+        /**
+         * @description Role of a principal on the whole platform. The set is closed.
+         *     - `platform_admin`: May call the methods of administrators.
+         * @enum {string}
+         */
+        "identity.Role": "unspecified" | "platform_admin";
         /** @description Image is a guest disk image (E-02). */
         "images.Image": {
             slug?: string;
@@ -3690,6 +3772,31 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    IdentityAdminService_ListProjects: {
+        parameters: {
+            query?: {
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     SkuAdminService_PutProjectAllocationLimit: {
         parameters: {
             query?: never;
@@ -4786,6 +4893,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["billing.ListUsageResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    IdentityService_GetCaller: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Caller"];
                 };
             };
             default: components["responses"]["Error"];

@@ -1,5 +1,5 @@
 /** An error in full: message, fields, advice, and the request id. */
-import { adviceFor, causesOf, isOf, labelOf, messageOf, Problem, unsaidOf } from "../api/problem";
+import { adviceFor, causesOf, isOf, isUnschedulable, labelOf, messageOf, Problem, unsaidOf } from "../api/problem";
 import { useSession } from "../session/session";
 import { Button, CopyButton } from "./basics";
 import { CircleAlert } from "./icons";
@@ -49,7 +49,7 @@ export function ProblemNote({ error, retry, knownFields = [], ways }: { error: u
           </p>
         )}
       </div>
-      {retry && problem.transient && (
+      {retry && (problem.transient || isUnschedulable(problem)) && (
         <Button small onClick={retry}>
           Try again
         </Button>

@@ -2,7 +2,7 @@
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
 import { useUsage } from "../../api/queries";
-import type { Allocation, PlacementConstraints } from "../../api/types";
+import type { Allocation, PlacementConstraints, TimelineEntry } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
@@ -17,6 +17,7 @@ import { useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
 import { constraintsText } from "./constraints";
+import { observedIn } from "./operations";
 import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
@@ -67,14 +68,20 @@ function Queued({ allocation }: { allocation: Allocation }) {
   );
 }
 
-function Failure({ allocation }: { allocation: Allocation }) {
+function Failure({ allocation, entries }: { allocation: Allocation; entries: TimelineEntry[] }) {
   const failure = allocation.status?.failure;
   if (!failure) return null;
+  const observed = observedIn(entries);
   return (
     <div className="problem" role="alert">
       <TriangleAlert size={18} aria-hidden="true" />
       <div>
         <p className="problem-message">{failure.message}</p>
+        {observed && (
+          <p>
+            Last observed: <code>{observed}</code>
+          </p>
+        )}
         {failure.advice && <p>{failure.advice}</p>}
         <p className="problem-id">
           <span>{failure.reason}</span>
@@ -231,7 +238,7 @@ export default function AllocationView({ id }: { id: string }) {
       <WatchProblem watched={watched} />
       <Queued allocation={allocation} />
       <Running allocation={allocation} />
-      <Failure allocation={allocation} />
+      <Failure allocation={allocation} entries={watched.view.entries} />
       {allocation.status?.power === "stopped" && open && (
         <p className="notice">Stopped. Billing continues because its GPUs stay allocated. Release the allocation to stop billing.</p>
       )}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { operationsOf } from "./operations";
+import { observedIn, operationsOf } from "./operations";
 
 const titles = (steps: string[]) => operationsOf(steps.map((step, index) => ({ step, sequence: String(index + 1) }))).map(({ title, entries }) => [title, entries.length]);
 
@@ -10,6 +10,12 @@ it("a timeline is grouped by operation", () => {
     ["Start", 3],
     ["Release", 3],
   ]);
+});
+
+it("a failed launch shows what the host saw last of the guest", () => {
+  const error = { message: "no login as u_1 in time: the guest refuses the relay key" };
+  expect(observedIn([{ step: "provision.start" }, { step: "provision.wait_login", state: "failed", error }, { step: "failed" }])).toBe(error.message);
+  expect(observedIn([{ step: "provision.start" }])).toBeUndefined();
 });
 
 it("the same operation twice is two, and a guest that shuts itself down is one", () => {

@@ -25,6 +25,11 @@ const TITLES: Record<string, string> = {
   release_node: "Release",
 };
 
+/** What the host saw of the guest when it gave up, such as the answer to the last login. */
+export function observedIn(entries: TimelineEntry[]): string | undefined {
+  return entries.findLast(({ error }) => error?.message)?.error?.message;
+}
+
 /** The operations in the order in which they began; `entries` are by sequence. */
 export function operationsOf(entries: TimelineEntry[]): Operation[] {
   const operations: Operation[] = [];
