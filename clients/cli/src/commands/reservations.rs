@@ -1,4 +1,6 @@
 //! `reservations` and `admin reservations`: capacity reservations of a project.
+use std::collections::HashMap;
+
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde::Deserialize;
@@ -11,6 +13,7 @@ use super::{Session, Side, given};
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, time};
+use crate::project;
 use crate::resolve::{list_query, unique};
 
 /// GPUs that only one project can launch on.
@@ -259,7 +262,11 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         "name": flags.name, "sku": flags.sku, "gpu_count": flags.gpus, "region_code": region, "end_time": flags.end,
     });
     if let Some(project) = flags.project {
-        config["project_id"] = Value::String(project);
+        let id = match side {
+            Side::Operator => project::id(&session.api, &project).await?,
+            Side::Member => project,
+        };
+        config["project_id"] = Value::String(id);
     }
     if let Some(start) = flags.start {
         config["start_time"] = json!(start);
@@ -285,7 +292,10 @@ pub async fn list(
     flags: Listed,
     region: Option<String>,
 ) -> Result<(), Failure> {
-    let Listed { all, project } = flags;
+    let Listed { all, mut project } = flags;
+    if let (Side::Operator, Some(given)) = (side, &project) {
+        project = Some(project::id(&session.api, given).await?);
+    }
     let query = given([
         ("include_ended", all.then(|| "true".to_owned())),
         ("project_id", project),
@@ -308,11 +318,15 @@ pub async fn list(
         );
         return Ok(());
     }
+    let projects = match side {
+        Side::Operator => project::names(&session.api).await,
+        Side::Member => HashMap::new(),
+    };
     let rows = rows.into_iter().map(|one| {
         [
             one.id,
             one.config.name,
-            one.config.project_id,
+            project::name_of(&projects, &one.config.project_id),
             one.config.region_code,
             one.config.sku,
             one.status.state,

@@ -73,6 +73,33 @@ fn an_added_region_changes_no_launch_that_names_none() {
 }
 
 #[test]
+fn operators_see_and_use_names_of_projects() {
+    let world = World::new();
+    let path = format!("/api/v1/admin/projects/{NODE}/priority");
+    world.get(
+        "/api/v1/admin/projects",
+        json!({ "projects": [{ "id": NODE, "slug": "ml" }] }),
+    );
+    world.get(
+        "/api/v1/admin/queue",
+        json!({ "requests": [{ "position": 1, "project_id": NODE, "allocation_ids": [ID] }] }),
+    );
+    world.on("PUT", &path, [(200, json!({}))]);
+    let ran = world
+        .run(&["admin", "queue", "list", "--region", "lab"])
+        .ok();
+    assert!(
+        ran.out.contains(" ml ") && !ran.out.contains(NODE),
+        "{}",
+        ran.out
+    );
+    world
+        .run(&["admin", "queue", "set-priority", "ml", "high"])
+        .ok();
+    assert_eq!(world.changes()[0].target, path);
+}
+
+#[test]
 fn only_a_public_key_leaves_this_machine() {
     for (text, sent) in [
         ("root:x:0:0:root:/root:/bin/bash\n", false),

@@ -17,8 +17,8 @@ use super::Session;
 use crate::failure::Failure;
 use crate::output::print_json;
 
-/// Help of an argument that is a project: the API does not list projects.
-const PROJECT_HELP: &str = "Id of the project, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \
+/// Help of an argument that is a project.
+const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \
 `gpuaas admin node evacuation-plan`, or `project_id` in `gpuaas list --output json` of a member";
 
 #[derive(Debug, clap::Subcommand)]

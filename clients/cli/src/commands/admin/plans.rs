@@ -1,4 +1,6 @@
 //! Simulations: evacuation, defragmentation and capacity for bare metal. None of them is carried out.
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +12,7 @@ use crate::commands::explain;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{duration, print_json, print_table};
+use crate::project;
 use crate::reason::UnavailableReason;
 
 #[derive(Debug, clap::Args)]
@@ -173,6 +176,7 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
         say!("{} slot(s) need a repair.", plan.blocked_slots);
     }
     if !plan.allocations.is_empty() {
+        let projects = project::names(&session.api).await;
         say!("");
         print_table(
             [
@@ -186,7 +190,10 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
                 "NODE",
                 "PLACEMENT OR REASON",
             ],
-            plan.allocations.iter().map(evacuated).collect(),
+            plan.allocations
+                .iter()
+                .map(|one| evacuated(one, &projects))
+                .collect(),
         );
         if plan.allocations.iter().any(|one| !one.constraints_known) {
             say!(
@@ -198,7 +205,7 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
     Ok(())
 }
 
-fn evacuated(one: &Evacuated) -> [String; 9] {
+fn evacuated(one: &Evacuated, projects: &HashMap<String, String>) -> [String; 9] {
     let outcome = match &one.place {
         Some(place) => placement_text(place),
         None if one.allocation.state == "releasing" => "being released".to_owned(),
@@ -211,7 +218,7 @@ fn evacuated(one: &Evacuated) -> [String; 9] {
     [
         allocation.id.clone(),
         allocation.name.clone(),
-        allocation.project_id.clone(),
+        project::name_of(projects, &allocation.project_id),
         allocation.sku.clone(),
         allocation.gpu_count.to_string(),
         allocation.state.clone(),
@@ -268,13 +275,14 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
             found.gpus_moved,
             found.fits_after
         );
+        let projects = project::names(&session.api).await;
         for (number, step) in (1..).zip(&found.steps) {
             say!(
                 "\n{number}. Move off node {}: {} more launch(es).",
                 step.hostname,
                 step.gained
             );
-            print_moves(&step.moves);
+            print_moves(&step.moves, &projects);
         }
     }
     if found.cut {
@@ -284,12 +292,12 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
     Ok(())
 }
 
-fn print_moves(moves: &[Move]) {
+fn print_moves(moves: &[Move], projects: &HashMap<String, String>) {
     let row = |one: &Move| {
         [
             one.allocation.id.clone(),
             one.allocation.name.clone(),
-            one.allocation.project_id.clone(),
+            project::name_of(projects, &one.allocation.project_id),
             one.allocation.gpu_count.to_string(),
             placement_text(&one.place),
         ]
@@ -346,6 +354,7 @@ pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), 
         ],
         rows.collect(),
     );
+    let projects = project::names(&session.api).await;
     for of in found.nodes.iter().filter(|of| of.recoverable > 0) {
         say!(
             "\n{} in {}: {} move(s) of {} GPU(s) would free {} node(s) for bare metal.",
@@ -357,7 +366,7 @@ pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), 
         );
         for node in &of.easiest {
             say!("\nMove off node {}:", node.hostname);
-            print_moves(&node.moves);
+            print_moves(&node.moves, &projects);
         }
     }
     say!("\n{}", found.notice);

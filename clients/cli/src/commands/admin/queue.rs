@@ -72,7 +72,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             list(session, region).await
         }
         Command::Priority { project } => {
-            let path = ["admin", "projects", &project, "priority"];
+            let id = project::id(&session.api, &project).await?;
+            let path = ["admin", "projects", &id, "priority"];
             let answer = session.api.get(&path, &[]).await?;
             let word = answer["priority"].as_str().unwrap_or_default();
             let sentence = format!("Project {project} has {word} priority.");
@@ -80,13 +81,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::SetPriority { project, priority } => {
+            let id = project::id(&session.api, &project).await?;
             let word = priority.to_possible_value();
             let word = word.as_ref().map_or("", |value| value.get_name());
             let answer = session
                 .api
                 .change(
                     Method::PUT,
-                    &["admin", "projects", &project, "priority"],
+                    &["admin", "projects", &id, "priority"],
                     &json!({ "priority": word }),
                     &session.key,
                 )

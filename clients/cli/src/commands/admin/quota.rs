@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::quotas;
 use crate::failure::Failure;
+use crate::project;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -40,6 +41,7 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Get { project } => {
+            let project = project::id(&session.api, &project).await?;
             quotas::show(session, &["admin", "projects", &project, "quotas"], &[]).await
         }
         Command::Put {
@@ -47,7 +49,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             sku,
             max_gpus,
         } => {
-            let path = ["admin", "projects", &project, "quotas", &sku];
+            let id = project::id(&session.api, &project).await?;
+            let path = ["admin", "projects", &id, "quotas", &sku];
             let body = json!({ "max_gpus": max_gpus });
             let answer = session
                 .api
@@ -61,7 +64,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Allocations { project, max } => {
-            let path = ["admin", "projects", &project, "allocation-limit"];
+            let id = project::id(&session.api, &project).await?;
+            let path = ["admin", "projects", &id, "allocation-limit"];
             let body = json!({ "max_allocations": max });
             let answer = session
                 .api

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::{Side, reservations};
 use crate::failure::Failure;
+use crate::project;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -38,7 +39,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             reservations::list(session, Side::Operator, listed, region).await
         }
         Command::Limit { project, gpus } => {
-            let path = ["admin", "projects", &project, "reservation-limit"];
+            let id = project::id(&session.api, &project).await?;
+            let path = ["admin", "projects", &id, "reservation-limit"];
             let answer = match gpus {
                 None => session.api.get(&path, &[]).await?,
                 Some(gpus) => {
