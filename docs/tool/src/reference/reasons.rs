@@ -332,6 +332,11 @@ const REASONS: &[Row] = &[
         "It is tried again by itself.",
     ),
     (
+        "HOST_REPLACED",
+        "The host was installed anew since the slots were claimed: nothing of the allocation is on it.",
+        "Launch again; operators: see the runbook of a lost host.",
+    ),
+    (
         "HOST_UNREACHABLE",
         "The host does not answer.",
         "Try again later; operators: see the runbook of a lost host.",
