@@ -332,6 +332,11 @@ const REASONS: &[Row] = &[
         "It is tried again by itself.",
     ),
     (
+        "HOST_KEY_MISMATCH",
+        "At the VM's address another SSH host key answers than the one that was made for the VM.",
+        "Do not log in; operators: find out who answers at that address.",
+    ),
+    (
         "HOST_REPLACED",
         "The host was installed anew since the slots were claimed: nothing of the allocation is on it.",
         "Launch again; operators: see the runbook of a lost host.",
