@@ -40,7 +40,7 @@ pub struct Flags {
     /// The node's id at the platform.
     #[arg(long, value_name = "ID", requires = "api_base")]
     node_id: Option<Uuid>,
-    /// Only the checks of this host, without a summary: what `--host` runs at the other end.
+    /// Only the checks of this host: what `--host` runs at the other end.
     #[arg(long, hide = true, conflicts_with_all = ["host", "api_base"])]
     local_only: bool,
 }
@@ -83,9 +83,7 @@ impl Flags {
         for line in &lines {
             println!("{line}");
         }
-        if !self.local_only {
-            println!("{}", summary(&lines));
-        }
+        println!("{}", summary(&lines));
         Ok(if failures(&lines) == 0 {
             ExitCode::SUCCESS
         } else {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::line::{Line, Status, escape};
+use super::summary;
 use crate::host::exec;
 
 /// Longest run of all checks of a host.
@@ -20,12 +21,20 @@ pub async fn lines(host: &str, user: Option<&str>, config: &[PathBuf]) -> Vec<Li
         Ok(output) => output,
         Err(error) => return failed(error.to_string()),
     };
-    let lines: Vec<Line> = output.stdout.lines().filter_map(Line::parse).collect();
-    if lines.is_empty() {
-        let said = output.stderr.trim().lines().last().unwrap_or("nothing");
-        return failed(format!("{host} ran no check: {said}"));
+    match whole(&output.stdout) {
+        Some(lines) => lines,
+        None => {
+            let said = output.stderr.trim().lines().last().unwrap_or("nothing");
+            failed(format!("{host} did not run all checks: {said}"))
+        }
     }
-    lines
+}
+
+/// The lines of a run that came to its end.
+fn whole(text: &str) -> Option<Vec<Line>> {
+    let lines: Vec<Line> = text.lines().filter_map(Line::parse).collect();
+    let last = text.lines().last()?;
+    (last == summary(&lines)).then_some(lines)
 }
 
 fn arguments(host: &str, user: Option<&str>, config: &[PathBuf]) -> Vec<String> {
@@ -69,6 +78,23 @@ mod tests {
                 r"sudo -n gpuaas-node-agent --config /etc/a\ b.toml parity-check --local-only",
             ]
         );
+    }
+
+    #[test]
+    fn a_run_that_broke_off_is_no_result() {
+        let lines = ["kvm", "nat"].map(|check| Line::new(Status::Pass, check, "good", ""));
+        let [one, two] = lines.clone().map(|line| line.to_string());
+        let end = summary(&lines);
+        let read = whole(&format!("motd\n{one}\n{two}\n{end}\n"));
+        assert_eq!(read.as_deref(), Some(&lines[..]));
+        for text in [
+            String::new(),
+            format!("{one}\n{two}\n"),
+            format!("{one}\n{end}\n"),
+            format!("{one}\n{two}\n{}", &end[..end.len() - 1]),
+        ] {
+            assert_eq!(whole(&text), None, "{text}");
+        }
     }
 
     #[tokio::test]

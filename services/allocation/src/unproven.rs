@@ -7,9 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::workflow::Deps;
 
+/// Between two searches. Not a setting: a site that compares nothing else still offers no slot that was never wiped.
+const INTERVAL: Duration = Duration::from_secs(60);
+
 /// Looks for them until `shutdown`: an operator may enable one later, and a replica of that release may run for a while.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
-    let interval = Duration::from_secs_f64(deps.config.reconcile_seconds.max(1.0));
     while !shutdown.is_cancelled() {
         match wipe(deps).await {
             Ok(0) => {}
@@ -23,7 +25,7 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
             }
         }
         shutdown
-            .run_until_cancelled(tokio::time::sleep(interval))
+            .run_until_cancelled(tokio::time::sleep(INTERVAL))
             .await;
     }
 }

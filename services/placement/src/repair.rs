@@ -61,23 +61,35 @@ pub async fn wipe_unproven(conn: &mut PgConnection) -> Result<usize> {
     .await?;
     let mut started = 0;
     for (node_id, slot_id) in found {
-        let mut tx = conn.begin().await?;
-        let slot = slots::lock_one(&mut tx, node_id, slot_id).await?;
-        let taken: bool = sqlx::query_scalar(
-            "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
-        )
-        .bind(node_id)
-        .fetch_one(&mut *tx)
-        .await?;
-        if slot.status == SlotStatus::Available && !taken {
-            let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
-            let _ = slots::transition(&mut tx, &[slot_id], &free, out, true).await?;
-            first_wipe(&mut tx, slot_id, Origin::default()).await?;
-            started += 1;
+        match wipe_one_unproven(conn, node_id, slot_id).await {
+            Ok(begun) => started += usize::from(begun),
+            // the others are not kept on sale by this one
+            Err(error) => {
+                tracing::warn!(%node_id, %slot_id, "retry the wipe of a slot that was never wiped: {error}");
+            }
         }
-        tx.commit().await?;
     }
     Ok(started)
+}
+
+/// Whether the wipe was begun: not when somebody took the slot or its node since it was found.
+async fn wipe_one_unproven(conn: &mut PgConnection, node_id: Uuid, slot_id: Uuid) -> Result<bool> {
+    let mut tx = conn.begin().await?;
+    let slot = slots::lock_one(&mut tx, node_id, slot_id).await?;
+    let taken: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
+    )
+    .bind(node_id)
+    .fetch_one(&mut *tx)
+    .await?;
+    if slot.status != SlotStatus::Available || taken {
+        return Ok(false);
+    }
+    let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
+    let _ = slots::transition(&mut tx, &[slot_id], &free, out, true).await?;
+    first_wipe(&mut tx, slot_id, Origin::default()).await?;
+    tx.commit().await?;
+    Ok(true)
 }
 
 /// The result of a repair request.
