@@ -151,7 +151,12 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
     let rules = wire::watch(&node.wire, shutdown.clone());
-    let retention = retention::run(&node.journal, retention::INTERVAL, shutdown.clone());
+    let retention = retention::run(
+        &node.journal,
+        node.settings.journal.retention(),
+        retention::INTERVAL,
+        shutdown.clone(),
+    );
     let (served, beaten, kept, (), ()) = tokio::join!(
         async {
             let outcome = server.await;

@@ -1,6 +1,12 @@
-//! Kill points for fault tests. They are in development and test builds alone: a build without debug assertions, as
-//! every release is, has nothing of this.
-use std::path::Path;
+//! The edges of every step of an operation, where a test kills the agent, fails a step or holds it up. Nobody else stands
+//! there. Kill points are in development and test builds alone: a build without debug assertions, as every release is, has
+//! none.
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use crate::error::HostResult;
+use crate::journal::Kind;
 
 /// Before or after an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,3 +46,37 @@ pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
 /// Does nothing.
 #[cfg(not(debug_assertions))]
 pub fn boundary(_state_dir: &Path, _step: &str, _edge: Edge) {}
+
+/// Where an operation is. The undo of a step is called `undo_` and the step's name.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Kind of operation.
+    pub kind: Kind,
+    pub step: &'a str,
+    /// Before its effect, or after it and before its record.
+    pub edge: Edge,
+}
+
+/// Who stands at the edges.
+#[async_trait]
+pub trait Edges: Send + Sync {
+    /// Lets the operation pass.
+    ///
+    /// # Errors
+    /// The step fails with this.
+    async fn pass(&self, place: Place<'_>) -> HostResult<()>;
+}
+
+/// The agent's own: everything passes, but for the kill points of builds for fault tests.
+pub struct KillFile {
+    /// Path of the order to die.
+    pub state_dir: PathBuf,
+}
+
+#[async_trait]
+impl Edges for KillFile {
+    async fn pass(&self, place: Place<'_>) -> HostResult<()> {
+        boundary(&self.state_dir, place.step, place.edge);
+        Ok(())
+    }
+}

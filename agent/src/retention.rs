@@ -6,18 +6,34 @@ use gpuaas_common::CancellationToken;
 use crate::journal::Journal;
 use crate::node::now_ms;
 
-/// How long an ended operation is retained: thirty days.
-const RETENTION_MS: i64 = 30 * 24 * 3600 * 1000;
 /// Between two runs.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+/// Operations deleted at a time: the journal's other users wait no longer than for these.
+const BATCH: u32 = 200;
 
-/// Deletes now and after every `interval`, until `shutdown`.
-pub async fn run(journal: &Journal, interval: Duration, shutdown: CancellationToken) {
+/// Deletes operations that ended longer ago than `retention`, now and after every `interval`, until `shutdown`.
+pub async fn run(
+    journal: &Journal,
+    retention: Duration,
+    interval: Duration,
+    shutdown: CancellationToken,
+) {
+    let retention = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
     loop {
-        match journal.prune(now_ms() - RETENTION_MS) {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(count, "delete old operations"),
-            Err(error) => tracing::warn!(%error, "cannot delete old operations"),
+        let mut count = 0;
+        loop {
+            match journal.prune(now_ms().saturating_sub(retention), BATCH) {
+                Ok(0) => break,
+                Ok(deleted) => count += deleted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot delete old operations");
+                    break;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        if count > 0 {
+            tracing::info!(count, "delete old operations");
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -44,6 +60,7 @@ mod tests {
             allocation: AllocationId(Uuid::now_v7()),
             request: Vec::new(),
             request_hash: String::new(),
+            lease: None,
             lease_request: pb::AcquireLeaseRequest::default(),
             plan: pb::BundlePlan::default(),
             traceparent: String::new(),
@@ -65,7 +82,8 @@ mod tests {
         let journal = Journal::in_memory().unwrap();
         let recent = ended(&journal, now_ms());
         let (first, shutdown) = (ended(&journal, 1), CancellationToken::new());
-        let work = run(&journal, Duration::from_millis(5), shutdown.clone());
+        let day = Duration::from_secs(24 * 3600);
+        let work = run(&journal, day, Duration::from_millis(5), shutdown.clone());
         let deleted = async |id| {
             let deadline = std::time::Instant::now() + Duration::from_secs(20);
             while journal.operation(id).unwrap().is_some() {
@@ -80,5 +98,15 @@ mod tests {
             shutdown.cancel();
         };
         tokio::join!(work, watch);
+    }
+
+    #[test]
+    fn old_operations_are_deleted_in_batches_the_oldest_first() {
+        let journal = Journal::in_memory().unwrap();
+        let ids: Vec<_> = [3, 1, 2].map(|ended_ms| ended(&journal, ended_ms)).into();
+        assert_eq!(journal.prune(10, 2).unwrap(), 2);
+        assert!(journal.operation(ids[0]).unwrap().is_some(), "the youngest");
+        assert_eq!(journal.prune(10, 2).unwrap(), 1);
+        assert_eq!(journal.prune(10, 2).unwrap(), 0);
     }
 }

@@ -155,6 +155,9 @@ pub struct Settings {
     /// Pause between two checks.
     #[serde(default)]
     pub polling: Polling,
+    /// What the journal retains.
+    #[serde(default)]
+    pub journal: JournalSettings,
 }
 
 /// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
@@ -435,6 +438,26 @@ impl Default for Limits {
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
         }
+    }
+}
+
+/// What the journal retains.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalSettings {
+    /// Days that an operation is retained after it ended, at least one: the control plane may still query its result.
+    pub retention_days: u32,
+}
+
+impl JournalSettings {
+    pub(crate) fn retention(&self) -> Duration {
+        Duration::from_secs(u64::from(self.retention_days.max(1)) * 24 * 3600)
+    }
+}
+
+impl Default for JournalSettings {
+    fn default() -> Self {
+        Self { retention_days: 30 }
     }
 }
 

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use super::{Shared, status};
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
-use crate::ids::{AllocationId, LeaseId, OperationId};
+use crate::ids::{AllocationId, OperationId};
 use crate::image::registry::parse_source;
 use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
@@ -59,44 +59,30 @@ impl VirtualMachinesApi {
         let node = &self.0.node;
         let id: OperationId = common.operation_id.parse()?;
         let allocation: AllocationId = common.allocation_id.parse()?;
-        let existing = node.journal.operation(id)?;
-        if existing.is_none() {
-            let lease_id: LeaseId = common.lease_id.parse()?;
-            let lease = node
-                .journal
-                .lease(lease_id)?
-                .filter(|lease| lease.allocation == allocation);
-            let lease = lease.ok_or_else(|| {
-                HostError::host(
-                    ErrorReason::LeaseRequired,
-                    format!("allocation {allocation} has no such lease"),
-                )
-            })?;
-            let now = node.clock.now();
-            if lease.expires.remaining(&now).is_zero() {
-                return Err(HostError::host(
-                    ErrorReason::LeaseExpired,
-                    format!("lease {lease_id} has ended"),
-                ));
+        // Found without its lease, which may have ended meanwhile. A new one is checked again when it is recorded.
+        match node.journal.operation(id)? {
+            Some(row) if row.kind != kind || row.request_hash != common.hash => {
+                let message = format!("operation {id} exists with another request");
+                return Err(HostError::host(ErrorReason::OperationConflict, message));
             }
-            self.0.runner.begin(NewOperation {
-                id,
-                kind,
-                allocation,
-                request: common.message,
-                request_hash: common.hash,
-                lease_request: lease.request,
-                plan: lease.plan,
-                traceparent: trace::current_traceparent(),
-                deadline: now.plus(self.budget(common.budget)),
-                started_ms: now_ms(),
-                steps: Vec::new(),
-            })?;
-        } else if let Some(row) = existing
-            && (row.kind != kind || row.request_hash != common.hash)
-        {
-            let message = format!("operation {id} exists with another request");
-            return Err(HostError::host(ErrorReason::OperationConflict, message));
+            Some(_) => {}
+            None => {
+                let now = node.clock.now();
+                self.0.runner.begin(NewOperation {
+                    id,
+                    kind,
+                    allocation,
+                    request: common.message,
+                    request_hash: common.hash,
+                    deadline: now.plus(self.budget(common.budget)),
+                    lease: Some((common.lease_id.parse()?, now)),
+                    lease_request: pb::AcquireLeaseRequest::default(),
+                    plan: pb::BundlePlan::default(),
+                    traceparent: trace::current_traceparent(),
+                    started_ms: now_ms(),
+                    steps: Vec::new(),
+                })?;
+            }
         }
         self.get(id)
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Journal, corrupt, from_sql, to_sql};
-use crate::error::HostResult;
+use crate::error::{HostError, HostResult};
 use crate::host::clock::BootMoment;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token};
 use crate::lease::{Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
@@ -45,9 +46,10 @@ impl Journal {
         spec: &LeaseSpec,
         now: &BootMoment,
     ) -> HostResult<Result<Grant, Refusal>> {
-        let connection = self.lock();
-        let (slots, leases) = facts(&connection, spec, now)?;
-        Ok(decide(spec, &slots, &leases))
+        self.with(|connection| {
+            let (slots, leases) = facts(connection, spec, now)?;
+            Ok(decide(spec, &slots, &leases))
+        })
     }
 
     /// Decides on a request and, when it is granted, writes fences, holds and the lease.
@@ -60,83 +62,86 @@ impl Journal {
         request: &pb::AcquireLeaseRequest,
         plan: &pb::BundlePlan,
     ) -> HostResult<Result<LeaseRow, Refusal>> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let (slots, leases) = facts(&transaction, spec, now)?;
-        let grant = match decide(spec, &slots, &leases) {
-            Ok(grant) => grant,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        for (slot, token) in &spec.slots {
-            raise_fence(&transaction, *slot, *token)?;
-        }
-        for slot in &grant.take_hold {
+        self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let (slots, leases) = facts(&transaction, spec, now)?;
+            let grant = match decide(spec, &slots, &leases) {
+                Ok(grant) => grant,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            for (slot, token) in &spec.slots {
+                raise_fence(&transaction, *slot, *token)?;
+            }
+            for slot in &grant.take_hold {
+                transaction.execute(
+                    "INSERT INTO holds (slot_id, allocation_id) VALUES (?1, ?2) ON CONFLICT (slot_id) DO NOTHING",
+                    params![slot.to_string(), spec.allocation.to_string()],
+                )?;
+            }
+            for ended in &grant.supersedes {
+                transaction.execute(
+                    "DELETE FROM leases WHERE lease_id = ?1",
+                    params![ended.to_string()],
+                )?;
+            }
+            // Leases that expired or belong to an earlier boot still occupy their slots' rows.
+            for (slot, _) in &spec.slots {
+                transaction.execute(
+                    "DELETE FROM leases WHERE lease_id <> ?1
+                     AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?2)",
+                    params![
+                        grant.same.map(|id| id.to_string()).unwrap_or_default(),
+                        slot.to_string()
+                    ],
+                )?;
+            }
+            let id = grant.same.unwrap_or(new_id);
             transaction.execute(
-                "INSERT INTO holds (slot_id, allocation_id) VALUES (?1, ?2) ON CONFLICT (slot_id) DO NOTHING",
-                params![slot.to_string(), spec.allocation.to_string()],
-            )?;
-        }
-        for ended in &grant.supersedes {
-            transaction.execute(
-                "DELETE FROM leases WHERE lease_id = ?1",
-                params![ended.to_string()],
-            )?;
-        }
-        // Leases that expired or belong to an earlier boot still occupy their slots' rows.
-        for (slot, _) in &spec.slots {
-            transaction.execute(
-                "DELETE FROM leases WHERE lease_id <> ?1
-                 AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?2)",
+                "INSERT INTO leases (lease_id, allocation_id, boot_id, expires_nanos, request, plan)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (lease_id) DO UPDATE SET expires_nanos = max(expires_nanos, excluded.expires_nanos),
+                     request = excluded.request, plan = excluded.plan",
                 params![
-                    grant.same.map(|id| id.to_string()).unwrap_or_default(),
-                    slot.to_string()
+                    id.to_string(),
+                    spec.allocation.to_string(),
+                    expires.boot_id,
+                    to_sql(expires.nanos),
+                    request.encode_to_vec(),
+                    plan.encode_to_vec()
                 ],
             )?;
-        }
-        let id = grant.same.unwrap_or(new_id);
-        transaction.execute(
-            "INSERT INTO leases (lease_id, allocation_id, boot_id, expires_nanos, request, plan)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (lease_id) DO UPDATE SET expires_nanos = max(expires_nanos, excluded.expires_nanos),
-                 request = excluded.request, plan = excluded.plan",
-            params![
-                id.to_string(),
-                spec.allocation.to_string(),
-                expires.boot_id,
-                to_sql(expires.nanos),
-                request.encode_to_vec(),
-                plan.encode_to_vec()
-            ],
-        )?;
-        for (slot, _) in &spec.slots {
-            transaction.execute(
-                "INSERT INTO lease_slots (slot_id, lease_id) VALUES (?1, ?2)
-                 ON CONFLICT (slot_id) DO UPDATE SET lease_id = excluded.lease_id",
-                params![slot.to_string(), id.to_string()],
-            )?;
-        }
-        let row = lease(&transaction, id)?.ok_or_else(|| corrupt("lease"))?;
-        transaction.commit()?;
-        Ok(Ok(row))
+            for (slot, _) in &spec.slots {
+                transaction.execute(
+                    "INSERT INTO lease_slots (slot_id, lease_id) VALUES (?1, ?2)
+                     ON CONFLICT (slot_id) DO UPDATE SET lease_id = excluded.lease_id",
+                    params![slot.to_string(), id.to_string()],
+                )?;
+            }
+            let row = lease(&transaction, id)?.ok_or_else(|| corrupt("lease"))?;
+            transaction.commit()?;
+            Ok(Ok(row))
+        })
     }
 
     /// The lease with this id, expired or not.
     pub fn lease(&self, id: LeaseId) -> HostResult<Option<LeaseRow>> {
-        lease(&self.lock(), id)
+        self.with(|connection| lease(connection, id))
     }
 
     /// All leases that are stored, expired or not.
     pub fn leases(&self) -> HostResult<Vec<LeaseRow>> {
-        let connection = self.lock();
-        let mut statement = connection.prepare("SELECT lease_id FROM leases ORDER BY lease_id")?;
-        let ids: Vec<String> = statement
-            .query_map([], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        let mut leases = Vec::new();
-        for id in ids {
-            leases.extend(lease(&connection, id.parse()?)?);
-        }
-        Ok(leases)
+        self.with(|connection| {
+            let mut statement =
+                connection.prepare("SELECT lease_id FROM leases ORDER BY lease_id")?;
+            let ids: Vec<String> = statement
+                .query_map([], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            let mut leases = Vec::new();
+            for id in ids {
+                leases.extend(lease(connection, id.parse()?)?);
+            }
+            Ok(leases)
+        })
     }
 
     /// Extends a live lease; `None` when there is none with this id that is still live. Refused with FENCED when one of
@@ -148,24 +153,25 @@ impl Journal {
         duration: Duration,
         now: &BootMoment,
     ) -> HostResult<Option<LeaseRow>> {
-        let connection = self.lock();
-        check_tokens(&connection, tokens)?;
-        let expires = now.plus(duration);
-        let changed = connection.execute(
-            "UPDATE leases SET expires_nanos = max(expires_nanos, ?2)
-             WHERE lease_id = ?1 AND boot_id = ?3 AND expires_nanos > ?4",
-            params![
-                id.to_string(),
-                to_sql(expires.nanos),
-                now.boot_id,
-                to_sql(now.nanos)
-            ],
-        )?;
-        if changed == 1 {
-            lease(&connection, id)
-        } else {
-            Ok(None)
-        }
+        self.with(|connection| {
+            check_tokens(connection, tokens)?;
+            let expires = now.plus(duration);
+            let changed = connection.execute(
+                "UPDATE leases SET expires_nanos = max(expires_nanos, ?2)
+                 WHERE lease_id = ?1 AND boot_id = ?3 AND expires_nanos > ?4",
+                params![
+                    id.to_string(),
+                    to_sql(expires.nanos),
+                    now.boot_id,
+                    to_sql(now.nanos)
+                ],
+            )?;
+            if changed == 1 {
+                lease(connection, id)
+            } else {
+                Ok(None)
+            }
+        })
     }
 
     /// Ends a lease of this allocation; the hold stays. No lease is no error. Refused with FENCED when one of the
@@ -176,84 +182,122 @@ impl Journal {
         allocation: AllocationId,
         tokens: &[(SlotId, Token)],
     ) -> HostResult<()> {
-        let connection = self.lock();
-        check_tokens(&connection, tokens)?;
-        connection.execute(
-            "DELETE FROM leases WHERE lease_id = ?1 AND allocation_id = ?2",
-            params![id.to_string(), allocation.to_string()],
-        )?;
-        Ok(())
+        self.with(|connection| {
+            check_tokens(connection, tokens)?;
+            connection.execute(
+                "DELETE FROM leases WHERE lease_id = ?1 AND allocation_id = ?2",
+                params![id.to_string(), allocation.to_string()],
+            )?;
+            Ok(())
+        })
     }
 
     /// All holds.
     pub fn holds(&self) -> HostResult<Vec<HoldRow>> {
-        let connection = self.lock();
-        let mut statement = connection.prepare(
-            "SELECT h.slot_id, h.allocation_id, h.touched, f.cell_epoch, f.slot_generation, f.workflow_epoch
-             FROM holds h JOIN fences f USING (slot_id) ORDER BY h.slot_id",
-        )?;
-        let rows = statement.query_map([], |row| {
-            Ok((
-                row.get::<_, String>(0)?,
-                row.get::<_, String>(1)?,
-                row.get::<_, bool>(2)?,
-                token(row, 3)?,
-            ))
-        })?;
-        let mut holds = Vec::new();
-        for row in rows {
-            let (slot, allocation, touched, token) = row?;
-            holds.push(HoldRow {
-                slot: slot.parse()?,
-                allocation: allocation.parse()?,
-                token,
-                touched,
-            });
-        }
-        Ok(holds)
+        self.with(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT h.slot_id, h.allocation_id, h.touched, f.cell_epoch, f.slot_generation, f.workflow_epoch
+                 FROM holds h JOIN fences f USING (slot_id) ORDER BY h.slot_id",
+            )?;
+            let rows = statement.query_map([], |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, String>(1)?,
+                    row.get::<_, bool>(2)?,
+                    token(row, 3)?,
+                ))
+            })?;
+            let mut holds = Vec::new();
+            for row in rows {
+                let (slot, allocation, touched, token) = row?;
+                holds.push(HoldRow {
+                    slot: slot.parse()?,
+                    allocation: allocation.parse()?,
+                    token,
+                    touched,
+                });
+            }
+            Ok(holds)
+        })
     }
 
     /// Records that the disks of these slots may hold the allocation's bytes from now on.
     pub fn mark_touched(&self, slots: &[SlotId]) -> HostResult<()> {
-        let connection = self.lock();
-        for slot in slots {
-            connection.execute(
-                "UPDATE holds SET touched = 1 WHERE slot_id = ?1",
-                params![slot.to_string()],
-            )?;
-        }
-        Ok(())
+        self.with(|connection| {
+            for slot in slots {
+                connection.execute(
+                    "UPDATE holds SET touched = 1 WHERE slot_id = ?1",
+                    params![slot.to_string()],
+                )?;
+            }
+            Ok(())
+        })
     }
 
     /// Raises a slot's fence to at least this token: what the control plane hands back at enrolment.
     pub fn restore_fence(&self, slot: SlotId, token: Token) -> HostResult<()> {
-        raise_fence(&self.lock(), slot, token)
+        self.with(|connection| raise_fence(connection, slot, token))
     }
 }
 
-/// Ends the holds of these slots with proof: their generation is closed and their leases end.
+/// Ends the holds of these slots with proof, at the tokens that the proof was made under: that generation is closed, and
+/// with it the hold and the leases end. A hold that was taken under a later generation meanwhile has no proof yet: it and
+/// its lease stay.
 pub(super) fn close_holds(
     connection: &Connection,
-    slots: &[SlotId],
+    slots: &[(SlotId, Token)],
     allocation: AllocationId,
 ) -> HostResult<()> {
-    for slot in slots {
+    for (slot, token) in slots {
         let slot = slot.to_string();
+        let (epoch, generation) = (to_sql(token.cell_epoch), to_sql(token.slot_generation));
         connection.execute(
-            "UPDATE fences SET closed_cell_epoch = cell_epoch, closed_generation = slot_generation
-             WHERE slot_id = ?1",
-            params![slot],
+            "UPDATE fences SET closed_cell_epoch = ?2, closed_generation = ?3
+             WHERE slot_id = ?1 AND (closed_cell_epoch IS NULL
+                 OR (closed_cell_epoch, closed_generation) < (?2, ?3))",
+            params![slot, epoch, generation],
+        )?;
+        let later = "EXISTS (SELECT 1 FROM fences WHERE slot_id = ?1
+             AND (cell_epoch, slot_generation) > (?2, ?3))";
+        connection.execute(
+            &format!("DELETE FROM holds WHERE slot_id = ?1 AND allocation_id = ?4 AND NOT {later}"),
+            params![slot, epoch, generation, allocation.to_string()],
         )?;
         connection.execute(
-            "DELETE FROM holds WHERE slot_id = ?1 AND allocation_id = ?2",
-            params![slot, allocation.to_string()],
-        )?;
-        connection.execute(
-            "DELETE FROM leases WHERE lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?1)",
-            params![slot],
+            &format!(
+                "DELETE FROM leases WHERE NOT {later}
+                 AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?1)"
+            ),
+            params![slot, epoch, generation],
         )?;
     }
     Ok(())
+}
+
+/// The allocation's lease, if it is live.
+///
+/// # Errors
+/// `LEASE_REQUIRED` when it has none of this id, `LEASE_EXPIRED` when it has ended.
+pub(super) fn live_lease(
+    connection: &Connection,
+    id: LeaseId,
+    allocation: AllocationId,
+    now: &BootMoment,
+) -> HostResult<LeaseRow> {
+    let found = lease(connection, id)?.filter(|lease| lease.allocation == allocation);
+    let found = found.ok_or_else(|| {
+        HostError::host(
+            ErrorReason::LeaseRequired,
+            format!("allocation {allocation} has no such lease"),
+        )
+    })?;
+    if found.expires.remaining(now).is_zero() {
+        return Err(HostError::host(
+            ErrorReason::LeaseExpired,
+            format!("lease {id} has ended"),
+        ));
+    }
+    Ok(found)
 }
 
 /// Refuses tokens that are behind those observed for their slots.

@@ -1,7 +1,8 @@
 //! The journal: what this host promised and did, in SQLite, so that a restart of the agent forgets nothing.
 //!
 //! One connection behind a mutex: statements take microseconds, a commit one `fsync`, and the rate is that of
-//! VM lifecycles. Every change wakes the watchers of [`Journal::changes`].
+//! VM lifecycles. None of that happens on a thread that serves calls ([`crate::host::blocking`]). Every change wakes the
+//! watchers of [`Journal::changes`].
 mod leases;
 mod operations;
 mod power;
@@ -10,7 +11,7 @@ mod rows;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
@@ -20,6 +21,7 @@ pub use power::PowerRow;
 pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 
 use crate::error::{HostError, HostResult, io_error};
+use crate::host::blocking;
 use crate::ids::Digest;
 
 /// The journal of one host.
@@ -64,11 +66,17 @@ impl Journal {
         self.changed.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A panic while the lock was held left no half transaction: SQLite rolls back on drop.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Works with the connection, away from the threads that serve calls: a commit waits for its `fsync`, and all others
+    /// for the one before them.
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> HostResult<T>) -> HostResult<T> {
+        blocking::here(|| {
+            // A panic while the lock was held left no half transaction: SQLite rolls back on drop.
+            let mut connection = self
+                .connection
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            work(&mut connection)
+        })
     }
 
     fn wake(&self) {
@@ -78,42 +86,41 @@ impl Journal {
 
     /// The fingerprint of the file whose digest was computed, if it was.
     pub fn image_fingerprint(&self, digest: &Digest) -> HostResult<Option<String>> {
-        let found = self
-            .lock()
-            .query_row(
-                "SELECT fingerprint FROM images WHERE digest = ?1",
-                params![digest.as_str()],
-                |row| row.get(0),
-            )
-            .optional()?;
-        Ok(found)
+        self.with(|connection| {
+            let sql = "SELECT fingerprint FROM images WHERE digest = ?1";
+            let found = connection.query_row(sql, params![digest.as_str()], |row| row.get(0));
+            Ok(found.optional()?)
+        })
     }
 
     /// The digests that were computed, in order, each with the fingerprint of its file.
     pub fn images(&self) -> HostResult<Vec<(Digest, String)>> {
-        let connection = self.lock();
-        let mut statement =
-            connection.prepare("SELECT digest, fingerprint FROM images ORDER BY digest")?;
-        let rows = statement.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-        })?;
-        let mut found = Vec::new();
-        for row in rows {
-            let (digest, fingerprint) = row?;
-            let digest = digest.parse().map_err(|_| corrupt("digest"))?;
-            found.push((digest, fingerprint));
-        }
-        Ok(found)
+        self.with(|connection| {
+            let mut statement =
+                connection.prepare("SELECT digest, fingerprint FROM images ORDER BY digest")?;
+            let rows = statement.query_map([], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            })?;
+            let mut found = Vec::new();
+            for row in rows {
+                let (digest, fingerprint) = row?;
+                let digest = digest.parse().map_err(|_| corrupt("digest"))?;
+                found.push((digest, fingerprint));
+            }
+            Ok(found)
+        })
     }
 
     /// Records that a file with this fingerprint has this digest.
     pub fn record_image(&self, digest: &Digest, fingerprint: &str) -> HostResult<()> {
-        self.lock().execute(
-            "INSERT INTO images (digest, fingerprint) VALUES (?1, ?2)
-             ON CONFLICT (digest) DO UPDATE SET fingerprint = excluded.fingerprint",
-            params![digest.as_str(), fingerprint],
-        )?;
-        Ok(())
+        self.with(|connection| {
+            connection.execute(
+                "INSERT INTO images (digest, fingerprint) VALUES (?1, ?2)
+                 ON CONFLICT (digest) DO UPDATE SET fingerprint = excluded.fingerprint",
+                params![digest.as_str(), fingerprint],
+            )?;
+            Ok(())
+        })
     }
 }
 
@@ -130,4 +137,37 @@ fn from_sql(value: i64) -> u64 {
 /// A stored value that does not parse: the journal file was changed by another hand.
 fn corrupt(what: &str) -> HostError {
     HostError::internal(format!("journal holds a malformed {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one thread that serves calls is free while a journal call waits: what the call waits for comes from there.
+    #[test]
+    fn a_journal_that_waits_holds_up_nobody_else() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let journal = std::sync::Arc::new(Journal::in_memory().unwrap());
+        let (release, gate) = std::sync::mpsc::channel::<()>();
+        let (taken, took) = std::sync::mpsc::channel::<()>();
+        let slow = std::sync::Arc::clone(&journal);
+        let disk = std::thread::spawn(move || {
+            slow.with(|_| {
+                taken.send(()).unwrap();
+                gate.recv().unwrap();
+                Ok(())
+            })
+        });
+        took.recv().unwrap();
+        let waiting = runtime.spawn(async move {
+            // begun from here, so that the thread is this one
+            tokio::spawn(async move { release.send(()).unwrap() });
+            journal.images()
+        });
+        assert!(runtime.block_on(waiting).unwrap().unwrap().is_empty());
+        disk.join().unwrap().unwrap();
+    }
 }

@@ -3,89 +3,103 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use prost::Message;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::leases::close_holds;
+use super::leases::{close_holds, live_lease};
 use super::rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 use super::{Journal, corrupt, from_sql, power, to_sql};
 use crate::error::{HostError, HostResult};
 use crate::host::clock::BootMoment;
-use crate::ids::{OperationId, SlotId};
+use crate::ids::{OperationId, SlotId, Token};
 
 impl Journal {
-    /// Records an operation. The same id with the same request is no error and changes nothing; another
-    /// request is refused with OPERATION_CONFLICT. Returns whether it is new.
+    /// Records an operation, after its lease was checked in the same transaction: one that ends meanwhile begins nothing.
+    /// The same id with the same request is no error and changes nothing; another request is refused with
+    /// OPERATION_CONFLICT. Returns whether it is new.
     pub fn start_operation(&self, new: &NewOperation) -> HostResult<bool> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let existing: Option<(String, String)> = transaction
-            .query_row(
-                "SELECT kind, request_hash FROM operations WHERE operation_id = ?1",
-                params![new.id.to_string()],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()?;
-        if let Some((kind, hash)) = existing {
-            if kind == new.kind.as_str() && hash == new.request_hash {
-                return Ok(false);
+        let done = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let existing: Option<(String, String)> = transaction
+                .query_row(
+                    "SELECT kind, request_hash FROM operations WHERE operation_id = ?1",
+                    params![new.id.to_string()],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()?;
+            if let Some((kind, hash)) = existing {
+                if kind == new.kind.as_str() && hash == new.request_hash {
+                    return Ok(false);
+                }
+                return Err(HostError::host(
+                    gpuaas_proto::gpuaas::errors::v1::ErrorReason::OperationConflict,
+                    format!("operation {} exists with another request", new.id),
+                ));
             }
-            return Err(HostError::host(
-                gpuaas_proto::gpuaas::errors::v1::ErrorReason::OperationConflict,
-                format!("operation {} exists with another request", new.id),
-            ));
-        }
-        transaction.execute(
-            "INSERT INTO operations (operation_id, kind, allocation_id, request, request_hash, lease_request, plan,
-                 traceparent, state, boot_id, deadline_nanos, started_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)",
-            params![
-                new.id.to_string(),
-                new.kind.as_str(),
-                new.allocation.to_string(),
-                new.request,
-                new.request_hash,
-                new.lease_request.encode_to_vec(),
-                new.plan.encode_to_vec(),
-                new.traceparent,
-                new.deadline.boot_id,
-                to_sql(new.deadline.nanos),
-                new.started_ms
-            ],
-        )?;
-        for (position, name) in new.steps.iter().enumerate() {
+            let leased = match &new.lease {
+                Some((lease, now)) => Some(live_lease(&transaction, *lease, new.allocation, now)?),
+                None => None,
+            };
+            let (lease_request, plan) = match &leased {
+                Some(lease) => (&lease.request, &lease.plan),
+                None => (&new.lease_request, &new.plan),
+            };
             transaction.execute(
-                "INSERT INTO steps (operation_id, position, name, state) VALUES (?1, ?2, ?3, 'pending')",
-                params![new.id.to_string(), to_sql(position as u64), name],
+                "INSERT INTO operations (operation_id, kind, allocation_id, request, request_hash, lease_request, plan,
+                     traceparent, state, boot_id, deadline_nanos, started_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?10, ?11)",
+                params![
+                    new.id.to_string(),
+                    new.kind.as_str(),
+                    new.allocation.to_string(),
+                    new.request,
+                    new.request_hash,
+                    lease_request.encode_to_vec(),
+                    plan.encode_to_vec(),
+                    new.traceparent,
+                    new.deadline.boot_id,
+                    to_sql(new.deadline.nanos),
+                    new.started_ms
+                ],
             )?;
-        }
-        transaction.commit()?;
-        drop(connection);
+            for (position, name) in new.steps.iter().enumerate() {
+                transaction.execute(
+                    "INSERT INTO steps (operation_id, position, name, state) VALUES (?1, ?2, ?3, 'pending')",
+                    params![new.id.to_string(), to_sql(position as u64), name],
+                )?;
+            }
+            transaction.commit()?;
+            Ok(true)
+        })?;
         self.wake();
-        Ok(true)
+        Ok(done)
     }
 
     /// The operation with this id.
     pub fn operation(&self, id: OperationId) -> HostResult<Option<OperationRow>> {
-        operation(&self.lock(), id)
+        self.with(|connection| operation(connection, id))
     }
 
     /// Operations that had not ended.
     pub fn running_operations(&self) -> HostResult<Vec<OperationRow>> {
-        let connection = self.lock();
-        let mut statement = connection
-            .prepare("SELECT operation_id FROM operations WHERE state = 'running' ORDER BY started_ms, operation_id")?;
-        let ids: Vec<String> = statement
-            .query_map([], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        let mut rows = Vec::new();
-        for id in ids {
-            rows.extend(operation(&connection, id.parse()?)?);
-        }
-        Ok(rows)
+        self.with(|connection| {
+            let mut statement = connection
+                .prepare("SELECT operation_id FROM operations WHERE state = 'running' ORDER BY started_ms, operation_id")?;
+            let ids: Vec<String> = statement
+                .query_map([], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            let mut rows = Vec::new();
+            for id in ids {
+                rows.extend(operation(connection, id.parse()?)?);
+            }
+            Ok(rows)
+        })
     }
 
-    /// Forgets operations that ended before this time; returns how many.
-    pub fn prune(&self, before_ms: i64) -> HostResult<usize> {
-        let sql = "DELETE FROM operations WHERE state <> 'running' AND ended_ms < ?1";
-        Ok(self.lock().execute(sql, params![before_ms])?)
+    /// Forgets operations that ended before this time, the oldest first and at most `most` of them; returns how many.
+    /// Between two calls others get their turn.
+    pub fn prune(&self, before_ms: i64, most: u32) -> HostResult<usize> {
+        let sql = "DELETE FROM operations WHERE operation_id IN (
+                SELECT operation_id FROM operations WHERE state <> 'running' AND ended_ms < ?1
+                ORDER BY ended_ms LIMIT ?2)";
+        self.with(|connection| Ok(connection.execute(sql, params![before_ms, most])?))
     }
 
     /// Records a step before its effect. A step that was begun before retains its first start time.
@@ -140,18 +154,19 @@ impl Journal {
     /// Ends an operation with its failure.
     pub fn fail(&self, id: OperationId, failure: &Failure, now_ms: i64) -> HostResult<()> {
         let text = serde_json::to_string(failure).map_err(|_| corrupt("failure"))?;
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let (allocation, kind, boot_id) = of_power(&transaction, id)?;
-        power::ended(&transaction, &allocation, kind, &boot_id, false)?;
-        transaction.execute(
-            "UPDATE operations SET failure = ?2, state = 'failed', ended_ms = ?3 WHERE operation_id = ?1",
-            params![id.to_string(), text, now_ms],
-        )?;
-        transaction.commit()?;
-        drop(connection);
+        let done = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let (allocation, kind, boot_id) = of_power(&transaction, id)?;
+            power::ended(&transaction, &allocation, kind, &boot_id, false)?;
+            transaction.execute(
+                "UPDATE operations SET failure = ?2, state = 'failed', ended_ms = ?3 WHERE operation_id = ?1",
+                params![id.to_string(), text, now_ms],
+            )?;
+            transaction.commit()?;
+            Ok(())
+        })?;
         self.wake();
-        Ok(())
+        Ok(done)
     }
 
     /// Ends an operation with success; the holds it proved free end in the same transaction.
@@ -160,25 +175,26 @@ impl Journal {
         id: OperationId,
         result: &pb::HostOperation,
         now_ms: i64,
-        ends_holds: &[SlotId],
+        ends_holds: &[(SlotId, Token)],
     ) -> HostResult<()> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let (allocation, kind, boot_id) = of_power(&transaction, id)?;
-        power::ended(&transaction, &allocation, kind, &boot_id, true)?;
-        close_holds(&transaction, ends_holds, allocation.parse()?)?;
-        transaction.execute(
-            "UPDATE operations SET state = 'succeeded', result = ?2, ended_ms = ?3 WHERE operation_id = ?1",
-            params![id.to_string(), result.encode_to_vec(), now_ms],
-        )?;
-        transaction.commit()?;
-        drop(connection);
+        let done = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let (allocation, kind, boot_id) = of_power(&transaction, id)?;
+            power::ended(&transaction, &allocation, kind, &boot_id, true)?;
+            close_holds(&transaction, ends_holds, allocation.parse()?)?;
+            transaction.execute(
+                "UPDATE operations SET state = 'succeeded', result = ?2, ended_ms = ?3 WHERE operation_id = ?1",
+                params![id.to_string(), result.encode_to_vec(), now_ms],
+            )?;
+            transaction.commit()?;
+            Ok(())
+        })?;
         self.wake();
-        Ok(())
+        Ok(done)
     }
 
     fn step_sql(&self, sql: &str, values: impl rusqlite::Params) -> HostResult<()> {
-        let changed = self.lock().execute(sql, values)?;
+        let changed = self.with(|connection| Ok(connection.execute(sql, values)?))?;
         if changed != 1 {
             return Err(corrupt("operation"));
         }

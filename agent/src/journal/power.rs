@@ -20,26 +20,28 @@ pub struct PowerRow {
 impl Journal {
     /// The recorded states of every VM.
     pub fn power(&self) -> HostResult<Vec<PowerRow>> {
-        let connection = self.lock();
-        let mut statement = connection
-            .prepare("SELECT allocation_id, running, boot_id FROM power ORDER BY allocation_id")?;
-        let rows = statement.query_map([], |row| {
-            Ok((
-                row.get::<_, String>(0)?,
-                row.get::<_, bool>(1)?,
-                row.get::<_, String>(2)?,
-            ))
-        })?;
-        let mut found = Vec::new();
-        for row in rows {
-            let (allocation, running, boot_id) = row?;
-            found.push(PowerRow {
-                allocation: allocation.parse()?,
-                running,
-                boot_id,
-            });
-        }
-        Ok(found)
+        self.with(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT allocation_id, running, boot_id FROM power ORDER BY allocation_id",
+            )?;
+            let rows = statement.query_map([], |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, bool>(1)?,
+                    row.get::<_, String>(2)?,
+                ))
+            })?;
+            let mut found = Vec::new();
+            for row in rows {
+                let (allocation, running, boot_id) = row?;
+                found.push(PowerRow {
+                    allocation: allocation.parse()?,
+                    running,
+                    boot_id,
+                });
+            }
+            Ok(found)
+        })
     }
 }
 
@@ -93,6 +95,7 @@ mod tests {
                 allocation,
                 request: Vec::new(),
                 request_hash: String::new(),
+                lease: None,
                 lease_request: pb::AcquireLeaseRequest::default(),
                 plan: pb::BundlePlan::default(),
                 traceparent: String::new(),

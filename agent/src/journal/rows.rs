@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::corrupt;
 use crate::error::HostResult;
 use crate::host::clock::BootMoment;
-use crate::ids::{AllocationId, OperationId};
+use crate::ids::{AllocationId, LeaseId, OperationId};
 
 /// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,9 +145,11 @@ pub struct NewOperation {
     pub request: Vec<u8>,
     /// Hash of what must not change between calls.
     pub request_hash: String,
-    /// The lease's request: slots with tokens and bindings, shape.
+    /// The lease it begins under, which must be live at that moment; request and plan are then the lease's.
+    pub lease: Option<(LeaseId, BootMoment)>,
+    /// Without a lease, the request: slots with tokens and bindings, shape.
     pub lease_request: pb::AcquireLeaseRequest,
-    /// The lease's plan.
+    /// Without a lease, the plan.
     pub plan: pb::BundlePlan,
     /// W3C trace parent of the caller, so that the steps stay in its trace also after a restart.
     pub traceparent: String,

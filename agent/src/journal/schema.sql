@@ -57,6 +57,10 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS operations_running ON operations (state) WHERE state = 'running';
 
+CREATE INDEX IF NOT EXISTS operations_ended ON operations (ended_ms) WHERE state <> 'running';
+-- What removes a failed VM had another name before.
+UPDATE operations SET kind = 'clean_up' WHERE kind = 'discard';
+
 CREATE TABLE IF NOT EXISTS steps (
     operation_id TEXT NOT NULL REFERENCES operations (operation_id) ON DELETE CASCADE,
     position     INTEGER NOT NULL,

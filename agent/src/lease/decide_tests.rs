@@ -33,6 +33,23 @@ fn at(nanos: u64) -> BootMoment {
     }
 }
 
+fn new_operation(id: u128, who: u128) -> NewOperation {
+    NewOperation {
+        id: OperationId(Uuid::from_u128(id)),
+        kind: Kind::Release,
+        allocation: allocation(who),
+        request: Vec::new(),
+        request_hash: String::new(),
+        lease: None,
+        lease_request: pb::AcquireLeaseRequest::default(),
+        plan: pb::BundlePlan::default(),
+        traceparent: String::new(),
+        deadline: at(u64::MAX / 2),
+        started_ms: 0,
+        steps: Vec::new(),
+    }
+}
+
 struct Host {
     journal: Journal,
     next: u128,
@@ -77,27 +94,23 @@ impl Host {
 
     /// Ends the hold with proof, as a release that succeeded does.
     fn release(&mut self, who: u128, slots: &[u128]) {
-        self.next += 1;
-        let id = OperationId(Uuid::from_u128(self.next));
-        self.journal
-            .start_operation(&NewOperation {
-                id,
-                kind: Kind::Release,
-                allocation: allocation(who),
-                request: Vec::new(),
-                request_hash: String::new(),
-                lease_request: pb::AcquireLeaseRequest::default(),
-                plan: pb::BundlePlan::default(),
-                traceparent: String::new(),
-                deadline: at(u64::MAX / 2),
-                started_ms: 0,
-                steps: Vec::new(),
-            })
-            .unwrap();
-        let slots: Vec<SlotId> = slots.iter().map(|n| slot(*n)).collect();
+        let holds = self.journal.holds().unwrap();
+        let of = |n: &u128| holds.iter().find(|hold| hold.slot == slot(*n)).unwrap();
+        let slots: Vec<_> = slots.iter().map(|n| (slot(*n), of(n).token)).collect();
+        let id = self.begin_release(who);
         self.journal
             .succeed(id, &pb::HostOperation::default(), 1, &slots)
             .unwrap();
+    }
+
+    /// Begins a release.
+    fn begin_release(&mut self, who: u128) -> OperationId {
+        self.next += 1;
+        let id = OperationId(Uuid::from_u128(self.next));
+        self.journal
+            .start_operation(&new_operation(self.next, who))
+            .unwrap();
+        id
     }
 }
 
@@ -223,6 +236,85 @@ fn d_10_a_lower_token_is_fenced_also_after_the_release() {
         host.acquire(2, &[(0, token(3, 1))], Purpose::Provision, &at(2))
             .is_ok()
     );
+}
+
+#[test]
+fn d_10_a_proof_ends_the_generation_it_was_made_under_and_no_later_one() {
+    let mut host = Host::new();
+    host.acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let release = host.begin_release(1);
+    // the control plane gave up on it and repairs under the next generation
+    let repair = host
+        .acquire(1, &[(0, token(2, 1))], Purpose::Repair, &at(1))
+        .unwrap();
+    let proof = [(slot(0), token(1, 1))];
+    host.journal
+        .succeed(release, &pb::HostOperation::default(), 1, &proof)
+        .unwrap();
+    assert_eq!(host.journal.holds().unwrap().len(), 1, "the repair's hold");
+    assert!(host.journal.lease(repair).unwrap().is_some());
+    assert!(
+        host.acquire(1, &[(0, token(2, 1))], Purpose::Repair, &at(2))
+            .is_ok(),
+        "its generation is not closed"
+    );
+    host.release(1, &[0]);
+    assert!(host.journal.holds().unwrap().is_empty());
+    let late = host.acquire(2, &[(0, token(2, 9))], Purpose::Provision, &at(3));
+    assert_eq!(late, Err(ErrorReason::Fenced));
+}
+
+/// The lease is checked in the transaction that records the operation.
+#[test]
+fn d_10_an_operation_begins_under_a_lease_that_lives_then_or_not_at_all() {
+    let mut host = Host::new();
+    let lease = host
+        .acquire(1, &[(0, token(1, 1))], Purpose::Provision, &at(0))
+        .unwrap();
+    let mut begin = |who, lease, now| {
+        host.next += 1;
+        let new = NewOperation {
+            lease: Some((lease, now)),
+            ..new_operation(host.next, who)
+        };
+        let begun = host.journal.start_operation(&new);
+        (begun.map_err(|error| error.reason), new.id)
+    };
+    let refused = [
+        begin(2, lease, at(1)),
+        begin(1, lease, at(100)),
+        begin(1, LeaseId(Uuid::nil()), at(1)),
+    ];
+    let (good, id) = begin(1, lease, at(1));
+    assert_eq!(good, Ok(true));
+    let reasons = refused.map(|(outcome, refused)| {
+        assert!(host.journal.operation(refused).unwrap().is_none());
+        outcome.unwrap_err()
+    });
+    assert_eq!(
+        reasons,
+        [
+            ErrorReason::LeaseRequired,
+            ErrorReason::LeaseExpired,
+            ErrorReason::LeaseRequired
+        ]
+    );
+    // the same operation again is found, also when its lease has ended meanwhile
+    host.journal.end_lease(lease, allocation(1), &[]).unwrap();
+    let again = NewOperation {
+        lease: Some((lease, at(1))),
+        id,
+        ..new_operation(1, 1)
+    };
+    assert_eq!(host.journal.start_operation(&again).unwrap(), false);
+    host.next += 1;
+    let late = NewOperation {
+        lease: Some((lease, at(1))),
+        ..new_operation(host.next, 1)
+    };
+    let late = host.journal.start_operation(&late).unwrap_err();
+    assert_eq!(late.reason, ErrorReason::LeaseRequired);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //!
 //! Every step may run again from its beginning: it was recorded before its effect and not after it, so it is
 //! unknown how far it came. A step therefore either finds its effect done or does it anew.
-mod edges;
 mod power;
 mod provision;
 mod release;
@@ -11,7 +10,6 @@ mod remove;
 mod runner;
 mod work;
 
-pub use edges::{Edges, KillFile, Place};
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 

@@ -13,12 +13,11 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::edges::Place;
 use super::work::{Done, Effect, StepDef, Work};
 use super::{power, provision, release, steps_of};
 use crate::error::{HostError, HostResult};
-use crate::faults::Edge;
-use crate::ids::{AllocationId, OperationId, SlotId};
+use crate::faults::{Edge, Place};
+use crate::ids::{AllocationId, OperationId, SlotId, Token};
 use crate::journal::{Failure, Kind, NewOperation, OperationRow, State, StepStatus};
 use crate::node::{Node, now_ms};
 
@@ -328,7 +327,7 @@ impl Runner {
         };
         let (result, ends) = match kind {
             Kind::Provision => (provision::result(&work)?, Vec::new()),
-            Kind::Release | Kind::RepairSlot => (release::result(&work)?, slot_ids(&work)?),
+            Kind::Release | Kind::RepairSlot => (release::result(&work)?, proven(&work)?),
             Kind::Start | Kind::Reboot => (power::result(&work), Vec::new()),
             Kind::CleanUp | Kind::Stop => (
                 gpuaas_proto::gpuaas::agent::v1::HostOperation::default(),
@@ -341,8 +340,10 @@ impl Runner {
     }
 }
 
-fn slot_ids(work: &Work) -> HostResult<Vec<SlotId>> {
-    Ok(work.slots()?.into_iter().map(|slot| slot.id).collect())
+/// The slots that an operation has proven empty, each under its token.
+fn proven(work: &Work) -> HostResult<Vec<(SlotId, Token)>> {
+    let slots = work.slots()?.into_iter();
+    Ok(slots.map(|slot| (slot.id, slot.token)).collect())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -26,6 +26,7 @@ fn operation(kind: Kind, deadline: BootMoment) -> NewOperation {
         allocation: AllocationId(Uuid::now_v7()),
         request: Vec::new(),
         request_hash: String::new(),
+        lease: None,
         lease_request: pb::AcquireLeaseRequest::default(),
         plan: pb::BundlePlan::default(),
         traceparent: String::new(),
@@ -233,4 +234,26 @@ async fn allocations_whose_operations_ended_are_forgotten() {
         assert!(std::time::Instant::now() < deadline, "turns are kept");
         tokio::task::yield_now().await;
     }
+}
+
+/// What removes a failed VM was journaled under another name by an earlier agent, which was stopped in the middle of it.
+#[tokio::test]
+async fn p5_an_operation_that_an_earlier_agent_began_is_taken_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = {
+        let node = node(dir.path());
+        let budget = node.clock.now().plus(Duration::from_secs(60));
+        let new = operation(Kind::CleanUp, budget);
+        node.journal.start_operation(&new).unwrap();
+        new.id
+    };
+    let journal = rusqlite::Connection::open(dir.path().join("journal.sqlite")).unwrap();
+    let renamed = journal.execute("UPDATE operations SET kind = 'discard'", []);
+    assert_eq!(renamed.unwrap(), 1);
+    drop(journal);
+
+    let node = node(dir.path());
+    assert_eq!(Runner::new(Arc::clone(&node)).resume().unwrap(), 1);
+    let row = ended(&node, id).await;
+    assert_eq!((row.kind, row.state), (Kind::CleanUp, State::Succeeded));
 }

@@ -1,7 +1,6 @@
-//! libvirt on threads of its own: its calls block, and a call that hangs must not hang the agent.
+//! What the agent asks of libvirt. The calls run on [`super::workers`], so that none of them blocks the agent.
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -14,10 +13,9 @@ use virt::storage_vol::StorageVol;
 use virt::sys;
 
 use super::disk_sources::sources;
+use super::workers::{AllHang, Job, MOST_THREADS, Workers};
 use crate::error::{HostError, HostResult};
 
-/// Threads, and with them calls at a time.
-const THREADS: usize = 3;
 /// Longest wait for an answer of libvirt.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,8 +25,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What libvirt's in-memory driver calls itself.
 const IN_MEMORY: &str = "TEST";
-
-type Job = Box<dyn FnOnce(Result<&Connect, HostError>) + Send>;
 
 /// Why a call failed.
 struct Failed {
@@ -83,24 +79,22 @@ pub struct Domain {
 /// A handle to libvirt. Clones share its threads.
 #[derive(Clone)]
 pub struct Hypervisor {
-    jobs: Arc<Mutex<Sender<Job>>>,
+    workers: Arc<Workers>,
 }
 
 impl Hypervisor {
-    /// Starts the threads; each connects when it gets its first job, and again after a loss.
+    /// A handle to the libvirt at this URI. Threads are started, and connect, when there is work.
     pub fn new(uri: &str) -> Self {
         // libvirt prints every error to standard error otherwise; we return them.
         virt::error::clear_error_callback();
-        let (sender, receiver) = channel::<Job>();
-        let receiver = Arc::new(Mutex::new(receiver));
-        for _ in 0..THREADS {
-            let receiver = Arc::clone(&receiver);
-            let uri = uri.to_owned();
-            std::thread::spawn(move || serve(&uri, &receiver));
-        }
         Self {
-            jobs: Arc::new(Mutex::new(sender)),
+            workers: Arc::new(Workers::new(uri)),
         }
+    }
+
+    /// The calls that hang now, each with its age.
+    pub fn hung(&self) -> Vec<(&'static str, Duration)> {
+        self.workers.hung()
     }
 
     /// Calls libvirt; when the connection breaks, again until libvirtd is back. Every call here may run twice:
@@ -132,7 +126,7 @@ impl Hypervisor {
         F: Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        let run = Box::new(move |connection: Result<&Connect, HostError>| {
             // The caller gave up while this call was queued: what comes next must not find its effect.
             if answer.is_closed() {
                 return;
@@ -151,17 +145,26 @@ impl Hypervisor {
             error: HostError::host(ErrorReason::HypervisorFailed, message),
             lost: false,
         };
-        let gone = || broken("the hypervisor's threads ended".to_owned());
-        self.jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .send(job)
-            .map_err(|_| gone())?;
-        let limit = LIMIT.as_secs();
-        tokio::time::timeout(LIMIT, answered)
-            .await
-            .map_err(|_| broken(format!("{what}: libvirt did not answer within {limit} s")))?
-            .map_err(|_| gone())?
+        self.workers.submit(Job { what, run }).map_err(|AllHang| {
+            let message = format!("{what}: {MOST_THREADS} calls of libvirt hang already");
+            broken(message)
+        })?;
+        let late = tokio::time::sleep(LIMIT);
+        tokio::pin!(answered, late);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answered => {
+                    return answer.unwrap_or_else(|_| Err(broken(format!("{what}: the call panicked"))));
+                }
+                () = &mut late => {
+                    let limit = LIMIT.as_secs();
+                    return Err(broken(format!("{what}: libvirt did not answer within {limit} s")));
+                }
+                // it may be queued behind calls that hang
+                () = tokio::time::sleep(self.workers.patience()) => self.workers.relieve(),
+            }
+        }
     }
 
     /// libvirt's version, as proof that it answers now; it does not wait for one that is down.
@@ -310,32 +313,6 @@ impl Hypervisor {
     }
 }
 
-fn serve(uri: &str, jobs: &Mutex<Receiver<Job>>) {
-    let mut connection: Option<Connect> = None;
-    loop {
-        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
-        if !connection
-            .as_ref()
-            .is_some_and(|open| open.is_alive().unwrap_or(false))
-        {
-            connection = None;
-        }
-        if connection.is_none() {
-            match Connect::open(Some(uri)) {
-                Ok(open) => connection = Some(open),
-                Err(error) => {
-                    job(Err(failed("connect", &error)));
-                    continue;
-                }
-            }
-        }
-        if let Some(open) = &connection {
-            job(Ok(open));
-        }
-    }
-}
-
 fn describe(connection: &Connect, domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
     let (state, _) = domain.get_state()?;
     let mut found = vec![sources(&domain.get_xml_desc(0)?)];
@@ -399,7 +376,7 @@ fn ended(result: Result<(), virt::error::Error>) -> Result<(), virt::error::Erro
     }
 }
 
-fn failed(what: &str, error: &virt::error::Error) -> HostError {
+pub(super) fn failed(what: &str, error: &virt::error::Error) -> HostError {
     HostError::host(
         ErrorReason::HypervisorFailed,
         format!("{what}: {}", error.message()),
@@ -409,10 +386,13 @@ fn failed(what: &str, error: &virt::error::Error) -> HostError {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+    use std::sync::{Mutex, PoisonError};
 
     use futures::FutureExt;
 
     use super::*;
+    use crate::vm::workers::THREADS;
 
     #[tokio::test]
     async fn a_call_that_was_given_up_before_its_turn_has_no_effect() {

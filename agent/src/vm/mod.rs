@@ -2,5 +2,6 @@
 pub mod disk_sources;
 pub mod domain_xml;
 pub mod hypervisor;
+mod workers;
 
 pub use hypervisor::{Domain, Hypervisor, PowerState};

@@ -2,13 +2,29 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
 use super::Finding;
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostProfile};
 
 pub(super) async fn libvirt(node: &Node) -> Finding {
+    let hung = node.hypervisor.hung();
     let (good, detail) = match node.hypervisor.version().await {
+        Ok(version) if !hung.is_empty() => {
+            let calls: Vec<String> = hung
+                .iter()
+                .map(|(what, age)| format!("{what} for {} s", age.as_secs()))
+                .collect();
+            let calls = calls.join(", ");
+            return Finding {
+                check: "libvirt",
+                status: EvidenceStatus::Warn,
+                detail: format!("libvirt {version} answers, but calls hang: {calls}"),
+                remediation: "Read libvirtd's log; restart it when the calls do not come back.",
+            };
+        }
         Ok(version) => (
             true,
             format!("libvirt {version} answers at {}", node.settings.libvirt_uri),
