@@ -12,6 +12,7 @@ use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use crate::api::{discover, server};
 use crate::enrol;
+use crate::leftovers;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
@@ -157,7 +158,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         retention::INTERVAL,
         shutdown.clone(),
     );
-    let (served, beaten, kept, (), ()) = tokio::join!(
+    let leftovers = leftovers::run(&node, leftovers::INTERVAL, shutdown.clone());
+    let (served, beaten, kept, (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -171,7 +173,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
             kept
         },
         retention,
-        rules
+        rules,
+        leftovers
     );
     tracing::info!("stop");
     served.and(beaten).and(kept)

@@ -4,6 +4,7 @@
 //! operations, and the effects ([`operation`]) that libvirt, dnsmasq, Open vSwitch and the disks see. The
 //! control plane names approved slots; only the host knows whether they are fit now ([`plan`]).
 pub mod api;
+pub mod bounded;
 pub mod command;
 pub mod dhcp;
 pub mod disk;
@@ -16,6 +17,7 @@ pub mod ids;
 pub mod image;
 pub mod journal;
 pub mod lease;
+pub mod leftovers;
 pub mod node;
 pub mod operation;
 mod parity;

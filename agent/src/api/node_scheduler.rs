@@ -8,10 +8,11 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::{Shared, status};
+use crate::bounded::Bounded;
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
-use crate::lease::{LeaseSpec, Purpose};
+use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 
@@ -132,29 +133,42 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
 }
 
 /// Reads the tokens of a caller that works under a lease.
-fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Vec<(SlotId, Token)>> {
-    let one = |one: &pb::SlotToken| {
+fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Bounded<(SlotId, Token), MAX_SLOTS>> {
+    Bounded::parse("tokens", tokens, |one| {
         let token = one
             .token
             .ok_or_else(|| HostError::invalid("tokens.token", "must be given"))?;
         Ok((one.slot_id.parse()?, Token::from(token)))
-    };
-    tokens.iter().map(one).collect()
+    })
 }
 
 /// Reads a spec; every slot needs a token.
 fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
-    let mut slots = Vec::new();
-    for slot in &request.slots {
+    let mut devices = Vec::new();
+    let slots = Bounded::parse("slots", &request.slots, |slot| {
         let token = slot
             .token
             .ok_or_else(|| HostError::invalid("slots.token", "must be given"))?;
-        slots.push((slot.slot_id.parse()?, Token::from(token)));
-    }
+        let id: SlotId = slot.slot_id.parse()?;
+        let bindings = slot.bindings.clone().unwrap_or_default();
+        let named = [
+            bindings.nvme_device,
+            bindings.gpu_pci_address,
+            bindings.fabric_vf_pci_address,
+        ];
+        devices.extend(
+            named
+                .into_iter()
+                .filter(|device| !device.is_empty())
+                .map(|device| (id, device)),
+        );
+        Ok((id, Token::from(token)))
+    })?;
     let allocation: AllocationId = request.allocation_id.parse()?;
     Ok(LeaseSpec {
         allocation,
         slots,
+        devices,
         purpose: Purpose::from_wire(request.purpose)?,
     })
 }
@@ -255,5 +269,19 @@ mod tests {
         assert_eq!(said(off, &row(true, "now")), ("running".into(), false));
         assert_eq!(said(off, &row(false, "before")), ("shut off".into(), true));
         assert_eq!(said(off, &[]), (String::new(), false));
+    }
+
+    #[test]
+    fn a_request_with_too_many_slots_is_refused_by_name() {
+        let slots = vec![pb::SlotGrant::default(); 10_000];
+        let request = pb::AcquireLeaseRequest {
+            slots,
+            ..Default::default()
+        };
+        let error = parse_spec(&request).unwrap_err();
+        assert_eq!(error.field, Some("slots"));
+        assert_eq!(error.message, "must have at most 64 entries, not 10000");
+        let error = parse_tokens(&vec![pb::SlotToken::default(); 65]).unwrap_err();
+        assert_eq!(error.field, Some("tokens"));
     }
 }

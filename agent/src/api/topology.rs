@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::Shared;
 use crate::disk::DiskIdentity;
+use crate::host::blocking;
 use crate::node::Node;
 use crate::topology::discover::{gpu_report, inventory, lab_report};
 use crate::topology::{inspect, readiness};
@@ -32,11 +33,14 @@ impl Topology for TopologyApi {
 
 /// Inspects the host and proposes slots.
 pub async fn discover(node: &Node) -> pb::TopologyReport {
-    let devices = inventory(
-        &node.root,
-        &node.settings.network.gateway,
-        &node.settings.trusted_programs,
-    );
+    let devices = blocking::here(|| {
+        let settings = &node.settings;
+        inventory(
+            &node.root,
+            &settings.network.gateway,
+            &settings.trusted_programs,
+        )
+    });
     let mut report = if node.settings.profile.lab {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {

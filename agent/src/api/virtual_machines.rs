@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::{Shared, status};
+use crate::bounded::Bounded;
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
 use crate::ids::{AllocationId, OperationId};
@@ -117,14 +118,13 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
     parse_source(&image.source_uri)?;
     let _user: GuestUser = request.guest_user.parse()?;
     hostname(&request.hostname)?;
-    if request.ssh_public_keys.is_empty() || request.ssh_public_keys.len() > MAX_KEYS {
-        return Err(HostError::invalid(
-            "ssh_public_keys",
-            format!("must be 1 to {MAX_KEYS} keys"),
-        ));
-    }
-    for key in &request.ssh_public_keys {
-        let _key: AuthorizedKey = key.parse()?;
+    let keys = Bounded::<AuthorizedKey, MAX_KEYS>::parse(
+        "ssh_public_keys",
+        &request.ssh_public_keys,
+        |key| Ok(key.parse()?),
+    )?;
+    if keys.is_empty() {
+        return Err(HostError::invalid("ssh_public_keys", "must be given"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ pub mod facts;
 pub mod holders;
 pub mod identity;
 pub mod mounts;
+pub mod nvme;
 pub mod probe;
 pub mod signatures;
 pub mod stack;

@@ -1,4 +1,5 @@
 //! Wiping a proven disk by its slot's policy (D-74..D-76). [`super::verify`] decides whether it worked.
+use std::ffi::OsStr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use async_trait::async_trait;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::claim::ClaimedDisk;
+use super::nvme;
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
 use crate::ids::ParseError;
@@ -49,9 +51,13 @@ impl FromStr for WipePolicy {
 /// Wipes disks.
 #[async_trait]
 pub trait Wiper: Send + Sync {
-    /// Wipes one claimed disk within `limit`.
-    async fn wipe(&self, disk: &ClaimedDisk, policy: WipePolicy, limit: Duration)
-    -> HostResult<()>;
+    /// Wipes one claimed disk within `limit`. Returns how it did, for the record.
+    async fn wipe(
+        &self,
+        disk: &ClaimedDisk,
+        policy: WipePolicy,
+        limit: Duration,
+    ) -> HostResult<String>;
 }
 
 /// Wipes with the programs of the host.
@@ -64,28 +70,31 @@ impl Wiper for HostWiper {
         disk: &ClaimedDisk,
         policy: WipePolicy,
         limit: Duration,
-    ) -> HostResult<()> {
-        let device = disk.device();
-        let device = device.as_os_str();
-        match policy {
+    ) -> HostResult<String> {
+        let path = disk.device();
+        let device = path.as_os_str();
+        let how = match policy {
             WipePolicy::Blkdiscard => {
-                // Without --force the program would claim the device itself, which our own claim forbids.
-                exec::run_bound("blkdiscard", &["--force".as_ref(), device], limit)
-                    .await?
-                    .success("blkdiscard")
-                    .map_err(failed)?;
+                discard(device, limit).await?;
+                "all blocks were discarded".to_owned()
             }
             WipePolicy::NvmeFormat => {
+                let namespace = check_nvme(disk).await?;
+                let id = format!("--namespace-id={namespace}");
                 let arguments = [
                     "format".as_ref(),
+                    device,
+                    id.as_ref(),
                     "--ses=1".as_ref(),
                     "--force".as_ref(),
-                    device,
                 ];
                 exec::run_bound("nvme", &arguments, limit)
                     .await?
                     .success("nvme format")
-                    .map_err(failed)?;
+                    .map_err(|error| failed(error.message))?;
+                // what an erase leaves to be read is the disk's own affair; blocks without content read as zero
+                discard(device, limit).await?;
+                format!("namespace {namespace} alone was formatted with user-data erase")
             }
             WipePolicy::SiteErase => {
                 return Err(HostError::device(
@@ -96,7 +105,7 @@ impl Wiper for HostWiper {
                     ),
                 ));
             }
-        }
+        };
         if !disk.partitions().is_empty() {
             // The kernel still shows the partitions of the table that is gone.
             let arguments = ["--delete".as_ref(), device];
@@ -104,12 +113,36 @@ impl Wiper for HostWiper {
                 .await?
                 .success("partx")?;
         }
-        Ok(())
+        Ok(how)
     }
 }
 
-fn failed(error: HostError) -> HostError {
-    HostError::device(ErrorReason::WipeNotProven, error.message)
+async fn discard(device: &OsStr, limit: Duration) -> HostResult<()> {
+    // Without --force the program would claim the device itself, which our own claim forbids.
+    let done = exec::run_bound("blkdiscard", &["--force".as_ref(), device], limit).await?;
+    let done = done.success("blkdiscard");
+    done.map(drop).map_err(|error| failed(error.message))
+}
+
+/// The id of the disk's namespace, when a format reaches it alone.
+async fn check_nvme(disk: &ClaimedDisk) -> HostResult<u32> {
+    let refuse = |why: String| failed(format!("disk {}: {why}", disk.identity()));
+    let path = disk.device();
+    let nsid = format!("/sys/class/block/{}/nsid", disk.name());
+    let text = std::fs::read_to_string(&nsid);
+    let text =
+        text.map_err(|error| refuse(format!("it is no NVMe namespace ({nsid}: {error})")))?;
+    let namespace = text.trim().parse();
+    let namespace = namespace.map_err(|_| refuse(format!("{nsid} is {text:?}")))?;
+    let controller = nvme::controller(&path).await?;
+    let namespaces = nvme::namespaces(&path).await?;
+    nvme::check_format(&controller, namespaces.as_deref(), namespace)
+        .map_err(|error| refuse(error.to_string()))?;
+    Ok(namespace)
+}
+
+pub(super) fn failed(message: String) -> HostError {
+    HostError::device(ErrorReason::WipeNotProven, message)
 }
 
 /// The wiper of this process.
@@ -128,7 +161,7 @@ struct LyingWiper;
 #[cfg(debug_assertions)]
 #[async_trait]
 impl Wiper for LyingWiper {
-    async fn wipe(&self, _: &ClaimedDisk, _: WipePolicy, _: Duration) -> HostResult<()> {
-        Ok(())
+    async fn wipe(&self, _: &ClaimedDisk, _: WipePolicy, _: Duration) -> HostResult<String> {
+        Ok("nothing was done".to_owned())
     }
 }

@@ -12,7 +12,7 @@ use super::{Journal, corrupt, from_sql, to_sql};
 use crate::error::{HostError, HostResult};
 use crate::host::clock::BootMoment;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token};
-use crate::lease::{Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
+use crate::lease::{Elsewhere, Grant, LeaseSpec, LiveLease, Refusal, SlotFacts, decide};
 
 /// A hold as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Journal {
                 Ok(grant) => grant,
                 Err(refusal) => return Ok(Err(refusal)),
             };
-            for (slot, token) in &spec.slots {
+            for (slot, token) in spec.slots.iter() {
                 raise_fence(&transaction, *slot, *token)?;
             }
             for slot in &grant.take_hold {
@@ -78,6 +78,11 @@ impl Journal {
                     params![slot.to_string(), spec.allocation.to_string()],
                 )?;
             }
+            for facts in &slots {
+                if facts.hold.is_some() || grant.take_hold.contains(&facts.slot) {
+                    bind_devices(&transaction, spec, facts.slot)?;
+                }
+            }
             for ended in &grant.supersedes {
                 transaction.execute(
                     "DELETE FROM leases WHERE lease_id = ?1",
@@ -85,7 +90,7 @@ impl Journal {
                 )?;
             }
             // Leases that expired or belong to an earlier boot still occupy their slots' rows.
-            for (slot, _) in &spec.slots {
+            for (slot, _) in spec.slots.iter() {
                 transaction.execute(
                     "DELETE FROM leases WHERE lease_id <> ?1
                      AND lease_id IN (SELECT lease_id FROM lease_slots WHERE slot_id = ?2)",
@@ -110,7 +115,7 @@ impl Journal {
                     plan.encode_to_vec()
                 ],
             )?;
-            for (slot, _) in &spec.slots {
+            for (slot, _) in spec.slots.iter() {
                 transaction.execute(
                     "INSERT INTO lease_slots (slot_id, lease_id) VALUES (?1, ?2)
                      ON CONFLICT (slot_id) DO UPDATE SET lease_id = excluded.lease_id",
@@ -221,6 +226,29 @@ impl Journal {
         })
     }
 
+    /// Ends a hold under which nothing was written, without a live lease or a running operation. The caller has proven that
+    /// nothing else of the allocation is here. Returns whether it ended.
+    pub fn end_empty_hold(
+        &self,
+        slot: SlotId,
+        allocation: AllocationId,
+        now: &BootMoment,
+    ) -> HostResult<bool> {
+        let sql = "DELETE FROM holds WHERE slot_id = ?1 AND allocation_id = ?2 AND touched = 0
+             AND NOT EXISTS (SELECT 1 FROM lease_slots s JOIN leases l USING (lease_id)
+                 WHERE s.slot_id = ?1 AND l.boot_id = ?3 AND l.expires_nanos > ?4)
+             AND NOT EXISTS (SELECT 1 FROM operations WHERE allocation_id = ?2 AND state = 'running')";
+        self.with(|connection| {
+            let values = params![
+                slot.to_string(),
+                allocation.to_string(),
+                now.boot_id,
+                to_sql(now.nanos)
+            ];
+            Ok(connection.execute(sql, values)? == 1)
+        })
+    }
+
     /// Records that the disks of these slots may hold the allocation's bytes from now on.
     pub fn mark_touched(&self, slots: &[SlotId]) -> HostResult<()> {
         self.with(|connection| {
@@ -328,7 +356,7 @@ fn facts(
     now: &BootMoment,
 ) -> HostResult<(Vec<SlotFacts>, Vec<LiveLease>)> {
     let mut slots = Vec::new();
-    for (slot, _) in &spec.slots {
+    for (slot, _) in spec.slots.iter() {
         let fence = connection
             .query_row(
                 "SELECT cell_epoch, slot_generation, workflow_epoch, closed_cell_epoch, closed_generation
@@ -354,6 +382,7 @@ fn facts(
                 .and_then(|(_, closed)| closed)
                 .map(|(epoch, generation)| (from_sql(epoch), from_sql(generation))),
             hold: hold.map(|id| id.parse()).transpose()?,
+            elsewhere: elsewhere(connection, spec, *slot)?,
         });
     }
     let mut statement = connection.prepare(
@@ -381,6 +410,50 @@ fn facts(
         });
     }
     Ok((slots, leases))
+}
+
+/// The slot's devices that other slots were last held with.
+fn elsewhere(
+    connection: &Connection,
+    spec: &LeaseSpec,
+    slot: SlotId,
+) -> HostResult<Vec<Elsewhere>> {
+    let mut statement = connection.prepare(
+        "SELECT d.slot_id, h.slot_id IS NOT NULL FROM slot_devices d LEFT JOIN holds h USING (slot_id)
+         WHERE d.device = ?1 AND d.slot_id <> ?2 ORDER BY 2 DESC, 1",
+    )?;
+    let mut found = Vec::new();
+    for (_, device) in spec.devices.iter().filter(|(of, _)| *of == slot) {
+        let rows = statement.query_map(params![device, slot.to_string()], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+        })?;
+        for row in rows {
+            let (other, held) = row?;
+            found.push(Elsewhere {
+                device: device.clone(),
+                slot: other.parse()?,
+                held,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Records what a slot is held with. Another slot that had it and is not held has it no more.
+fn bind_devices(connection: &Connection, spec: &LeaseSpec, slot: SlotId) -> HostResult<()> {
+    let id = slot.to_string();
+    connection.execute("DELETE FROM slot_devices WHERE slot_id = ?1", params![id])?;
+    for (_, device) in spec.devices.iter().filter(|(of, _)| *of == slot) {
+        connection.execute(
+            "DELETE FROM slot_devices WHERE device = ?1",
+            params![device],
+        )?;
+        connection.execute(
+            "INSERT INTO slot_devices (slot_id, device) VALUES (?1, ?2)",
+            params![id, device],
+        )?;
+    }
+    Ok(())
 }
 
 fn raise_fence(connection: &Connection, slot: SlotId, token: Token) -> HostResult<()> {

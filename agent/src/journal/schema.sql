@@ -34,6 +34,14 @@ CREATE TABLE IF NOT EXISTS lease_slots (
     lease_id TEXT NOT NULL REFERENCES leases (lease_id) ON DELETE CASCADE
 ) STRICT;
 
+-- Disk, GPU and fabric function that a slot was last held with.
+CREATE TABLE IF NOT EXISTS slot_devices (
+    slot_id TEXT NOT NULL,
+    device  TEXT NOT NULL,
+    PRIMARY KEY (slot_id, device)
+) STRICT;
+CREATE INDEX IF NOT EXISTS slot_devices_device ON slot_devices (device);
+
 CREATE TABLE IF NOT EXISTS operations (
     operation_id  TEXT PRIMARY KEY,
     kind          TEXT NOT NULL,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use gpuaas_proto::gpuaas::agent::v1::LeasePurpose;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use crate::bounded::Bounded;
 use crate::error::HostError;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token};
 
@@ -41,10 +42,15 @@ pub struct LeaseSpec {
     /// Who requests it.
     pub allocation: AllocationId,
     /// For which slots, each with its token.
-    pub slots: Vec<(SlotId, Token)>,
+    pub slots: Bounded<(SlotId, Token), MAX_SLOTS>,
+    /// Disk, GPU and fabric function of each slot.
+    pub devices: Vec<(SlotId, String)>,
     /// For what.
     pub purpose: Purpose,
 }
+
+/// Most slots of a request: more than any host has GPUs.
+pub const MAX_SLOTS: usize = 64;
 
 /// The journal's state of one slot.
 #[derive(Debug, Clone)]
@@ -56,6 +62,18 @@ pub struct SlotFacts {
     pub closed: Option<(u64, u64)>,
     /// Who holds it.
     pub hold: Option<AllocationId>,
+    /// What it shall have and another slot was last held with.
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// A device that another slot was last held with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    pub device: String,
+    /// The other slot.
+    pub slot: SlotId,
+    /// It is held now.
+    pub held: bool,
 }
 
 /// A lease that has not expired.
@@ -91,6 +109,15 @@ pub enum Refusal {
         /// By whom.
         by: AllocationId,
     },
+    /// Another slot has a device that this one shall have: it is held with it, or this slot was never seen here.
+    DeviceTaken {
+        slot: SlotId,
+        device: String,
+        /// The other slot.
+        by: SlotId,
+        /// It is held; else it is known, and this slot is not.
+        held: bool,
+    },
     /// The allocation does not hold the slot, so no VM of it is here.
     NotHeld {
         /// The slot.
@@ -116,6 +143,21 @@ impl From<Refusal> for HostError {
                 ErrorReason::LeaseHeld,
                 format!("slot {slot} is held by allocation {by}"),
             ),
+            Refusal::DeviceTaken {
+                slot,
+                device,
+                by,
+                held: true,
+            } => Self::host(
+                ErrorReason::LeaseHeld,
+                format!("{device} of slot {slot} belongs to slot {by}, which is held"),
+            ),
+            Refusal::DeviceTaken {
+                slot, device, by, ..
+            } => Self::host(
+                ErrorReason::HostNotReady,
+                format!("slot {slot} is unknown here, and its {device} belongs to slot {by}"),
+            ),
             Refusal::NotHeld { slot } => Self::host(
                 ErrorReason::HostNotReady,
                 format!("slot {slot} is not held by the allocation"),
@@ -138,8 +180,9 @@ pub fn decide(
     if requested.is_empty() || requested.len() != spec.slots.len() {
         return Err(Refusal::BadSlots);
     }
+    check_devices(spec, slots)?;
     let mut take_hold = Vec::new();
-    for (slot, token) in &spec.slots {
+    for (slot, token) in spec.slots.iter() {
         let facts = slots.iter().find(|facts| facts.slot == *slot);
         let hold = facts.and_then(|facts| facts.hold);
         if let Some(by) = hold.filter(|by| *by != spec.allocation) {
@@ -195,6 +238,37 @@ pub fn decide(
         take_hold,
         supersedes,
     })
+}
+
+/// A device belongs to one slot: no other slot of the request or of the host may have it. A slot that was never seen here
+/// is not believed about a device that a known slot had, for nothing tells it from one that does not exist.
+fn check_devices(spec: &LeaseSpec, slots: &[SlotFacts]) -> Result<(), Refusal> {
+    for (index, (slot, device)) in spec.devices.iter().enumerate() {
+        let before = &spec.devices[..index];
+        if let Some((by, _)) = before.iter().find(|(by, one)| one == device && by != slot) {
+            return Err(Refusal::DeviceTaken {
+                slot: *slot,
+                device: device.clone(),
+                by: *by,
+                held: true,
+            });
+        }
+    }
+    for facts in slots {
+        let taken = facts
+            .elsewhere
+            .iter()
+            .find(|one| one.held || facts.fence.is_none());
+        if let Some(taken) = taken {
+            return Err(Refusal::DeviceTaken {
+                slot: facts.slot,
+                device: taken.device.clone(),
+                by: taken.slot,
+                held: taken.held,
+            });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

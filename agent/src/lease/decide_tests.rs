@@ -70,10 +70,31 @@ impl Host {
         purpose: Purpose,
         now: &BootMoment,
     ) -> Result<LeaseId, ErrorReason> {
+        self.acquire_with(who, slots, &[], purpose, now)
+    }
+
+    /// The same, with devices of the slots.
+    fn acquire_with(
+        &mut self,
+        who: u128,
+        slots: &[(u128, Token)],
+        devices: &[(u128, &str)],
+        purpose: Purpose,
+        now: &BootMoment,
+    ) -> Result<LeaseId, ErrorReason> {
         self.next += 1;
         let spec = LeaseSpec {
             allocation: allocation(who),
-            slots: slots.iter().map(|(n, t)| (slot(*n), *t)).collect(),
+            slots: slots
+                .iter()
+                .map(|(n, t)| (slot(*n), *t))
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap(),
+            devices: devices
+                .iter()
+                .map(|(n, device)| (slot(*n), (*device).to_owned()))
+                .collect(),
             purpose,
         };
         let expires = now.plus(Duration::from_nanos(100));
@@ -263,6 +284,98 @@ fn d_10_a_proof_ends_the_generation_it_was_made_under_and_no_later_one() {
     assert!(host.journal.holds().unwrap().is_empty());
     let late = host.acquire(2, &[(0, token(2, 9))], Purpose::Provision, &at(3));
     assert_eq!(late, Err(ErrorReason::Fenced));
+}
+
+const PURPOSES: [Purpose; 4] = [
+    Purpose::Provision,
+    Purpose::Release,
+    Purpose::Repair,
+    Purpose::Power,
+];
+
+#[test]
+fn p6_a_disk_or_gpu_that_another_slot_is_held_with_is_refused() {
+    let mut host = Host::new();
+    let own = [(0, "disk-a"), (0, "0000:1b:00.0")];
+    let first = [(0, token(1, 1))];
+    host.acquire_with(1, &first, &own, Purpose::Provision, &at(0))
+        .unwrap();
+    for device in ["disk-a", "0000:1b:00.0"] {
+        for purpose in PURPOSES {
+            for who in [1, 2] {
+                let other = [(9, token(9, 9))];
+                let refused = host.acquire_with(who, &other, &[(9, device)], purpose, &at(1));
+                assert_eq!(refused, Err(ErrorReason::LeaseHeld), "{purpose:?} {device}");
+            }
+        }
+    }
+    assert_eq!(host.journal.holds().unwrap().len(), 1, "nothing leaked");
+    assert!(
+        host.acquire_with(1, &first, &own, Purpose::Release, &at(2))
+            .is_ok()
+    );
+    let twice = [(3, token(1, 1)), (4, token(1, 1))];
+    let same = [(3, "disk-c"), (4, "disk-c")];
+    assert_eq!(
+        host.acquire_with(3, &twice, &same, Purpose::Provision, &at(3)),
+        Err(ErrorReason::LeaseHeld)
+    );
+}
+
+#[test]
+fn p6_an_unknown_slot_is_not_believed_about_a_disk_that_a_known_slot_had() {
+    let mut host = Host::new();
+    let known = [(0, token(1, 1))];
+    host.acquire_with(1, &known, &[(0, "disk-a")], Purpose::Provision, &at(0))
+        .unwrap();
+    host.release(1, &[0]);
+    for purpose in PURPOSES {
+        let unknown = [(9, token(9, 9))];
+        let refused = host.acquire_with(2, &unknown, &[(9, "disk-a")], purpose, &at(1));
+        assert_eq!(refused, Err(ErrorReason::HostNotReady), "{purpose:?}");
+    }
+    assert!(host.journal.holds().unwrap().is_empty());
+    let next = [(0, token(2, 1))];
+    assert!(
+        host.acquire_with(2, &next, &[(0, "disk-a")], Purpose::Provision, &at(2))
+            .is_ok()
+    );
+    // slots that are known may change their disks, as an approval says
+    let other = [(1, token(1, 1))];
+    host.acquire_with(3, &other, &[(1, "disk-b")], Purpose::Provision, &at(3))
+        .unwrap();
+    host.release(2, &[0]);
+    host.release(3, &[1]);
+    let changed = [(0, token(3, 1))];
+    assert!(
+        host.acquire_with(4, &changed, &[(0, "disk-b")], Purpose::Provision, &at(4))
+            .is_ok()
+    );
+}
+
+#[test]
+fn p5_only_a_hold_that_nothing_came_of_ends_without_a_release() {
+    let mut host = Host::new();
+    for n in 0..4 {
+        let now = if n == 3 { at(150) } else { at(0) };
+        host.acquire(n, &[(n, token(1, 1))], Purpose::Provision, &now)
+            .unwrap();
+    }
+    host.journal.mark_touched(&[slot(1)]).unwrap();
+    let running = new_operation(99, 2);
+    host.journal.start_operation(&running).unwrap();
+    let mut end = |n: u128, who: u128| {
+        let ended = host
+            .journal
+            .end_empty_hold(slot(n), allocation(who), &at(200));
+        ended.unwrap()
+    };
+    assert!(!end(0, 7), "another's hold");
+    assert!(end(0, 0));
+    assert!(!end(1, 1), "the disk may hold its bytes");
+    assert!(!end(2, 2), "an operation runs");
+    assert!(!end(3, 3), "the lease is live");
+    assert_eq!(host.journal.holds().unwrap().len(), 3);
 }
 
 /// The lease is checked in the transaction that records the operation.

@@ -5,4 +5,6 @@
 //! allocation's is refused however high it is while a hold exists.
 mod decide;
 
-pub use decide::{Grant, LeaseSpec, LiveLease, Purpose, Refusal, SlotFacts, decide};
+pub use decide::{
+    Elsewhere, Grant, LeaseSpec, LiveLease, MAX_SLOTS, Purpose, Refusal, SlotFacts, decide,
+};

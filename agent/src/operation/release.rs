@@ -150,19 +150,21 @@ async fn prove_unused(work: &Work) -> HostResult<Done> {
 }
 
 async fn wipe(work: &Work) -> HostResult<Done> {
-    let mut times = Vec::new();
+    let (mut times, mut how) = (Vec::new(), Vec::new());
     for slot in work.slots()? {
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
         let touched = work.touched(slot.id)?;
         let disk = work.prove(&slot, Intent::Wipe { touched }).await?;
         let disk = work.node.probe.claim(disk).await?;
-        work.node
+        let done = work
+            .node
             .wiper
             .wipe(&disk, policy, work.remaining())
             .await?;
+        how.push(format!("{}: {done}", disk.identity()));
         times.push(json!(now_ms()));
     }
-    Ok(Done::giving("the disk was wiped", Value::Array(times)))
+    Ok(Done::giving(how.join("; "), Value::Array(times)))
 }
 
 async fn verify_wipe(work: &Work) -> HostResult<Done> {

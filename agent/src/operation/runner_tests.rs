@@ -129,7 +129,10 @@ fn on_slot(node: &Node, kind: Kind, purpose: pb::LeasePurpose) -> (NewOperation,
 fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
     let spec = crate::lease::LeaseSpec {
         allocation: new.allocation,
-        slots: vec![(slot, crate::ids::Token::default())],
+        slots: vec![(slot, crate::ids::Token::default())]
+            .try_into()
+            .unwrap(),
+        devices: Vec::new(),
         purpose: crate::lease::Purpose::Release,
     };
     let now = node.clock.now();
@@ -256,4 +259,29 @@ async fn p5_an_operation_that_an_earlier_agent_began_is_taken_up() {
     assert_eq!(Runner::new(Arc::clone(&node)).resume().unwrap(), 1);
     let row = ended(&node, id).await;
     assert_eq!((row.kind, row.state), (Kind::CleanUp, State::Succeeded));
+}
+
+#[tokio::test]
+async fn p5_a_hold_that_nothing_came_of_is_ended_and_one_with_a_vm_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let [(_, _), (with_vm, its_slot)] = [(); 2].map(|()| {
+        let (mut new, slot) = on_slot(&node, Kind::Provision, pb::LeasePurpose::Release);
+        // the lease has ended by the time of the inspection
+        new.deadline = node.clock.now();
+        hold(&node, &new, slot);
+        (new, slot)
+    });
+    let name = with_vm.allocation.vm_name();
+    let xml = format!(
+        "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
+    );
+    node.hypervisor.define(xml).await.unwrap();
+    let ended = crate::leftovers::end_empty_holds(&node).await.unwrap();
+    assert_eq!(ended, 1);
+    let left = node.journal.holds().unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].slot, its_slot);
+    node.hypervisor.undefine(name.as_str()).await.unwrap();
+    assert_eq!(crate::leftovers::end_empty_holds(&node).await.unwrap(), 1);
 }

@@ -14,6 +14,9 @@ use crate::image::seed::GuestUser;
 /// Smallest and largest window of output.
 const OUTPUT_WINDOWS: std::ops::RangeInclusive<u32> = 4096..=4 << 20;
 
+/// Most host keys of a guest: one for each kind there is, and some more.
+const MAX_HOST_KEYS: usize = 16;
+
 /// A checked start message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
@@ -99,6 +102,12 @@ fn guest(start: &pb::TerminalStart, user: GuestUser) -> Result<Guest, Error> {
         .ok()
         .filter(|port| *port > 0)
         .ok_or_else(|| Error::invalid("target_port", "must be 1 to 65535"))?;
+    if start.ssh_host_keys.len() > MAX_HOST_KEYS {
+        return Err(Error::invalid(
+            "ssh_host_keys",
+            format!("must be at most {MAX_HOST_KEYS}"),
+        ));
+    }
     let host_keys: Vec<PublicKey> = start
         .ssh_host_keys
         .iter()
@@ -181,7 +190,7 @@ mod tests {
     #[test]
     fn bad_starts_name_their_field() {
         type Edit = fn(&mut pb::TerminalStart);
-        let cases: [(&str, Edit); 11] = [
+        let cases: [(&str, Edit); 12] = [
             ("capacity_shape", |s| s.capacity_shape = 0),
             ("capacity_shape", |s| s.capacity_shape = 99),
             ("user", |s| s.user = "root".into()),
@@ -190,6 +199,9 @@ mod tests {
             ("target_port", |s| s.target_port = 0),
             ("target_port", |s| s.target_port = 65_558),
             ("ssh_host_keys", |s| s.ssh_host_keys.clear()),
+            ("ssh_host_keys", |s| {
+                s.ssh_host_keys = vec![KEY.into(); 17];
+            }),
             ("size", |s| s.size = None),
             ("term", |s| s.term = "x\0y".into()),
             ("output_window", |s| s.output_window = u32::MAX),

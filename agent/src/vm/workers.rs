@@ -283,10 +283,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_hangs_is_replaced_and_nobody_waits_behind_it() {
-        let workers = Workers::with_slow("test:///default", Duration::from_millis(1));
+        let workers = Workers::with_slow("test:///default", Duration::ZERO);
         let release = hang(&workers, THREADS);
         answered(&workers);
-        assert_eq!(workers.hung().len(), THREADS, "they still hang");
+        assert!(workers.hung().len() >= THREADS, "they still hang");
         drop(release);
         answered(&workers);
     }

@@ -15,6 +15,7 @@ pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
 
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
+use crate::host::blocking;
 use crate::node::{Node, now_ms, timestamp};
 
 /// Most cached images that are reported.
@@ -24,18 +25,15 @@ const MAX_IMAGES: usize = 1000;
 pub async fn report(node: &Node) -> pb::ReadinessReport {
     let profile = &node.settings.profile;
     let mut findings = vec![software::libvirt(node).await];
-    findings.extend(virtualisation(&node.root, profile));
-    findings.extend(software::files(&node.root, profile));
-    findings.push(gpu_services(&node.root, profile));
-    findings.push(machine::hugepages(&node.root, profile));
+    findings.extend(blocking::here(|| of_machine(node)));
     findings.extend(network::all(node).await);
     findings.extend(fabric::all(node).await);
-    findings.push(software::tools(node));
     findings.push(Finding::pass(
         "relay_key",
         format!("{} is usable", node.settings.relay.key_file.display()),
     ));
-    findings.push(software::image_cache(&node.settings.images.cache_dir));
+    let cache = &node.settings.images.cache_dir;
+    findings.push(blocking::here(|| software::image_cache(cache)));
     findings.push(machine::reboot_required(&node.root));
     findings.push(vms::ended_with_host(node).await);
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
@@ -57,8 +55,19 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
         lab: profile.lab,
         observed_time: Some(now),
         drifted_disks: drifted(node).await,
-        cached_image_digests: cached(node),
+        cached_image_digests: blocking::here(|| cached(node)),
     }
+}
+
+/// What files of the machine show.
+fn of_machine(node: &Node) -> Vec<Finding> {
+    let profile = &node.settings.profile;
+    let mut findings = virtualisation(&node.root, profile);
+    findings.extend(software::files(&node.root, profile));
+    findings.push(gpu_services(&node.root, profile));
+    findings.push(machine::hugepages(&node.root, profile));
+    findings.push(software::tools(node));
+    findings
 }
 
 /// Images that a VM could start from without a pull. One that cannot be read is none.

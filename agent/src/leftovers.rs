@@ -1,0 +1,54 @@
+//! Holds of which nothing ever came: a lease was granted, and before anything was done under it its owner was gone. The
+//! host itself proves that nothing of the allocation is here, and ends them; nobody else would.
+use std::time::Duration;
+
+use gpuaas_common::CancellationToken;
+
+use crate::error::HostResult;
+use crate::node::Node;
+
+/// Between two inspections.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Ends empty holds after every `interval`, until `shutdown`.
+pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
+        }
+        if let Err(error) = end_empty_holds(node).await {
+            tracing::warn!(%error, "cannot tell which holds are empty");
+        }
+    }
+}
+
+/// Ends the holds of slots whose disk was never written to, of allocations without a VM, reservation, seed, running
+/// operation or live lease here. Returns how many.
+///
+/// # Errors
+/// Something cannot be read: nothing is proven then.
+pub async fn end_empty_holds(node: &Node) -> HostResult<usize> {
+    let mut ended = 0;
+    for hold in node.journal.holds()? {
+        let vm = hold.allocation.vm_name();
+        let seed = node.seed_dir(&vm);
+        if hold.touched
+            || node.hypervisor.state(vm.as_str()).await?.is_some()
+            || node.dhcp.reservations()?.iter().any(|one| one.vm == vm)
+            || std::fs::exists(&seed).unwrap_or(true)
+        {
+            continue;
+        }
+        let (slot, allocation) = (hold.slot, hold.allocation);
+        if node
+            .journal
+            .end_empty_hold(slot, allocation, &node.clock.now())?
+        {
+            tracing::warn!(slot_id = %slot, allocation_id = %allocation,
+                "end a hold that nothing was done under");
+            ended += 1;
+        }
+    }
+    Ok(ended)
+}
