@@ -364,7 +364,7 @@ fn p5_only_a_hold_that_nothing_came_of_ends_without_a_release() {
     host.journal.mark_touched(&[slot(1)]).unwrap();
     let running = new_operation(99, 2);
     host.journal.start_operation(&running).unwrap();
-    let mut end = |n: u128, who: u128| {
+    let end = |n: u128, who: u128| {
         let ended = host
             .journal
             .end_empty_hold(slot(n), allocation(who), &at(200));
