@@ -3,15 +3,14 @@
 //! The tenant controls the server at the other end: buffers, time and output are bounded, and what it sends is
 //! never interpreted beyond "these are the requested bytes".
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use russh::ChannelMsg;
-use russh::client::{self, Handler};
-use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
-use russh::{AlgorithmKind, Preferred};
+use russh::client;
+use russh::keys::PublicKey;
 use uuid::Uuid;
 
+use super::ssh::{self, SshError};
 use super::{GuestNetwork, RelayKey};
 use crate::image::seed::GuestUser;
 
@@ -55,24 +54,13 @@ pub enum LoginError {
     TooSlow,
 }
 
-struct Client {
-    host_keys: Vec<PublicKey>,
-}
-
-impl Handler for Client {
-    type Error = russh::Error;
-
-    async fn check_server_key(
-        &mut self,
-        key: &PublicKeyOrCertificate,
-    ) -> Result<bool, Self::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = key else {
-            return Ok(false);
-        };
-        Ok(self
-            .host_keys
-            .iter()
-            .any(|pinned| pinned.key_data() == key.key_data()))
+impl From<SshError> for LoginError {
+    fn from(error: SshError) -> Self {
+        match error {
+            SshError::HostKey => Self::HostKey,
+            SshError::Refused => Self::Refused,
+            SshError::Session(error) => Self::Session(error.to_string()),
+        }
     }
 }
 
@@ -119,35 +107,10 @@ async fn attempt(
         maximum_packet_size: 32 << 10,
         channel_buffer_size: 8,
         inactivity_timeout: Some(TRY),
-        preferred: Preferred {
-            key: kinds(host_keys).into(),
-            ..Preferred::DEFAULT
-        },
         ..client::Config::default()
     };
-    let handler = Client {
-        host_keys: host_keys.to_vec(),
-    };
-    let broke = |error: russh::Error| match error {
-        russh::Error::UnknownKey
-        | russh::Error::NoCommonAlgo {
-            kind: AlgorithmKind::Key,
-            ..
-        } => LoginError::HostKey,
-        other => LoginError::Session(other.to_string()),
-    };
-    let mut session = client::connect_stream(Arc::new(config), stream, handler)
-        .await
-        .map_err(broke)?;
-    let signed = PrivateKeyWithHashAlg::new(key.private(), None);
-    if !session
-        .authenticate_publickey(user.as_str(), signed)
-        .await
-        .map_err(broke)?
-        .success()
-    {
-        return Err(LoginError::Refused);
-    }
+    let broke = |error: russh::Error| LoginError::Session(error.to_string());
+    let session = ssh::open(stream, host_keys, user, key, config).await?;
     let mut channel = session.channel_open_session().await.map_err(broke)?;
     channel
         .exec(true, format!("echo {nonce} $(cat {BOOT_ID}) {END}"))
@@ -179,13 +142,6 @@ async fn attempt(
     } else {
         Err(LoginError::NoCommand)
     }
-}
-
-/// A guest proves itself with a kind of key that was made for it, not with whatever it prefers.
-fn kinds(host_keys: &[PublicKey]) -> Vec<Algorithm> {
-    let mut kinds: Vec<Algorithm> = host_keys.iter().map(PublicKey::algorithm).collect();
-    kinds.dedup();
-    kinds
 }
 
 /// The text after the nonce, if it is a UUID.

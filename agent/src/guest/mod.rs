@@ -4,6 +4,7 @@ mod key_file;
 pub mod login;
 pub mod network;
 pub mod relay_key;
+pub mod ssh;
 
 pub use host_key::HostKey;
 pub use login::{Login, LoginError, log_in};

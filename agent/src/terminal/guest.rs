@@ -1,19 +1,17 @@
 //! A shell in a guest, by SSH with the host's relay key (D-84, D-85).
 //!
-//! The tenant controls the server at the other end. Its key must be the one that was recorded at provisioning; every
-//! wait has a deadline, every buffer a size; channels that it opens are refused; what it sends is bytes for the
-//! caller and nothing else.
-use std::sync::Arc;
+//! The tenant controls the server at the other end ([`crate::guest::ssh`]): every wait has a deadline, every buffer a size;
+//! what it sends is bytes for the caller and nothing else.
 use std::time::Duration;
 
 use bytes::Bytes;
-use russh::client::{self, ChannelOpenHandle, Handle, Handler, Msg, Session};
-use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
-use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Preferred};
+use russh::client::{self, Handle, Msg};
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 
 use super::shell::{CHUNK, Ends, Said, Shell, Size};
 use super::target::Guest;
 use crate::guest::RelayKey;
+use crate::guest::ssh::{self, Client, SshError};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -45,101 +43,13 @@ pub enum GuestError {
     TooSlow(Duration),
 }
 
-struct Client {
-    host_keys: Vec<PublicKey>,
-}
-
-impl Handler for Client {
-    type Error = russh::Error;
-
-    async fn check_server_key(
-        &mut self,
-        shown: &PublicKeyOrCertificate,
-    ) -> Result<bool, Self::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
-            return Ok(false);
-        };
-        Ok(self
-            .host_keys
-            .iter()
-            .any(|known| known.key_data() == key.key_data()))
-    }
-
-    // a guest has no business in its host: dropping the reply refuses the channel
-
-    async fn server_channel_open_forwarded_tcpip(
-        &mut self,
-        _: Channel<Msg>,
-        _: &str,
-        _: u32,
-        _: &str,
-        _: u32,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_forwarded_streamlocal(
-        &mut self,
-        _: Channel<Msg>,
-        _: &str,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_agent_forward(
-        &mut self,
-        _: Channel<Msg>,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_session(
-        &mut self,
-        _: Channel<Msg>,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_tcpip(
-        &mut self,
-        _: Channel<Msg>,
-        _: &str,
-        _: u32,
-        _: &str,
-        _: u32,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_streamlocal(
-        &mut self,
-        _: Channel<Msg>,
-        _: &str,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    async fn server_channel_open_x11(
-        &mut self,
-        _: Channel<Msg>,
-        _: &str,
-        _: u32,
-        _: ChannelOpenHandle,
-        _: &mut Session,
-    ) -> Result<(), Self::Error> {
-        Ok(())
+impl From<SshError> for GuestError {
+    fn from(error: SshError) -> Self {
+        match error {
+            SshError::HostKey => Self::HostKey,
+            SshError::Refused => Self::Refused,
+            SshError::Session(error) => Self::Session(error),
+        }
     }
 }
 
@@ -161,24 +71,7 @@ pub async fn log_in(
     .map_err(|_| GuestError::Connect("no answer".to_owned()))?
     .map_err(|error| GuestError::Connect(error.to_string()))?;
     let login = async {
-        let handler = Client {
-            host_keys: guest.host_keys.clone(),
-        };
-        let mut session =
-            client::connect_stream(Arc::new(config(&guest.host_keys)), stream, handler)
-                .await
-                .map_err(|error| match error {
-                    russh::Error::UnknownKey => GuestError::HostKey,
-                    other => GuestError::Session(other),
-                })?;
-        let signed = PrivateKeyWithHashAlg::new(relay.private(), None);
-        if !session
-            .authenticate_publickey(guest.user.as_str(), signed)
-            .await?
-            .success()
-        {
-            return Err(GuestError::Refused);
-        }
+        let session = ssh::open(stream, &guest.host_keys, &guest.user, relay, config()).await?;
         let channel = session.channel_open_session().await?;
         let (mut from_guest, to_guest) = channel.split();
         to_guest
@@ -188,7 +81,7 @@ pub async fn log_in(
         granted(&mut from_guest, "terminal", &mut early).await?;
         to_guest.request_shell(true).await?;
         granted(&mut from_guest, "shell", &mut early).await?;
-        Ok((session, from_guest, to_guest, early))
+        Ok::<_, GuestError>((session, from_guest, to_guest, early))
     };
     let (session, from_guest, to_guest, early) = tokio::time::timeout(limit, login)
         .await
@@ -198,20 +91,13 @@ pub async fn log_in(
     }))
 }
 
-fn config(host_keys: &[PublicKey]) -> client::Config {
-    // the guest proves itself with a kind of key that was recorded, not with whatever it prefers today
-    let mut kinds: Vec<Algorithm> = host_keys.iter().map(PublicKey::algorithm).collect();
-    kinds.dedup();
+fn config() -> client::Config {
     client::Config {
         window_size: 64 << 10,
         maximum_packet_size: CHUNK as u32,
         channel_buffer_size: MESSAGES,
         keepalive_interval: Some(KEEPALIVE),
         nodelay: true,
-        preferred: Preferred {
-            key: kinds.into(),
-            ..Preferred::DEFAULT
-        },
         ..client::Config::default()
     }
 }
