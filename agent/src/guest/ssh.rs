@@ -214,7 +214,7 @@ mod tests {
                         .await
                         .is_ok(),
                 ];
-                drop(report.map(|report| report.send(taken)));
+                let _heard = report.map(|report| report.send(taken));
                 drop(channel);
             });
             Ok(())
