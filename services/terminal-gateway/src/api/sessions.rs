@@ -116,8 +116,9 @@ impl SessionApi {
         caller: &Caller,
         request: pb::ListAllocationTerminalSessionsRequest,
     ) -> Result<pb::ListAllocationTerminalSessionsResponse> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
         let filter = Filter {
-            allocation_id: Some(id::parse("allocation_id", &request.allocation_id)?),
+            allocation_id: Some(allocation_id),
             projects: Some(caller.projects.clone()),
         };
         let query = [
@@ -132,6 +133,10 @@ impl SessionApi {
             &request.page_token,
         )
         .await?;
+        if sessions.is_empty() {
+            // no session, or no such allocation of theirs: a foreign one does not exist here either
+            target::exists(&self.deps.peers, allocation_id, &caller.projects).await?;
+        }
         Ok(pb::ListAllocationTerminalSessionsResponse {
             sessions,
             next_page_token,

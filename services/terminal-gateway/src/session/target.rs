@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use gpuaas_common::client::Peers;
 use gpuaas_common::{Error, Result, id};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_client::AccessServiceClient;
 use gpuaas_proto::gpuaas::internal::allocation::v1::{
     ResolveTerminalTargetRequest, ResolveTerminalTargetResponse,
@@ -18,6 +19,20 @@ pub(crate) struct Target {
     pub(crate) node_id: Uuid,
     pub(crate) instance_id: Uuid,
     pub(crate) wire: ResolveTerminalTargetResponse,
+}
+
+/// Refuses an allocation that none of these projects has; another one exists, whatever it is at.
+///
+/// # Errors
+/// `ALLOCATION_NOT_FOUND`, or the service does not answer.
+pub(crate) async fn exists(peers: &Peers, allocation_id: Uuid, projects: &[Uuid]) -> Result<()> {
+    match resolve(peers, allocation_id, projects).await {
+        Err(error) if error.reason() == ErrorReason::AllocationNotFound || error.is_transient() => {
+            Err(error)
+        }
+        // it is theirs, and no shell can be in it now
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Resolves an allocation of one of these projects.

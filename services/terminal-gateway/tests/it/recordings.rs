@@ -105,6 +105,35 @@ async fn f_09_a_recording_is_asciicast_v3_of_output_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_sessions_of_a_foreign_allocation_do_not_exist() {
+    let world = World::start().await;
+    let path = |id: &str| format!("allocations/{id}/terminal-sessions");
+    let own = world.allocation_id();
+    let (status, none) = world.get(&path(&own), "alice").await;
+    assert_eq!((status, &none["sessions"]), (200, &json!([])), "{none}");
+    // it is over: its list is still its own
+    world.release();
+    assert_eq!(world.get(&path(&own), "alice").await.0, 200);
+    for foreign in [uuid::Uuid::now_v7().to_string(), own] {
+        let who = if foreign == world.allocation_id() {
+            sqlx::query("DELETE FROM edge.memberships WHERE principal_id = (SELECT id FROM edge.principals WHERE name = 'user:bob')")
+                .execute(&world.db.owner_pool().await)
+                .await
+                .expect("removed");
+            "bob"
+        } else {
+            "alice"
+        };
+        let (status, refused) = world.get(&path(&foreign), who).await;
+        assert_eq!(status, 404, "{who}: {refused}");
+        assert!(
+            refused.to_string().contains("ALLOCATION_NOT_FOUND"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_sees_a_recording() {
     let world = recorded(Policy::BestEffort).await;
     let (mut client, ready) = world.session().await;

@@ -339,8 +339,9 @@ impl World {
                 .bearer_auth(world.token("alice"))
                 .send()
                 .await;
+            // the last of the chain says that there is no such allocation
             asked
-                .is_ok_and(|answer| answer.status().is_success())
+                .is_ok_and(|answer| answer.status().as_u16() == 404)
                 .then_some(())
         })
         .await;
