@@ -37,6 +37,21 @@ pub struct Config {
     pub poll_interval_ms: u64,
     /// Time between two reconciliations of usage with the ledger, in seconds.
     pub reconcile_interval_seconds: u64,
+    /// What becomes of the time in which the host of an allocation is lost: `charge`, or `credit`, from when it was last heard
+    /// until it is back. An allocation that an administrator releases by force is billed until its host was last heard in
+    /// either case, or until the time that the administrator states. A change is for losses from then on.
+    pub host_lost: HostLost,
+}
+
+/// What becomes of the time in which the host of an allocation is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostLost {
+    /// It is charged: the GPUs stay allocated.
+    #[default]
+    Charge,
+    /// It is not charged.
+    Credit,
 }
 
 impl Default for Config {
@@ -44,6 +59,7 @@ impl Default for Config {
         Self {
             poll_interval_ms: 2000,
             reconcile_interval_seconds: 3600,
+            host_lost: HostLost::Charge,
         }
     }
 }
@@ -66,6 +82,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         pool: pool.clone(),
         ids: ctx.ids,
         ledger: allocation.clone(),
+        policy: config.host_lost,
         metrics: metrics.clone(),
     };
     let publisher = Publisher {

@@ -73,7 +73,8 @@ impl UsageService for Api {
 
 fn interval(row: &Interval) -> Result<UsageInterval, Error> {
     let price = row.price();
-    let amount = line_amount(row.gpu_count(), row.microseconds, price.nanos)
+    let charged = row.microseconds - row.credited_microseconds;
+    let amount = line_amount(row.gpu_count(), charged, price.nanos)
         .and_then(|nanos| money_of(&price.currency, nanos))
         .ok_or_else(|| too_large("amount"))?;
     Ok(UsageInterval {
@@ -89,6 +90,7 @@ fn interval(row: &Interval) -> Result<UsageInterval, Error> {
         price_version_id: row.price_version_id.to_string(),
         price_per_gpu_hour: Some(price.to_money()),
         amount: Some(amount),
+        credited_microseconds: row.credited_microseconds,
     })
 }
 
@@ -97,6 +99,9 @@ fn total(row: &Total) -> Result<UsageTotal, Error> {
         gpu_microseconds: row
             .gpu_microseconds()
             .ok_or_else(|| too_large("gpu_microseconds"))?,
+        credited_gpu_microseconds: row
+            .credited_gpu_microseconds()
+            .ok_or_else(|| too_large("credited_gpu_microseconds"))?,
         amount: Some(
             row.amount_nanos()
                 .and_then(|nanos| money_of(&row.currency(), nanos))

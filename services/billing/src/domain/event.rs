@@ -27,6 +27,20 @@ pub enum Change {
     Ends {
         /// Which allocation.
         allocation_id: Uuid,
+        /// Ledger time of the change, or the earlier end that a forced release states.
+        at: Timestamp,
+    },
+    /// `allocation.host_lost`: its host is silent.
+    HostLost {
+        /// Which allocation.
+        allocation_id: Uuid,
+        /// The last proof of life of the host.
+        since: Timestamp,
+    },
+    /// `allocation.host_found`: its host is heard again.
+    HostFound {
+        /// Which allocation.
+        allocation_id: Uuid,
         /// Ledger time.
         at: Timestamp,
     },
@@ -80,6 +94,15 @@ pub fn parse(event: &Event) -> Result<LedgerEvent, Inconsistency> {
     let change = match event.r#type.as_str() {
         "allocation.active" => Change::Starts(start(event)?),
         "allocation.releasing" | "allocation.released" | "allocation.failed" => Change::Ends {
+            allocation_id: uuid(event, "aggregate_id", &event.aggregate_id)?,
+            at: stated(event, "billed_until")?.unwrap_or(time(event)?),
+        },
+        "allocation.host_lost" => Change::HostLost {
+            allocation_id: uuid(event, "aggregate_id", &event.aggregate_id)?,
+            since: stated(event, "host_lost_since")?
+                .ok_or_else(|| bad(event, "missing host_lost_since"))?,
+        },
+        "allocation.host_found" => Change::HostFound {
             allocation_id: uuid(event, "aggregate_id", &event.aggregate_id)?,
             at: time(event)?,
         },
@@ -140,6 +163,19 @@ fn time(event: &Event) -> Result<Timestamp, Inconsistency> {
     Timestamp::new(time.seconds, time.nanos)
         .and_then(|time| Timestamp::from_microsecond(time.as_microsecond()))
         .map_err(|_| bad(event, "malformed time"))
+}
+
+/// A time that an event states of itself, as text.
+fn stated(event: &Event, field: &str) -> Result<Option<Timestamp>, Inconsistency> {
+    let value = event.data.as_ref().and_then(|data| data.fields.get(field));
+    match value.and_then(|value| value.kind.as_ref()) {
+        None | Some(Kind::NullValue(_)) => Ok(None),
+        Some(Kind::StringValue(text)) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| bad(event, format!("malformed {field}"))),
+        Some(_) => Err(bad(event, format!("malformed {field}"))),
+    }
 }
 
 fn object(fields: &Struct) -> serde_json::Value {

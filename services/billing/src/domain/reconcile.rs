@@ -47,7 +47,7 @@ impl History {
                     period.end = Some(*at);
                 }
             }
-            Change::None => {}
+            Change::HostLost { .. } | Change::HostFound { .. } | Change::None => {}
         }
     }
 

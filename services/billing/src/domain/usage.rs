@@ -150,6 +150,8 @@ pub fn decide<'a>(
         (Change::None, _) | (Change::Ends { .. }, Recorded::Nothing | Recorded::Closed) => {
             Ok(Effect::None)
         }
+        // what is credited leaves the intervals as they are
+        (Change::HostLost { .. } | Change::HostFound { .. }, _) => Ok(Effect::None),
         (Change::Starts(start), Recorded::Nothing) => {
             let same_price =
                 published.is_some_and(|(sku, price)| *sku == start.sku && *price == start.price);

@@ -1,4 +1,5 @@
 //! SQL of schema `billing`, run as the role `gpuaas_billing`.
+pub mod credits;
 pub mod position;
 pub mod prices;
 pub mod usage;

@@ -110,6 +110,8 @@ pub struct Interval {
     pub ended_at: Option<Timestamp>,
     /// Length so far.
     pub microseconds: i64,
+    /// What of it is not charged.
+    pub credited_microseconds: i64,
 }
 
 impl Interval {
@@ -137,7 +139,8 @@ pub async fn list(
     sqlx::query_as(
         "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
                 p.currency, p.price_nanos, u.started_at, u.ended_at,
-                interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds
+                interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
+                credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited_microseconds
          FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
          WHERE u.project_id = $1
            AND ($2::uuid IS NULL OR u.allocation_id = $2)
@@ -158,6 +161,7 @@ pub async fn list(
 pub struct Total {
     currency: String,
     gpu_microseconds: String,
+    credited_gpu_microseconds: String,
     amount_nanos: String,
 }
 
@@ -170,6 +174,11 @@ impl Total {
     /// GPUs x microseconds; `None` beyond 64 bits.
     pub fn gpu_microseconds(&self) -> Option<i64> {
         self.gpu_microseconds.parse().ok()
+    }
+
+    /// GPUs x microseconds that are not charged; `None` beyond 64 bits.
+    pub fn credited_gpu_microseconds(&self) -> Option<i64> {
+        self.credited_gpu_microseconds.parse().ok()
     }
 
     /// Sum of the lines, each rounded once; `None` beyond 128 bits.
@@ -186,9 +195,11 @@ pub async fn totals(executor: impl PgExecutor<'_>, filter: Filter) -> sqlx::Resu
     sqlx::query_as(
         "SELECT currency,
                 sum(gpu_count::numeric * microseconds)::text AS gpu_microseconds,
-                sum(line_amount_nanos(gpu_count, microseconds, price_nanos))::text AS amount_nanos
+                sum(gpu_count::numeric * credited)::text AS credited_gpu_microseconds,
+                sum(line_amount_nanos(gpu_count, microseconds - credited, price_nanos))::text AS amount_nanos
          FROM (SELECT p.currency, p.price_nanos, u.gpu_count,
-                      interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds
+                      interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
+                      credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited
                FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
                WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)) lines
          GROUP BY currency ORDER BY currency",

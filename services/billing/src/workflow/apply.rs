@@ -3,10 +3,12 @@
 use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use sqlx::{Connection as _, PgConnection, PgPool};
+use uuid::Uuid;
 
+use crate::HostLost;
 use crate::domain::event::{self, Change, LedgerEvent};
 use crate::domain::usage::{self, Effect, Inconsistency, Recorded, Turn};
-use crate::store;
+use crate::store::{self, credits};
 
 /// What a batch came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,13 +26,18 @@ pub struct Applied {
 ///
 /// # Errors
 /// Database errors; nothing of the batch is then committed.
-pub async fn apply(pool: &PgPool, ids: &IdGen, events: &[Event]) -> sqlx::Result<Applied> {
+pub async fn apply(
+    pool: &PgPool,
+    ids: &IdGen,
+    policy: HostLost,
+    events: &[Event],
+) -> sqlx::Result<Applied> {
     let mut tx = pool.begin().await?;
     let start = store::position::lock(&mut tx).await?;
     let mut position = start;
     let mut stopped = None;
     for event in events {
-        match apply_one(&mut tx, ids, position, event).await {
+        match apply_one(&mut tx, ids, policy, position, event).await {
             Ok(reached) => position = reached,
             Err(Failure::Inconsistent(cause)) => {
                 stopped = Some(cause);
@@ -72,6 +79,7 @@ impl From<sqlx::Error> for Failure {
 async fn apply_one(
     conn: &mut PgConnection,
     ids: &IdGen,
+    policy: HostLost,
     after: i64,
     event: &Event,
 ) -> Result<i64, Failure> {
@@ -81,6 +89,20 @@ async fn apply_one(
     let event = event::parse(event)?;
     let (recorded, published) = match &event.change {
         Change::None => return Ok(event.position),
+        Change::HostLost {
+            allocation_id,
+            since,
+        } => {
+            if policy == HostLost::Credit {
+                credits::open(conn, ids.next(), *allocation_id, *since, event.position).await?;
+            }
+            return Ok(event.position);
+        }
+        // also when the policy changed meanwhile: what was begun ends
+        Change::HostFound { allocation_id, at } => {
+            credits::close(conn, *allocation_id, *at, event.position).await?;
+            return Ok(event.position);
+        }
         Change::Ends { allocation_id, .. } => {
             (store::usage::recorded(conn, *allocation_id).await?, None)
         }
@@ -112,9 +134,7 @@ async fn write(
         Effect::Open(start) => {
             store::usage::open(&mut savepoint, ids.next(), start, event.position).await
         }
-        Effect::Close { interval_id, at } => {
-            store::usage::close(&mut savepoint, interval_id, at, event.position).await
-        }
+        Effect::Close { interval_id, at } => end(&mut savepoint, event, interval_id, at).await,
     };
     match written {
         Ok(()) => Ok(savepoint.commit().await?),
@@ -123,6 +143,19 @@ async fn write(
             Err(refusal(event.position, error))
         }
     }
+}
+
+/// Ends what is being credited of the allocation, and then the interval.
+async fn end(
+    conn: &mut PgConnection,
+    event: &LedgerEvent,
+    interval_id: Uuid,
+    at: jiff::Timestamp,
+) -> sqlx::Result<()> {
+    if let Change::Ends { allocation_id, .. } = &event.change {
+        credits::close(&mut *conn, *allocation_id, at, event.position).await?;
+    }
+    store::usage::close(conn, interval_id, at, event.position).await
 }
 
 /// An integrity violation (class 23) is an inconsistency of the log; anything else is trouble with the database.

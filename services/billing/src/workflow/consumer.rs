@@ -11,6 +11,7 @@ use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServi
 use sqlx::PgPool;
 
 use super::apply::apply;
+use crate::HostLost;
 use crate::domain::usage::Inconsistency;
 use crate::metrics::Metrics;
 use crate::store;
@@ -27,6 +28,8 @@ pub struct Consumer {
     pub ids: IdGen,
     /// Host of the ledger's log.
     pub ledger: GrpcChannel,
+    /// What becomes of the time in which a host is lost.
+    pub policy: HostLost,
     /// Instruments.
     pub metrics: Metrics,
 }
@@ -71,7 +74,7 @@ impl Consumer {
             }
             .into());
         }
-        let applied = apply(&self.pool, &self.ids, &read.events).await?;
+        let applied = apply(&self.pool, &self.ids, self.policy, &read.events).await?;
         self.metrics
             .progressed(applied.events, applied.position, read.head_position);
         match applied.stopped {

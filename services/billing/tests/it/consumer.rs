@@ -1,6 +1,7 @@
 //! Usage follows the ledger's log: each event exactly once, in order, whatever is killed when (P3).
 use crate::common::killer::{Cut, Killer};
 use crate::common::{ROLE, World, at, event};
+use gpuaas_billing::HostLost;
 use gpuaas_billing::domain::reconcile::Difference;
 use gpuaas_billing::domain::usage::Inconsistency;
 use gpuaas_billing::workflow::apply::apply;
@@ -90,12 +91,16 @@ async fn a_replay_is_harmless() {
     let world = World::new().await;
     let events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
     let ids = IdGen::new(1);
-    let first = apply(&world.pool, &ids, &events).await.expect("applied");
+    let first = apply(&world.pool, &ids, HostLost::Charge, &events)
+        .await
+        .expect("applied");
     assert_eq!((first.position, first.events, first.stopped), (5, 5, None));
     let before = world.intervals().await;
     let twice: Vec<Event> = events.iter().chain(&events).cloned().collect();
     for batch in [&events[..], &events[2..4], &twice] {
-        let again = apply(&world.pool, &ids, batch).await.expect("skipped");
+        let again = apply(&world.pool, &ids, HostLost::Charge, batch)
+            .await
+            .expect("skipped");
         assert_eq!((again.position, again.events, again.stopped), (5, 0, None));
     }
     assert_eq!(world.intervals().await, before);
@@ -138,7 +143,7 @@ async fn events_out_of_order_are_refused() {
     let world = World::new().await;
     let mut events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
     events.swap(2, 3);
-    let applied = apply(&world.pool, &IdGen::new(1), &events)
+    let applied = apply(&world.pool, &IdGen::new(1), HostLost::Charge, &events)
         .await
         .expect("database answers");
     assert_eq!(
@@ -167,9 +172,14 @@ async fn contradicting_events_stop_usage() {
     let world = World::new().await;
     let (a, project) = (Uuid::now_v7(), Uuid::now_v7());
     let ids = IdGen::new(1);
-    apply(&world.pool, &ids, &[world.active(1, a, project, at(50))])
-        .await
-        .expect("applied");
+    apply(
+        &world.pool,
+        &ids,
+        HostLost::Charge,
+        &[world.active(1, a, project, at(50))],
+    )
+    .await
+    .expect("applied");
     let other_price = |sku: &str, nanos: i64, version: Uuid| {
         let mut event = world.active(2, Uuid::now_v7(), project, at(60));
         let data = event.data.as_mut().expect("data");
@@ -220,9 +230,14 @@ async fn contradicting_events_stop_usage() {
         (without("claims"), "payload"),
     ];
     for (wrong, label) in table {
-        let applied = apply(&world.pool, &ids, std::slice::from_ref(&wrong))
-            .await
-            .expect("database answers");
+        let applied = apply(
+            &world.pool,
+            &ids,
+            HostLost::Charge,
+            std::slice::from_ref(&wrong),
+        )
+        .await
+        .expect("database answers");
         assert_eq!(
             applied.stopped.expect("stopped").label(),
             label,
@@ -255,7 +270,7 @@ async fn what_the_database_refuses_stops_usage_and_keeps_what_came_before() {
         event(2, "allocation.releasing", a, project, at(2)),
         world.active(3, b, project, at(3)),
     ];
-    let applied = apply(&world.pool, &IdGen::new(1), &events)
+    let applied = apply(&world.pool, &IdGen::new(1), HostLost::Charge, &events)
         .await
         .expect("database answers");
     assert_eq!(applied.position, 2);
@@ -279,13 +294,13 @@ async fn a_crash_between_any_two_statements_neither_loses_nor_repeats_an_event()
         for statement in 0.. {
             let events = world.life(position + 1, Uuid::now_v7(), Uuid::now_v7());
             let killer = Killer::new(&world.db, ROLE, statement, cut).await;
-            let outcome = apply(killer.pool(), &ids, &events).await;
+            let outcome = apply(killer.pool(), &ids, HostLost::Charge, &events).await;
             if !killer.hit() {
                 outcome.expect("nothing was cut");
             } else {
                 kills += 1;
             }
-            let again = apply(&world.pool, &ids, &events)
+            let again = apply(&world.pool, &ids, HostLost::Charge, &events)
                 .await
                 .expect("applied after the crash");
             position += 5;

@@ -2,6 +2,7 @@
 mod common;
 mod consumer;
 mod follow;
+mod host_lost;
 mod prices;
 mod schema;
 mod usage;

@@ -5,6 +5,7 @@ mod scheduler;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gpuaas_billing::HostLost;
 use gpuaas_billing::api::Api;
 use gpuaas_billing::metrics::Metrics;
 use gpuaas_billing::workflow::consumer::Consumer;
@@ -123,6 +124,7 @@ impl World {
             pool: pool.clone(),
             ids: IdGen::new(1),
             ledger: channel.clone(),
+            policy: HostLost::Charge,
             metrics: metrics.clone(),
         };
         let reconciler = Reconciler {
