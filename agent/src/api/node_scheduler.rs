@@ -134,6 +134,9 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
 
 /// Reads the tokens of a caller that works under a lease.
 fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Bounded<(SlotId, Token), MAX_SLOTS>> {
+    if tokens.is_empty() {
+        return Err(HostError::invalid("tokens", "must be given"));
+    }
     Bounded::parse("tokens", tokens, |one| {
         let token = one
             .token

@@ -150,7 +150,7 @@ impl Journal {
     }
 
     /// Extends a live lease; `None` when there is none with this id that is still live. Refused with FENCED when one of
-    /// the caller's tokens is behind its slot's.
+    /// the caller's tokens is behind its slot's, and without a token for each slot of the lease.
     pub fn renew_lease(
         &self,
         id: LeaseId,
@@ -159,7 +159,7 @@ impl Journal {
         now: &BootMoment,
     ) -> HostResult<Option<LeaseRow>> {
         self.with(|connection| {
-            check_tokens(connection, tokens)?;
+            check_tokens(connection, id, tokens)?;
             let expires = now.plus(duration);
             let changed = connection.execute(
                 "UPDATE leases SET expires_nanos = max(expires_nanos, ?2)
@@ -180,7 +180,8 @@ impl Journal {
     }
 
     /// Ends a lease of this allocation; the hold stays. No lease is no error. Refused with FENCED when one of the
-    /// caller's tokens is behind its slot's: the lease may be that of the worker that took over.
+    /// caller's tokens is behind its slot's: the lease may be that of the worker that took over. Refused also without a
+    /// token for each slot of the lease.
     pub fn end_lease(
         &self,
         id: LeaseId,
@@ -188,7 +189,7 @@ impl Journal {
         tokens: &[(SlotId, Token)],
     ) -> HostResult<()> {
         self.with(|connection| {
-            check_tokens(connection, tokens)?;
+            check_tokens(connection, id, tokens)?;
             connection.execute(
                 "DELETE FROM leases WHERE lease_id = ?1 AND allocation_id = ?2",
                 params![id.to_string(), allocation.to_string()],
@@ -328,8 +329,23 @@ pub(super) fn live_lease(
     Ok(found)
 }
 
-/// Refuses tokens that are behind those observed for their slots.
-fn check_tokens(connection: &Connection, tokens: &[(SlotId, Token)]) -> HostResult<()> {
+/// Refuses tokens that are behind those observed for their slots, and a lease of slots that no token is shown for (P6).
+fn check_tokens(
+    connection: &Connection,
+    lease: LeaseId,
+    tokens: &[(SlotId, Token)],
+) -> HostResult<()> {
+    let mut of_lease = connection.prepare("SELECT slot_id FROM lease_slots WHERE lease_id = ?1")?;
+    let slots: Vec<String> = of_lease
+        .query_map(params![lease.to_string()], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let shown = |slot: &String| tokens.iter().any(|(of, _)| of.to_string() == *slot);
+    if !slots.iter().all(shown) {
+        return Err(HostError::invalid(
+            "tokens",
+            "must be given for every slot of the lease",
+        ));
+    }
     for (slot, shown) in tokens {
         let fence = connection
             .query_row(

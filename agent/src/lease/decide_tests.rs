@@ -166,6 +166,18 @@ fn d_08_a_late_worker_neither_renews_nor_ends_the_lease_of_the_next() {
     );
     journal.end_lease(late, allocation(1), &[]).unwrap();
 
+    // the id alone proves nothing
+    for refused in [
+        journal.renew_lease(next, &[], longer, &at(2)).err(),
+        journal.end_lease(next, allocation(1), &[]).err(),
+        journal
+            .end_lease(next, allocation(1), &[(slot(1), token(9, 9))])
+            .err(),
+    ] {
+        assert_eq!(refused.unwrap().reason, ErrorReason::FieldInvalid);
+    }
+    assert!(journal.lease(next).unwrap().is_some());
+
     // it may know the next one's id from the list of leases, but its token differs
     let behind = [(slot(0), token(1, 1))];
     for refused in [
@@ -414,7 +426,8 @@ fn d_10_an_operation_begins_under_a_lease_that_lives_then_or_not_at_all() {
         ]
     );
     // the same operation again is found, also when its lease has ended meanwhile
-    host.journal.end_lease(lease, allocation(1), &[]).unwrap();
+    let own = [(slot(0), token(1, 1))];
+    host.journal.end_lease(lease, allocation(1), &own).unwrap();
     let again = NewOperation {
         lease: Some((lease, at(1))),
         id,
@@ -455,7 +468,12 @@ fn d_10_a_reboot_ends_leases_and_keeps_holds() {
     };
     assert!(
         host.journal
-            .renew_lease(before, &[], Duration::from_secs(1), &after_boot)
+            .renew_lease(
+                before,
+                &[(slot(0), token(1, 1))],
+                Duration::from_secs(1),
+                &after_boot
+            )
             .unwrap()
             .is_none()
     );
@@ -477,13 +495,23 @@ fn d_10_an_expired_lease_is_not_renewed() {
         .unwrap();
     assert!(
         host.journal
-            .renew_lease(lease, &[], Duration::from_nanos(500), &at(99))
+            .renew_lease(
+                lease,
+                &[(slot(0), token(1, 1))],
+                Duration::from_nanos(500),
+                &at(99)
+            )
             .unwrap()
             .is_some()
     );
     assert!(
         host.journal
-            .renew_lease(lease, &[], Duration::from_nanos(500), &at(600))
+            .renew_lease(
+                lease,
+                &[(slot(0), token(1, 1))],
+                Duration::from_nanos(500),
+                &at(600)
+            )
             .unwrap()
             .is_none()
     );

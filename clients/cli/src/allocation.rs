@@ -53,11 +53,31 @@ pub struct AllocationStatus {
     pub release_time: Option<Timestamp>,
     pub lab: bool,
     pub queue: Option<Queue>,
+    pub conditions: Vec<Condition>,
+}
+
+/// Something unusual that an allocation is in.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub message: String,
+    pub since: Option<Timestamp>,
 }
 
 impl AllocationStatus {
-    /// The state: "queued" while queued, with the power state while active.
+    /// The state: "queued" while queued, with the power state while active, and with what is unusual.
     pub fn text(&self) -> String {
+        let mut text = self.state_text();
+        for condition in &self.conditions {
+            text.push_str(", ");
+            text.push_str(&condition.kind.replace('_', " "));
+        }
+        text
+    }
+
+    fn state_text(&self) -> String {
         if self.queue.is_some() {
             return "queued".to_owned();
         }

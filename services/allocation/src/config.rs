@@ -49,6 +49,8 @@ pub struct Config {
     pub baremetal: WholeNodes,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
+    /// Nodes that this process compares at once.
+    pub reconcile_concurrency: usize,
     /// Seconds between two polls for what watch streams show; wake-ups come sooner.
     pub watch_poll_seconds: f64,
     /// Seconds after which a watch stream on which nothing happened sends a heartbeat.
@@ -67,6 +69,7 @@ impl Default for Config {
             wipe_sample_verify_bytes: 2 << 30,
             baremetal: WholeNodes::None,
             reconcile_seconds: 60.0,
+            reconcile_concurrency: 32,
             watch_poll_seconds: 0.5,
             watch_heartbeat_seconds: 15.0,
         }

@@ -55,7 +55,11 @@ pub async fn run(
     let owner = format!("allocation-{}", context.ids.next());
     let stop = shutdown.child_token();
     let tasks = tokio_util::task::TaskTracker::new();
-    tasks.spawn(workflow::runner::run(deps.clone(), owner, stop.clone()));
+    tasks.spawn(workflow::runner::run(
+        deps.clone(),
+        owner.clone(),
+        stop.clone(),
+    ));
     {
         let (deps, stop) = (deps.clone(), stop.clone());
         tasks.spawn(async move { stamping::run(&deps, stop).await });
@@ -65,8 +69,8 @@ pub async fn run(
         tasks.spawn(async move { stamping::sweep(&deps, stop).await });
     }
     {
-        let (deps, stop) = (deps.clone(), stop.clone());
-        tasks.spawn(async move { reconcile::run(&deps, stop).await });
+        let (deps, stop, owner) = (deps.clone(), stop.clone(), owner.clone());
+        tasks.spawn(async move { reconcile::run(&deps, &owner, stop).await });
     }
     {
         let (deps, stop) = (deps.clone(), stop.clone());

@@ -11,6 +11,7 @@ pub struct Metrics {
     duration: Histogram<f64>,
     stamped: Counter<u64>,
     residue: Gauge<u64>,
+    not_compared: Counter<u64>,
 }
 
 impl Metrics {
@@ -47,6 +48,10 @@ impl Metrics {
                     "Differences between ledger and host at the last comparison, by node and kind",
                 )
                 .build(),
+            not_compared: meter
+                .u64_counter("allocation_comparison_failures_total")
+                .with_description("Comparisons of ledger and host that failed, by node")
+                .build(),
         }
     }
 
@@ -74,6 +79,12 @@ impl Metrics {
     /// Events were stamped.
     pub fn stamped(&self, count: u64) {
         self.stamped.add(count, &[]);
+    }
+
+    /// A node could not be compared with the ledger.
+    pub fn not_compared(&self, node: &str) {
+        self.not_compared
+            .add(1, &[KeyValue::new("node", node.to_owned())]);
     }
 
     /// The result of a comparison of a node.

@@ -4,19 +4,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpuaas_placement::{power, workflows};
+use futures::StreamExt as _;
+use gpuaas_placement::{claims, power, workflows};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::residue::{Finding, KINDS, Standing, Vm, compare};
-use crate::store::residue;
+use crate::store::{residue, visits};
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 use crate::workflow::subject;
 
-/// Compares at the interval of the settings until `shutdown`.
-pub async fn run(deps: &Deps, shutdown: CancellationToken) {
+/// Longest visit to a node: its calls to the host have deadlines of their own.
+const VISIT: Duration = Duration::from_secs(120);
+/// A visit whose process was killed is over after this time.
+const VISIT_LEASE_SECONDS: f64 = 150.0;
+
+/// Compares at the interval of the settings until `shutdown`; `owner` names the replica.
+pub async fn run(deps: &Deps, owner: &str, shutdown: CancellationToken) {
     if deps.config.reconcile_seconds <= 0.0 {
         return;
     }
@@ -26,21 +32,75 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
         .await
         .is_some()
     {
-        match residue::slice_nodes(&deps.pool).await {
-            Ok(nodes) => {
-                for node_id in nodes {
-                    match shutdown.run_until_cancelled(node(deps, node_id)).await {
-                        Some(Ok(_)) => {}
-                        Some(Err(error)) => {
-                            tracing::debug!(%node_id, "skip comparison of node: {error:?}");
-                        }
-                        None => return,
-                    }
-                }
-            }
-            Err(error) => tracing::warn!("wait for the database to compare nodes: {error}"),
+        let went = shutdown.run_until_cancelled(round(deps, owner)).await;
+        if let Some(Err(error)) = went {
+            tracing::warn!("wait for the database to compare nodes: {error}");
         }
     }
+}
+
+/// How a round over all nodes went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Nodes that were compared.
+    pub compared: usize,
+    /// Nodes that could not be.
+    pub failed: usize,
+    /// Nodes that another replica compares, or just has.
+    pub left: usize,
+}
+
+/// Compares all slice nodes, several at once: a host that hangs holds up no other.
+///
+/// # Errors
+/// Those of the database while it lists the nodes.
+pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
+    let nodes = residue::slice_nodes(&deps.pool).await?;
+    let visits = futures::stream::iter(nodes)
+        .map(|node_id| visit(deps, node_id, owner))
+        .buffer_unordered(deps.config.reconcile_concurrency.max(1));
+    let round = visits.fold(Round::default(), async |mut round, visit| {
+        match visit {
+            Visit::Compared => round.compared += 1,
+            Visit::Failed => round.failed += 1,
+            Visit::Left => round.left += 1,
+        }
+        round
+    });
+    Ok(round.await)
+}
+
+enum Visit {
+    Compared,
+    Failed,
+    Left,
+}
+
+/// Compares one node under its lease; a failure is counted and told, and the next round tries again.
+async fn visit(deps: &Deps, node_id: Uuid, owner: &str) -> Visit {
+    // two replicas share the interval; clocks and rounds are not exact
+    let interval = deps.config.reconcile_seconds / 2.0;
+    let taken = visits::take(&deps.pool, node_id, owner, VISIT_LEASE_SECONDS, interval).await;
+    let epoch = match taken {
+        Ok(Some(epoch)) => epoch,
+        Ok(None) => return Visit::Left,
+        Err(error) => return not_compared(deps, node_id, &error.to_string()),
+    };
+    let compared = tokio::time::timeout(VISIT, node(deps, node_id)).await;
+    if let Err(error) = visits::end(&deps.pool, node_id, epoch).await {
+        tracing::warn!(%node_id, "leave the end of a visit to its lease: {error}");
+    }
+    match compared {
+        Ok(Ok(_)) => Visit::Compared,
+        Ok(Err(error)) => not_compared(deps, node_id, &format!("{error:?}")),
+        Err(_) => not_compared(deps, node_id, "the comparison took too long"),
+    }
+}
+
+fn not_compared(deps: &Deps, node_id: Uuid, why: &str) -> Visit {
+    deps.metrics.not_compared(&node_id.to_string());
+    tracing::warn!(%node_id, "cannot compare node with its host: {why}");
+    Visit::Failed
 }
 
 /// Compares one node and starts what cleans it.
@@ -123,6 +183,13 @@ async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing
 
 async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
     let mut conn = deps.pool.acquire().await?;
+    if claims::on_replaced_host(&mut conn, allocation_id)
+        .await
+        .map_err(subject::ledger)?
+    {
+        // what is claimed is gone with its host instance; what is on the present one is the repair's
+        return Ok(());
+    }
     let window = workflows::DISCARD_WINDOW_SECONDS;
     match workflows::enqueue(
         &mut conn,

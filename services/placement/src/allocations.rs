@@ -12,7 +12,8 @@ macro_rules! columns {
     () => {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
-         revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints"
+         revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
+         host_lost_since, billed_until"
     };
 }
 pub(crate) use columns;
@@ -80,6 +81,8 @@ pub(crate) struct Change<'a> {
     pub failure: Option<&'a Failure>,
     pub access: Option<&'a GuestAccess>,
     pub boot_id: Option<Uuid>,
+    /// End of the billable time, when it is not the time of this change.
+    pub billed_until: Option<Timestamp>,
     /// Seconds until the new state must have been left; none: it may last.
     pub window_seconds: Option<i64>,
 }
@@ -102,7 +105,8 @@ pub(crate) async fn advance(
                 active_at = CASE WHEN $2 = 'active' THEN clock.t ELSE active_at END,
                 releasing_at = CASE WHEN $2 = 'releasing' THEN clock.t ELSE releasing_at END,
                 ended_at = CASE WHEN $2 IN ('released', 'failed') THEN clock.t END,
-                deadline_at = clock.t + make_interval(secs => $5)
+                deadline_at = clock.t + make_interval(secs => $5), billed_until = coalesce($7, billed_until),
+                host_lost_since = CASE WHEN $2 NOT IN ('released', 'failed') THEN host_lost_since END
            FROM clock WHERE id = $1",
     )
     .bind(id)
@@ -111,6 +115,7 @@ pub(crate) async fn advance(
     .bind(change.access.map(Json))
     .bind(change.window_seconds.map(|seconds| seconds as f64))
     .bind(change.boot_id)
+    .bind(change.billed_until)
     .execute(&mut *conn)
     .await?;
     let allocation = get(conn, Scope::Platform, id).await?;

@@ -140,12 +140,12 @@ pub const INVARIANTS: [Invariant; 24] = [
     },
     Invariant {
         name: "period_matches_allocation",
-        rule: "an allocation is billable once, from its activation to the acceptance of its release",
+        rule: "an allocation is billable once, from its activation to the acceptance of its release, or to the end that a forced one states",
         query: "SELECT a.id::text FROM allocations a LEFT JOIN allocation_periods p ON p.allocation_id = a.id
                  GROUP BY a.id
                 HAVING count(p.id) <> (a.active_at IS NOT NULL)::int
                     OR count(p.id) FILTER (WHERE p.ended_at IS NULL) <> (a.state = 'active')::int
-                    OR bool_or(p.started_at <> a.active_at) OR bool_or(p.ended_at <> a.releasing_at)",
+                    OR bool_or(p.started_at <> a.active_at) OR bool_or(p.ended_at <> coalesce(a.billed_until, a.releasing_at))",
     },
     Invariant {
         name: "moving_allocation_is_worked_on",
@@ -190,7 +190,8 @@ pub const INVARIANTS: [Invariant; 24] = [
                   (SELECT type, revision FROM outbox WHERE aggregate_id = a.id ORDER BY revision DESC LIMIT 1) e ON true
                  WHERE (CASE WHEN e.revision IS NULL THEN kept.swept AND a.updated_at < kept.since
                    ELSE e.revision = a.revision AND (e.type = 'allocation.' || a.power
-                        OR e.type = 'allocation.' || a.state AND coalesce(a.power, 'running') = 'running')
+                        OR e.type = 'allocation.' || a.state AND coalesce(a.power, 'running') = 'running'
+                        OR e.type = CASE WHEN a.host_lost_since IS NULL THEN 'allocation.host_found' ELSE 'allocation.host_lost' END)
                    END) IS NOT TRUE",
     },
     Invariant {

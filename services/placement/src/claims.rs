@@ -23,6 +23,21 @@ pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Resu
     Ok(rows)
 }
 
+/// Whether the host of an allocation was installed anew since its slots were claimed: nothing of it is on that host.
+///
+/// # Errors
+/// Those of the database.
+pub async fn on_replaced_host(conn: &mut PgConnection, allocation_id: Uuid) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims c JOIN nodes n ON n.id = c.node_id
+                         WHERE c.allocation_id = $1 AND c.state <> 'released'
+                           AND (c.snapshot ->> 'instance_id')::uuid <> n.instance_id)",
+    )
+    .bind(allocation_id)
+    .fetch_one(conn)
+    .await?)
+}
+
 /// First part of every fencing token: raised when a cell is restored from a backup.
 ///
 /// # Errors
@@ -31,6 +46,26 @@ pub async fn cell_epoch(conn: &mut PgConnection) -> Result<i64> {
     Ok(sqlx::query_scalar("SELECT epoch FROM cell")
         .fetch_one(conn)
         .await?)
+}
+
+/// The parts of a fencing token that are no slot's: cell epoch, and the highest workflow epoch that was ever given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+pub struct Epochs {
+    pub cell: i64,
+    pub workflow: i64,
+}
+
+/// With a slot's generation, what no token of the slot was ever above.
+///
+/// # Errors
+/// Those of the database.
+pub async fn epochs(conn: &mut PgConnection) -> Result<Epochs> {
+    Ok(sqlx::query_as(
+        "SELECT epoch AS cell, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM workflow_epochs) AS workflow
+           FROM cell",
+    )
+    .fetch_one(conn)
+    .await?)
 }
 
 /// Moves the live claims of an allocation that are in one of `from`.

@@ -17,6 +17,7 @@
 //! | [`allocations`] | load and list, always scoped |
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
+//! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain and what placement makes of a node |
 //! | [`sweep`] | deletes rows past their retention |
@@ -74,8 +75,10 @@ pub mod catalog;
 pub mod claims;
 mod error;
 pub mod events;
+pub mod force_release;
 pub mod history;
 mod lock;
+pub mod lost;
 pub mod model;
 pub mod node_tasks;
 pub mod nodes;

@@ -377,6 +377,10 @@ pub struct Allocation {
     pub boot_id: Option<Uuid>,
     /// The placement constraints of its launch; none: unknown, the platform before this one made it.
     pub constraints: Option<Json<Constraints>>,
+    /// Condition: since when its host is silent, or another instance.
+    pub host_lost_since: Option<Timestamp>,
+    /// End of its billable time, where a forced release ended it before that was accepted.
+    pub billed_until: Option<Timestamp>,
 }
 
 impl Allocation {

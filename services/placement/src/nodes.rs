@@ -1,10 +1,11 @@
 //! The ledger's own row per node.
+use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::model::{Health, SlotStatus, StoredHealth};
-use crate::{Error, Result, lock, slots};
+use crate::{Error, Result, lock, lost, slots};
 
 /// A node as inventory hands it over.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct NodeSpec {
     pub host_health: Health,
     /// The host was installed anew since the last call.
     pub new_instance: bool,
+    /// Last proof of life of a host that is silent; none: it is heard.
+    pub host_lost_since: Option<Timestamp>,
 }
 
 /// A node as stored.
@@ -79,6 +82,8 @@ pub struct Node {
     /// Health of the host.
     #[sqlx(try_from = "StoredHealth")]
     pub host_health: Health,
+    /// Last proof of life of a host that is silent; none: it is heard.
+    pub host_lost_since: Option<Timestamp>,
 }
 
 /// One node.
@@ -94,7 +99,7 @@ pub async fn get(conn: &mut PgConnection, id: Uuid) -> Result<Node> {
 async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
     let row = sqlx::query_as(
         "SELECT id, hostname, region_code, mode, coalesce(intended_mode, mode) AS intended_mode, admin_state, generation, agent_address, instance_id, schedulable,
-                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_allocated_to, host_health
+                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_allocated_to, host_health, host_lost_since
            FROM nodes WHERE id = $1",
     )
     .bind(id)
@@ -143,9 +148,11 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     .bind(StoredHealth::from(spec.host_health))
     .execute(&mut *conn)
     .await?;
-    if spec.new_instance && before.instance_id != spec.instance_id {
+    let replaced = spec.new_instance && before.instance_id != spec.instance_id;
+    if replaced {
         distrust_slots(conn, spec.id).await?;
     }
+    lost::note(conn, spec.id, replaced).await?;
     get(conn, spec.id).await
 }
 
@@ -163,7 +170,8 @@ fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
         && node.lab == spec.lab
         && node.image_digests == spec.image_digests
         && node.hugepages_allocated_to == spec.hugepages_allocated_to
-        && node.host_health == spec.host_health;
+        && node.host_health == spec.host_health
+        && node.host_lost_since == spec.host_lost_since;
     same_place && same_instance && same_gate && same_facts
 }
 
@@ -172,7 +180,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
         "UPDATE nodes SET hostname = $2, region_code = $3, mode = $4, agent_address = $5, instance_id = $6,
                 schedulable = $7, not_schedulable_reason = $8, hugepages_1g_free = $9, max_vms = $10,
                 legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, image_digests = $15,
-                hugepages_allocated_to = $16,
+                hugepages_allocated_to = $16, host_lost_since = $17,
                 generation = generation + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
@@ -197,6 +205,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(&spec.mode)
     .bind(&spec.image_digests)
     .bind(&spec.hugepages_allocated_to)
+    .bind(spec.host_lost_since)
     .execute(conn)
     .await;
     match done {

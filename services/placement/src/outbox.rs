@@ -129,6 +129,8 @@ pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
             "nanos_per_gpu_hour": price.nanos_per_gpu_hour.to_string(),
         })),
         "failure": allocation.failure,
+        "host_lost_since": allocation.host_lost_since.map(|at| at.to_jiff().to_string()),
+        "billed_until": allocation.billed_until.map(|at| at.to_jiff().to_string()),
         "claims": claims,
     })
 }

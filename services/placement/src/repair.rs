@@ -3,7 +3,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
-use crate::{Error, Result, lock, slots, workflows};
+use crate::{Error, Result, force_release, lock, slots, workflows};
 
 /// What causes a wipe, for its workflow's trace and log.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,8 +36,19 @@ pub(crate) async fn first_wipe(
         traceparent,
         request_id,
     } = origin;
+    // its host may still know it by an allocation that was released by force
+    let holder = force_release::last_holder(conn, slot_id).await?;
     let slot = Some(slot_id);
-    workflows::enqueue(conn, "repair", None, slot, window, traceparent, request_id).await?;
+    workflows::enqueue(
+        conn,
+        "repair",
+        holder,
+        slot,
+        window,
+        traceparent,
+        request_id,
+    )
+    .await?;
     Ok(())
 }
 
@@ -106,7 +117,7 @@ pub struct Begun {
 }
 
 /// `cleanup_blocked → cleanup`, generation raised, repair workflow started, all in this transaction. A repair
-/// that is running already is returned.
+/// that is running already is returned. A disabled slot whose allocation was released by force is repaired in the same way.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] when the slot is in another status, when the last repair has not ended yet,
@@ -118,8 +129,17 @@ pub async fn begin(
     traceparent: &str,
     request_id: &str,
 ) -> Result<Begun> {
-    let slot = slots::lock_one(conn, node_id, slot_id).await?;
-    let allocation_id = slot.allocation_id;
+    let mut slot = slots::lock_one(conn, node_id, slot_id).await?;
+    let mut allocation_id = slot.allocation_id;
+    if allocation_id.is_none() {
+        // its host may still have the VM of an allocation that was released by force, and knows the slot by that
+        allocation_id = force_release::last_holder(conn, slot_id).await?;
+        if allocation_id.is_some() && slot.status == SlotStatus::Disabled {
+            let disabled = [SlotStatus::Disabled];
+            let _ = slots::block(conn, &[slot_id], &disabled, &slot.health_detail).await?;
+            slot = slots::get(conn, node_id, slot_id).await?;
+        }
+    }
     let running: Option<Uuid> = sqlx::query_scalar(
         "SELECT id FROM workflows WHERE slot_id = $1 AND kind = 'repair' AND state = 'running'",
     )

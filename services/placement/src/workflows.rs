@@ -92,6 +92,31 @@ pub async fn cancel(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Resul
     .await
 }
 
+/// Ends every running repair of these slots.
+///
+/// # Errors
+/// Those of the database.
+pub(crate) async fn cancel_repairs(conn: &mut PgConnection, slot_ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE workflows
+            SET state = 'cancelled', ended_at = clock_timestamp(), lease_epoch = nextval('workflow_epochs'),
+                lease_expires_at = NULL
+          WHERE slot_id = ANY ($1) AND state = 'running'",
+    )
+    .bind(slot_ids)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "UPDATE node_tasks
+            SET state = 'failed', output = jsonb_build_object('abandoned', true), ended_at = clock_timestamp()
+          WHERE slot_id = ANY ($1) AND state = 'running'",
+    )
+    .bind(slot_ids)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Whether a workflow is at the allocation.
 ///
 /// # Errors

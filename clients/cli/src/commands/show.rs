@@ -94,6 +94,12 @@ pub fn print_allocation(allocation: &Allocation) {
             ),
         );
     }
+    for condition in &status.conditions {
+        print_line(
+            "Condition",
+            &format!("{} Since {}.", condition.message, time(condition.since)),
+        );
+    }
     print_line("Billing", &status.billing);
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step

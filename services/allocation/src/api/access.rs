@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{Allocation, AllocationState, GuestAccess, Shape};
 use gpuaas_placement::nodes::{self, Node};
-use gpuaas_placement::{Scope, allocations};
+use gpuaas_placement::{Scope, allocations, claims, lost};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::allocation::v1 as pb;
@@ -44,6 +44,13 @@ impl AccessApi {
         };
         let (allocation, node_id) = reachable(found, &projects)?;
         let node = nodes::get(&mut conn, node_id).await?;
+        if claims::on_replaced_host(&mut conn, allocation_id).await? {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::HostReplaced,
+                lost::REPLACED,
+            ));
+        }
         Ok(target(allocation, node))
     }
 }

@@ -23,7 +23,7 @@ const MAX_TASKS: i64 = 200;
 
 /// The service.
 pub struct AdminApi {
-    deps: Arc<Deps>,
+    pub(super) deps: Arc<Deps>,
 }
 
 impl AdminApi {
@@ -54,14 +54,7 @@ impl AdminApi {
     ) -> Result<pb::SlotRepair, Error> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let slot_id = id::parse("slot_id", &request.slot_id)?;
-        let reason = request.reason.trim();
-        if reason.is_empty() {
-            return Err(Error::required("reason"));
-        }
-        audit::check_reason(reason)?;
-        if reason.chars().any(char::is_control) {
-            return Err(Error::invalid("reason", "must be one line"));
-        }
+        let reason = reason(&request.reason)?;
         let key = caller.idempotency_key()?;
         let scope = idempotency::Scope {
             principal: &caller.principal,
@@ -112,6 +105,19 @@ impl AdminApi {
     }
 }
 
+/// A reason for the audit trail: given, short, one line.
+pub(super) fn reason(text: &str) -> Result<&str, Error> {
+    let reason = text.trim();
+    if reason.is_empty() {
+        return Err(Error::required("reason"));
+    }
+    audit::check_reason(reason)?;
+    if reason.chars().any(char::is_control) {
+        return Err(Error::invalid("reason", "must be one line"));
+    }
+    Ok(reason)
+}
+
 fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
     let failure = row
         .failure
@@ -139,6 +145,19 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
 
 #[tonic::async_trait]
 impl AllocationAdminService for AdminApi {
+    async fn force_release_allocation(
+        &self,
+        request: Request<pb::ForceReleaseAllocationRequest>,
+    ) -> Result<Response<pb::ForceRelease>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut released = self.force_release(&caller, &request).await;
+        if released.as_ref().is_err_and(worth_repeating) {
+            released = self.force_release(&caller, &request).await;
+        }
+        Ok(Response::new(released?))
+    }
+
     async fn get_allocation_detail(
         &self,
         request: Request<pb::GetAllocationDetailRequest>,

@@ -3,7 +3,7 @@
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
-use gpuaas_placement::{model, node_tasks, timeline};
+use gpuaas_placement::{lost, model, node_tasks, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
@@ -65,6 +65,11 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             .unwrap_or_default(),
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
         queue: now.standing.map(queue),
+        conditions: row
+            .host_lost_since
+            .map(|since| host_lost(since, now.host_replaced))
+            .into_iter()
+            .collect(),
     };
     pb::Allocation {
         id: row.id.to_string(),
@@ -87,6 +92,19 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             labels: row.labels.0.into_iter().collect(),
         }),
         placement: None,
+    }
+}
+
+fn host_lost(since: Timestamp, replaced: bool) -> pb::AllocationCondition {
+    let message = if replaced {
+        lost::REPLACED
+    } else {
+        lost::SILENT
+    };
+    pb::AllocationCondition {
+        r#type: lost::HOST_LOST.to_owned(),
+        message: message.to_owned(),
+        since: Some(time(since)),
     }
 }
 

@@ -6,6 +6,7 @@ mod allocations;
 pub(crate) mod convert;
 mod create;
 mod events;
+mod force_release;
 pub(crate) mod owned;
 mod power;
 

@@ -61,6 +61,10 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
         ),
         "HOST_NOT_READY" => ("The host was not ready to start a VM.", TRY_AGAIN),
         "HOST_UNREACHABLE" => ("The host did not answer.", TRY_AGAIN),
+        "HOST_REPLACED" => (
+            "The host was installed anew in the meantime, so nothing was done on it.",
+            OPERATOR,
+        ),
         "LEASE_HELD" | "FENCED" => (
             "The slot is in use by another operation on the host.",
             OPERATOR,

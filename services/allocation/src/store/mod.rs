@@ -2,4 +2,5 @@
 
 pub mod read;
 pub mod residue;
+pub mod visits;
 pub mod workflow_rows;

@@ -1,8 +1,9 @@
 //! Read models: running progress, queue positions, the latest repair of a slot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gpuaas_common::Error;
+use gpuaas_placement::claims;
 use gpuaas_placement::model::Allocation;
 use gpuaas_placement::queue::{self, Standing};
 use jiff_sqlx::Timestamp;
@@ -20,6 +21,8 @@ pub struct Now {
     pub progress: Option<Progress>,
     /// Its queue position, while it is queued.
     pub standing: Option<Standing>,
+    /// Its host was installed anew since it was placed there.
+    pub host_replaced: bool,
 }
 
 /// What is now with these allocations.
@@ -33,9 +36,16 @@ pub async fn now(
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut progress = progress(conn, &ids).await?;
     let mut standing = queue::standing(conn, rows).await?;
+    let mut replaced = HashSet::new();
+    for row in rows.iter().filter(|row| row.host_lost_since.is_some()) {
+        if claims::on_replaced_host(conn, row.id).await? {
+            replaced.insert(row.id);
+        }
+    }
     let of = |id: &Uuid| Now {
         progress: progress.remove(id),
         standing: standing.remove(id),
+        host_replaced: replaced.contains(id),
     };
     let all: Vec<Now> = ids.iter().map(of).collect();
     Ok(ids.into_iter().zip(all).collect())

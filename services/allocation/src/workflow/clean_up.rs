@@ -50,7 +50,7 @@ pub fn clean_up(work: &Work) -> BoxFuture<'_, StepResult> {
             allocation_id: subject.allocation_id.to_string(),
             budget: Some(proto_duration(work.left)),
         };
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
             task_type: TaskType::VmCleanUp,
             purpose: if repairing {

@@ -314,7 +314,9 @@ async fn fail(
         step: own_step,
         ..failure
     };
-    if step.on_failure == OnFailure::Insist {
+    // what is retried until done is given up only when the host that it is for is no more
+    let insists = step.on_failure == OnFailure::Insist;
+    if insists && !failure.of_replaced_host() {
         return Ok(Settled::Gone(
             give_back(work, step, &failure.reason, &failure.message).await?,
         ));
@@ -342,7 +344,7 @@ async fn fail(
         )
         .await?;
     }
-    let turn = !undoing && step.on_failure == OnFailure::Undo;
+    let turn = !undoing && (insists || step.on_failure == OnFailure::Undo);
     if turn
         && workflow_rows::turn_to_undo(&mut tx, id, epoch, &stored)
             .await?

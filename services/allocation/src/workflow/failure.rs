@@ -21,6 +21,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// No retry can help: the host that was claimed is no more.
+    pub fn of_replaced_host(&self) -> bool {
+        self.reason == gpuaas_common::error::reason_name(ErrorReason::HostReplaced)
+    }
+
     /// For operators: `<what> failed at <step>: <reason>: <message>`.
     pub fn told_of(&self, what: &str) -> String {
         format!(
@@ -56,6 +61,16 @@ impl StepError {
             failure_class: class_name(class).to_owned(),
             host_clean: true,
         })
+    }
+
+    /// The host's instance is another than the one that was claimed. Final for every step: what was there is gone with
+    /// the instance, and the new one is not to be touched.
+    pub fn replaced() -> Self {
+        Self::fail(
+            ErrorReason::HostReplaced,
+            "the host was installed anew since the slots were claimed",
+            FailureClass::Host,
+        )
     }
 
     /// The failure as a host reported it.

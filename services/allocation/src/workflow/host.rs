@@ -9,9 +9,8 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    ReleaseLeaseRequest, RenewLeaseRequest, SlotToken,
+    ReleaseLeaseRequest, RenewLeaseRequest,
 };
-use sqlx::PgPool;
 use tonic::Code;
 use uuid::Uuid;
 
@@ -32,12 +31,31 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of a node.
+    /// The host instance of a node now, for what is no work on a claim.
     ///
     /// # Errors
     /// Those of the ledger; a malformed address.
     pub async fn of_node(deps: &Deps, node_id: Uuid) -> Result<Self, StepError> {
-        let channel = channel(&deps.pool, deps, node_id).await?;
+        let mut conn = deps.pool.acquire().await?;
+        let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
+        Self::at(deps, &node.agent_address, node_id, node.instance_id)
+    }
+
+    /// The very host instance that the subject's slots were claimed on: TLS refuses any other.
+    ///
+    /// # Errors
+    /// A malformed address.
+    pub fn of_subject(deps: &Deps, subject: &Subject) -> Result<Self, StepError> {
+        Self::at(
+            deps,
+            &subject.agent_address,
+            subject.node_id,
+            subject.instance_id,
+        )
+    }
+
+    fn at(deps: &Deps, address: &str, node_id: Uuid, instance_id: Uuid) -> Result<Self, StepError> {
+        let channel = deps.peers.host_channel(address, &node_id, &instance_id)?;
         Ok(Self {
             leases: NodeSchedulerClient::new(channel.clone()),
             vms: VirtualMachinesClient::new(channel),
@@ -73,13 +91,14 @@ impl Host {
         Ok(response)
     }
 
-    /// Extends the lease of this taking. A lease that is gone is no error: the operation goes on without it.
-    pub async fn renew(&self, work: &Work) {
+    /// Extends the lease of this taking, as long as no later one has taken the slots. A lease that is gone is no error:
+    /// the operation goes on without it.
+    pub async fn renew(&self, work: &Work, subject: &Subject) {
         let Some(lease_id) = work.lease() else { return };
         let mut request = tonic::Request::new(RenewLeaseRequest {
             lease_id,
             duration: Some(time::proto_duration(LEASE)),
-            ..RenewLeaseRequest::default()
+            tokens: subject.tokens(),
         });
         request.set_timeout(CALL);
         if let Err(status) = self.leases.clone().renew_lease(request).await {
@@ -87,21 +106,15 @@ impl Host {
         }
     }
 
-    /// Ends a lease. `tokens` may be empty when its id came from the host's own grant to this workflow; who learned
-    /// the id from [`Host::holds`] shows that the slots are still its own.
+    /// Ends a lease of the subject, as long as no later taking has the slots.
     ///
     /// # Errors
     /// The host does not answer; it knows a higher token.
-    pub async fn release(
-        &self,
-        lease_id: String,
-        allocation_id: Uuid,
-        tokens: Vec<SlotToken>,
-    ) -> Result<(), StepError> {
+    pub async fn release(&self, lease_id: String, subject: &Subject) -> Result<(), StepError> {
         let mut request = tonic::Request::new(ReleaseLeaseRequest {
             lease_id,
-            allocation_id: allocation_id.to_string(),
-            tokens,
+            allocation_id: subject.allocation_id.to_string(),
+            tokens: subject.tokens(),
         });
         request.set_timeout(CALL);
         self.leases
@@ -144,14 +157,6 @@ pub fn refused(status: tonic::Status) -> StepError {
         };
     }
     StepError::of_host(&Error::from(status))
-}
-
-async fn channel(pool: &PgPool, deps: &Deps, node_id: Uuid) -> Result<GrpcChannel, StepError> {
-    let mut conn = pool.acquire().await?;
-    let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
-    Ok(deps
-        .peers
-        .host_channel(&node.agent_address, &node_id, &node.instance_id)?)
 }
 
 #[cfg(test)]

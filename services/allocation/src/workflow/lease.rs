@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use gpuaas_proto::gpuaas::agent::v1::{AcquireLeaseResponse, FailureClass, LeasePurpose};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::agent::v1::{AcquireLeaseResponse, LeasePurpose};
 use serde_json::json;
 
 use super::failure::StepError;
@@ -12,7 +11,6 @@ use super::host::Host;
 use super::subject;
 use super::table::{Effect, OnFailure, Shown, Step, StepResult};
 use super::work::Work;
-use crate::store::workflow_rows;
 
 /// First step of a workflow that works on a host. What it records begins with the lease's id.
 pub const fn acquire(
@@ -66,7 +64,7 @@ pub async fn of_allocation(
     purpose: LeasePurpose,
 ) -> Result<AcquireLeaseResponse, StepError> {
     let (_, subject) = subject::of_allocation(work).await?;
-    let host = Host::of_node(&work.deps, subject.node_id).await?;
+    let host = Host::of_subject(&work.deps, &subject)?;
     host.acquire(work, &subject, purpose).await
 }
 
@@ -83,12 +81,15 @@ fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
         let Some(lease_id) = work.recorded_lease() else {
             return Ok(json!({}));
         };
-        let (node_id, allocation_id) = place(work).await?;
-        Host::of_node(&work.deps, node_id)
-            .await?
-            .release(lease_id, allocation_id, Vec::new())
-            .await?;
-        Ok(json!({}))
+        let subject = subject::of_lease(work).await?;
+        let released = Host::of_subject(&work.deps, &subject)?
+            .release(lease_id, &subject)
+            .await;
+        match released {
+            // the slots are somebody else's by now, and the lease ended with that
+            Err(StepError::Fail(failure)) if failure.reason == "FENCED" => Ok(json!({})),
+            released => released.map(|()| json!({})),
+        }
     })
 }
 
@@ -97,7 +98,7 @@ fn release_lease(work: &Work) -> BoxFuture<'_, StepResult> {
 fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let subject = subject::of_work(work).await?;
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let owner = subject.allocation_id.to_string();
         let found = host.holds().await?;
         for lease in found
@@ -105,28 +106,9 @@ fn return_lease(work: &Work) -> BoxFuture<'_, StepResult> {
             .into_iter()
             .filter(|lease| lease.allocation_id == owner)
         {
-            host.release(lease.lease_id, subject.allocation_id, subject.tokens())
-                .await?;
+            host.release(lease.lease_id, &subject).await?;
         }
         let held = found.holds.iter().any(|hold| hold.allocation_id == owner);
         Ok(json!({"held": held}))
-    })
-}
-
-/// Node and allocation of the work, also when nothing is held any more.
-async fn place(work: &Work) -> Result<(uuid::Uuid, uuid::Uuid), StepError> {
-    let node_id = workflow_rows::node_of(
-        &work.deps.pool,
-        work.taken.allocation_id,
-        work.taken.slot_id,
-    )
-    .await?;
-    let owner = work.taken.allocation_id.or(work.taken.slot_id);
-    node_id.zip(owner).ok_or_else(|| {
-        StepError::fail(
-            ErrorReason::NodeNotFound,
-            "the work is on no node",
-            FailureClass::Host,
-        )
     })
 }

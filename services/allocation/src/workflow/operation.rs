@@ -65,7 +65,7 @@ pub async fn drive<'a>(
         teller.tell(&operation).await?;
         operation
     } else {
-        watch(work, host, id, &mut teller).await?
+        watch(work, host, subject, id, &mut teller).await?
     };
     finish(work, id, &ended).await?;
     Ok(ended)
@@ -192,6 +192,7 @@ fn lease_of(
 async fn watch(
     work: &Work,
     host: &Host,
+    subject: &Subject,
     id: Uuid,
     teller: &mut Teller<'_>,
 ) -> Result<HostOperation, StepError> {
@@ -209,7 +210,7 @@ async fn watch(
     loop {
         let due = RENEW.saturating_sub(renewed.elapsed());
         let Ok(message) = tokio::time::timeout(due, stream.message()).await else {
-            host.renew(work).await;
+            host.renew(work, subject).await;
             renewed = Instant::now();
             continue;
         };

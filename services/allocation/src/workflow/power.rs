@@ -152,7 +152,7 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
                 .map(|access| access.ssh_host_keys.clone())
                 .unwrap_or_default(),
         };
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
             task_type: task_type(action),
             purpose: LeasePurpose::Power,
@@ -240,7 +240,7 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
         let action = action(work)?;
         let id = work.allocation_id()?;
         let (_, subject) = subject::of_allocation(work).await?;
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         settled(work, &host, action.as_str(), task_type(action)).await?;
         let name = vm_name(id);
         let domains = host.holds().await?.domains;
@@ -312,6 +312,9 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
 
 fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
     let verb = action.as_str();
+    if reason == "HOST_REPLACED" {
+        return "The VM is gone: its host was installed anew. Release the allocation; billing continues until then.".to_owned();
+    }
     if reason == "GUEST_NO_LOGIN" && power == "running" {
         return format!(
             "The {verb} is not verified: the VM is running, but no login succeeded within the boot timeout of its image."

@@ -13,7 +13,7 @@ use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations};
+use gpuaas_placement::{Scope, allocations, claims};
 use gpuaas_proto::gpuaas::agent::v1::{
     FailureClass, HostOperation, ImageRef, LeasePurpose, OperationState, ProvisionRequest,
 };
@@ -130,9 +130,9 @@ fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
 
 fn begin<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
-        let _ = provision::start(conn, work.fence(), work.allocation_id()?)
-            .await
-            .map_err(ledger)?;
+        let id = work.allocation_id()?;
+        let started = provision::start(conn, work.fence(), id).await;
+        let _ = unless_replaced(conn, id, started).await?;
         Ok(json!({}))
     })
 }
@@ -162,7 +162,7 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
         };
         let strategy =
             DriverStrategy::try_from(image.driver_strategy).unwrap_or(DriverStrategy::Unspecified);
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
             task_type: TaskType::VmProvision,
             purpose: LeasePurpose::Provision,
@@ -252,9 +252,8 @@ fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, Ste
         let access = access(result);
         let boot_id = result["boot_id"].as_str().and_then(|id| id.parse().ok());
         let id = work.allocation_id()?;
-        let _ = provision::activate(conn, work.fence(), id, Some(&access), boot_id)
-            .await
-            .map_err(ledger)?;
+        let activated = provision::activate(conn, work.fence(), id, Some(&access), boot_id).await;
+        let _ = unless_replaced(conn, id, activated).await?;
         timeline::append(
             conn,
             id,
@@ -265,6 +264,19 @@ fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, Ste
         .await?;
         Ok(json!({}))
     })
+}
+
+/// A change that the ledger refused because the host was installed anew failed for that reason.
+async fn unless_replaced<T>(
+    conn: &mut PgConnection,
+    id: uuid::Uuid,
+    outcome: gpuaas_placement::Result<T>,
+) -> Result<T, StepError> {
+    let refused = matches!(outcome, Err(gpuaas_placement::Error::Conflict { .. }));
+    if refused && claims::on_replaced_host(conn, id).await.map_err(ledger)? {
+        return Err(StepError::replaced());
+    }
+    outcome.map_err(ledger)
 }
 
 fn access(result: &Value) -> GuestAccess {

@@ -92,7 +92,7 @@ fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
             graceful_timeout: Some(proto_duration(graceful)),
             budget: Some(proto_duration(work.left)),
         };
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
             task_type: TaskType::VmRelease,
             purpose: LeasePurpose::Release,

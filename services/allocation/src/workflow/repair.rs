@@ -28,7 +28,10 @@ pub static DEFINITION: Definition = Definition {
     kind: "repair",
     bounded: true,
     steps: &[
-        lease::acquire(acquire_lease, Duration::from_secs(120)),
+        Step {
+            records: "lease id and the host instance that is repaired on",
+            ..lease::acquire(acquire_lease, Duration::from_secs(120))
+        },
         Step {
             name: "clean_up",
             effect: Effect::Outside(super::clean_up::clean_up),
@@ -72,9 +75,9 @@ pub static DEFINITION: Definition = Definition {
 fn acquire_lease(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let subject = subject::under_repair(work).await?;
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         host.acquire(work, &subject, LeasePurpose::Repair).await?;
-        Ok(json!({"lease_id": work.lease()}))
+        Ok(json!({"lease_id": work.lease(), "instance_id": subject.instance_id}))
     })
 }
 
@@ -87,7 +90,7 @@ fn repair_slot(work: &Work) -> BoxFuture<'_, StepResult> {
             allocation_id: subject.allocation_id.to_string(),
             budget: Some(proto_duration(work.left)),
         };
-        let host = Host::of_node(&work.deps, subject.node_id).await?;
+        let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
             task_type: TaskType::SlotRepair,
             purpose: LeasePurpose::Repair,

@@ -1,7 +1,7 @@
 //! What a workflow works on, as it is sent to its host: slots with tokens and bindings, the VM's shape.
 
 use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
-use gpuaas_placement::{Scope, allocations, claims, slots};
+use gpuaas_placement::{Scope, allocations, claims, nodes, slots};
 use gpuaas_proto::gpuaas::agent::v1::{FailureClass, FencingToken, SlotGrant, SlotToken, VmShape};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -17,6 +17,10 @@ pub struct Subject {
     /// The allocation the host knows the slots by.
     pub allocation_id: Uuid,
     pub node_id: Uuid,
+    /// The host instance that the work is on: that of the claim.
+    pub instance_id: Uuid,
+    /// Where its agent answers.
+    pub agent_address: String,
     /// The slots, boot slot first (D-70).
     pub grants: Vec<SlotGrant>,
     /// The VM.
@@ -79,22 +83,55 @@ pub async fn under_repair(work: &Work) -> Result<Subject, StepError> {
     of_slot(work, node_id.ok_or_else(unknown)?).await
 }
 
-/// Loads the allocation and what it still holds.
+/// Loads the allocation and what it still holds. What waits for a repair is part of no work but the removal of residue.
 ///
 /// # Errors
-/// Those of the ledger; a failure when it holds nothing.
+/// Those of the ledger; a failure when it holds nothing, or when its host was installed anew since it was claimed.
 pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepError> {
+    let residue = work.taken.kind == "clean_up";
+    of_claims(work, |state| match state {
+        ClaimState::Released => false,
+        ClaimState::CleanupBlocked => residue,
+        _ => true,
+    })
+    .await
+}
+
+/// What the host lease of the work is for, also when nothing is held any more: the tokens that end it.
+///
+/// # Errors
+/// Those of the ledger; a failure when the host was installed anew since.
+pub async fn of_lease(work: &Work) -> Result<Subject, StepError> {
+    match work.taken.slot_id {
+        Some(_) => under_repair(work).await,
+        None => Ok(of_claims(work, |_| true).await?.1),
+    }
+}
+
+async fn of_claims(
+    work: &Work,
+    worked_on: impl Fn(ClaimState) -> bool,
+) -> Result<(Allocation, Subject), StepError> {
     let id = work.allocation_id()?;
     let mut conn = work.conn().await?;
     let allocation = allocations::get(&mut conn, Scope::Platform, id)
         .await
         .map_err(ledger)?;
     let mut held = claims::of_allocation(&mut conn, id).await.map_err(ledger)?;
-    held.retain(|claim| claim.state != ClaimState::Released && claim.slot_id.is_some());
+    held.retain(|claim| claim.slot_id.is_some());
+    let Some(claimed) = held.first() else {
+        return Err(gone("the allocation holds no slot"));
+    };
+    let (node_id, instance_id) = (claimed.node_id, claimed.snapshot.instance_id);
+    let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
+    if node.instance_id != instance_id {
+        return Err(StepError::replaced());
+    }
+    held.retain(|claim| worked_on(claim.state));
     let Some(first) = held.first() else {
         return Err(gone("the allocation holds no slot"));
     };
-    let (node_id, shape) = (first.node_id, shape(&first.snapshot.profile, held.len()));
+    let shape = shape(&first.snapshot.profile, held.len());
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
     let grant = |claim: &Claim| SlotGrant {
         slot_id: claim.slot_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -112,6 +149,8 @@ pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepErr
         Subject {
             allocation_id: id,
             node_id,
+            instance_id,
+            agent_address: node.agent_address,
             grants,
             shape,
         },
@@ -128,6 +167,10 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
     let slot = slots::get(&mut conn, node_id, slot_id)
         .await
         .map_err(ledger)?;
+    let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
+    if repaired_on(work).is_some_and(|instance_id| instance_id != node.instance_id) {
+        return Err(StepError::replaced());
+    }
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
     // a slot that nothing holds is repaired under its own id: the host needs an owner for the lease
     let allocation_id = work.taken.allocation_id.unwrap_or(slot_id);
@@ -146,9 +189,17 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
     Ok(Subject {
         allocation_id,
         node_id,
+        instance_id: node.instance_id,
+        agent_address: node.agent_address,
         grants: vec![grant],
         shape,
     })
+}
+
+/// The host instance that the repair began on; none before it has its lease.
+fn repaired_on(work: &Work) -> Option<Uuid> {
+    let recorded = work.outputs.get("acquire_lease")?.get("instance_id")?;
+    recorded.as_str()?.parse().ok()
 }
 
 /// Maps an error of the ledger: a stale fence means the work is another's.

@@ -98,6 +98,7 @@ impl Board {
             hugepages_allocated_to: Vec::new(),
             host_health: Health::Healthy,
             new_instance: false,
+            host_lost_since: None,
         };
         nodes::put(&mut conn, &spec).await.expect("a node");
         drop(conn);

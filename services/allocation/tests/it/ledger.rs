@@ -46,25 +46,7 @@ impl World {
         catalog::put_price(&mut conn, "lab-slice", &price, now)
             .await
             .expect("a price");
-        let spec = nodes::NodeSpec {
-            id: self.node_id,
-            hostname: "lab-host".into(),
-            region_code: "lab-1".into(),
-            mode: "slice".into(),
-            agent_address: self.host_address.to_string(),
-            instance_id: self.instance_id,
-            schedulable: true,
-            not_schedulable_reason: String::new(),
-            hugepages_1g_free: 0,
-            max_vms: 0,
-            legal_groups: Vec::new(),
-            lab: true,
-            image_digests: Vec::new(),
-            hugepages_allocated_to: Vec::new(),
-            host_health: Health::Healthy,
-            new_instance: false,
-        };
-        nodes::put(&mut conn, &spec).await.expect("a node");
+        nodes::put(&mut conn, &self.spec()).await.expect("a node");
         let disks = self.host.disks();
         let definition = |index: i32| slots::Definition {
             slot_index: index,
@@ -96,6 +78,68 @@ impl World {
             .map(|slot| slot.id)
             .collect();
         testing::wipe(&self.pool, self.node_id).await;
+    }
+
+    /// The node as inventory knows it.
+    pub fn spec(&self) -> nodes::NodeSpec {
+        nodes::NodeSpec {
+            id: self.node_id,
+            hostname: "lab-host".into(),
+            region_code: "lab-1".into(),
+            mode: "slice".into(),
+            agent_address: self.host_address.to_string(),
+            instance_id: self.instance_id,
+            schedulable: true,
+            not_schedulable_reason: String::new(),
+            hugepages_1g_free: 0,
+            max_vms: 0,
+            legal_groups: Vec::new(),
+            lab: true,
+            image_digests: Vec::new(),
+            hugepages_allocated_to: Vec::new(),
+            host_health: Health::Healthy,
+            new_instance: false,
+            host_lost_since: None,
+        }
+    }
+
+    /// Tells the ledger of the node as inventory does.
+    pub async fn put_node(&self, spec: &nodes::NodeSpec) {
+        let mut tx = self.scheduler.begin().await.expect("a transaction");
+        nodes::put(&mut tx, spec).await.expect("a node");
+        tx.commit().await.expect("commit");
+    }
+
+    /// Inventory has not heard the host for a while; returns when it was heard last.
+    pub async fn lose_host(&self) -> jiff::Timestamp {
+        let now = jiff::Timestamp::now().as_microsecond();
+        let last_seen = jiff::Timestamp::from_microsecond(now).expect("a time");
+        self.put_node(&nodes::NodeSpec {
+            schedulable: false,
+            not_schedulable_reason: "host_lost".into(),
+            host_health: Health::Unknown,
+            host_lost_since: Some(last_seen.to_sqlx()),
+            ..self.spec()
+        })
+        .await;
+        last_seen
+    }
+
+    /// Inventory hears the host again.
+    pub async fn find_host(&self) {
+        self.put_node(&self.spec()).await;
+    }
+
+    /// The host is installed anew and enrols again. Its agent is down before and up after it.
+    pub async fn reinstall_host(&mut self) {
+        self.host.reinstall().await;
+        self.instance_id = Uuid::now_v7();
+        self.put_node(&nodes::NodeSpec {
+            new_instance: true,
+            ..self.spec()
+        })
+        .await;
+        self.host_up().await;
     }
 
     /// Reserves an allocation as the scheduler does.

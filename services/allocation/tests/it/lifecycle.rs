@@ -181,7 +181,9 @@ async fn p6_epochs_only_grow_and_the_host_refuses_a_lower_one() {
     }
     // one that is not behind is let in
     let granted = world.acquire_on_host(id, provisioned).await;
-    world.end_on_host(id, granted.expect("a lease")).await;
+    world
+        .end_on_host(id, granted.expect("a lease"), provisioned)
+        .await;
 
     world.release(id).await;
     world.until_state(id, "released").await;

@@ -1,10 +1,12 @@
 //! The reconciler against a real ledger and a host with residue.
 
+use crate::board::Board;
 use crate::expect::timeline;
-use crate::world::World;
+use crate::world::{self, World};
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::domain::residue::Finding;
 use gpuaas_allocation::reconcile;
+use gpuaas_allocation::store::residue;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::power;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
@@ -146,4 +148,42 @@ async fn an_observation_that_is_old_news_changes_nothing() {
     assert_eq!(started.expect("seen"), None, "it was rebooted meanwhile");
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("running"));
     runner.stop().await;
+}
+
+#[tokio::test]
+async fn p5_a_host_that_hangs_holds_up_no_other_and_is_counted() {
+    let board = Board::start().await;
+    let world = &board.world;
+    // one host takes connections and says nothing
+    let mute = tokio::net::TcpListener::bind(world::loopback(0))
+        .await
+        .expect("a port");
+    let address = mute.local_addr().expect("an address").to_string();
+    let mute_first = "UPDATE placement.nodes SET mode = 'slice',
+            agent_address = CASE WHEN id = $1 THEN $2 ELSE agent_address END";
+    sqlx::query(mute_first)
+        .bind(world.node_id)
+        .bind(address)
+        .execute(&world.owner)
+        .await
+        .expect("nodes");
+    let order = residue::slice_nodes(&world.pool).await.expect("nodes");
+    assert_eq!(order, [world.node_id, board.node_id]);
+    let deps = world.deps(world.pool.clone(), World::config());
+    let other = deps.clone();
+    let round = tokio::spawn(async move { reconcile::round(&other, "one").await });
+    let (held, _) = mute.accept().await.expect("the visit");
+    let visited =
+        "SELECT EXISTS (SELECT FROM node_visits WHERE node_id = $1 AND expires_at IS NULL)";
+    world
+        .until("the other is visited", visited, board.node_id)
+        .await;
+    assert!(!round.is_finished(), "the mute host is still visited");
+    // nobody else goes where somebody is
+    let second = reconcile::round(&deps, "two").await.expect("a round");
+    // on the other node nobody answers at all
+    assert_eq!((second.failed, second.left), (1, 1));
+    drop((held, mute));
+    let round = round.await.expect("a task").expect("a round");
+    assert_eq!((round.failed, round.left), (2, 0));
 }

@@ -212,11 +212,18 @@ impl World {
     }
 
     /// Ends a lease of the host.
-    pub async fn end_on_host(&self, allocation: Uuid, lease_id: String) {
+    pub async fn end_on_host(&self, allocation: Uuid, lease_id: String, token: (u64, u64, u64)) {
         let request = host::ReleaseLeaseRequest {
             lease_id,
             allocation_id: allocation.to_string(),
-            ..host::ReleaseLeaseRequest::default()
+            tokens: vec![host::SlotToken {
+                slot_id: self.slot_ids[0].to_string(),
+                token: Some(host::FencingToken {
+                    cell_epoch: token.0,
+                    slot_generation: token.1,
+                    workflow_epoch: token.2,
+                }),
+            }],
         };
         let ended = self.host_leases().release_lease(request).await;
         ended.expect("ended");

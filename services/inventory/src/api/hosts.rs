@@ -163,7 +163,7 @@ impl Hosts {
         Ok((instance_id, issued))
     }
 
-    /// The highest tokens ever issued for the node's slots, as far as their generations show.
+    /// Tokens that none ever issued for the node's slots is above.
     async fn fences(&self, node_id: Uuid) -> Result<Vec<SlotFence>> {
         let ledger = match self.0.ledger_slots(node_id).await {
             Ok(ledger) => ledger,
@@ -175,7 +175,7 @@ impl Hosts {
             slot_id: slot.id,
             cell_epoch: ledger.cell_epoch,
             slot_generation: u64::try_from(slot.generation).unwrap_or_default(),
-            workflow_epoch: 0,
+            workflow_epoch: ledger.workflow_epoch,
         };
         Ok(ledger.slots.into_iter().map(fence).collect())
     }

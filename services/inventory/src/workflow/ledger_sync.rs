@@ -2,7 +2,7 @@
 //! the commit, and pushed again until the ledger has confirmed it.
 use std::time::Duration;
 
-use gpuaas_common::time::backoff;
+use gpuaas_common::time::{backoff, proto_time};
 use gpuaas_common::{CancellationToken, Error, Result};
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
@@ -80,6 +80,11 @@ pub(crate) async fn set_desired_node(
         hugepages_allocated_to: report.as_ref().map_or_else(Vec::new, |report| {
             in_order(report.hugepages_allocated_to.clone())
         }),
+        // its instance counts as heard from its enrolment on, so a host that is silent was heard last then or later
+        host_lost_since: node
+            .last_heartbeat_time
+            .filter(|_| !node.heartbeat_fresh)
+            .map(|at| proto_time(at.to_jiff())),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,

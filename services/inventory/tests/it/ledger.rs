@@ -23,6 +23,7 @@ pub(crate) struct Told {
     pub(crate) image_digests: Vec<String>,
     pub(crate) hugepages_allocated_to: Vec<Uuid>,
     pub(crate) hugepages_1g_free: i32,
+    pub(crate) lost: bool,
 }
 
 pub(crate) struct Ledger {
@@ -78,7 +79,7 @@ impl Ledger {
     pub(crate) async fn node(&self, id: &str) -> Option<Told> {
         sqlx::query_as(
             "SELECT agent_address, instance_id, schedulable, not_schedulable_reason, host_health::text, lab,
-                    image_digests, hugepages_allocated_to, hugepages_1g_free
+                    image_digests, hugepages_allocated_to, hugepages_1g_free, host_lost_since IS NOT NULL AS lost
              FROM placement.nodes WHERE id = $1::uuid",
         )
         .bind(id)

@@ -154,12 +154,21 @@ async fn a_host_without_heartbeats_is_lost_and_comes_back() {
         world.ledger.node(&node.id).await.expect("node").host_health,
         "unknown"
     );
+    // the ledger knows since when, to tell those who are on it
+    let last_seen: (jiff_sqlx::Timestamp, jiff_sqlx::Timestamp) = sqlx::query_as(
+        "SELECT l.host_lost_since, i.last_heartbeat_time FROM placement.nodes l JOIN inventory.nodes i USING (id)",
+    )
+    .fetch_one(&world.owner().await)
+    .await
+    .expect("a lost node");
+    assert_eq!(last_seen.0, last_seen.1);
     host.beat().await;
     assert_eq!(world.status(&node.id).await.state(), NodeState::Enrolled);
     until("ready again", || async {
         world.ledger.schedulable(&node.id).await
     })
     .await;
+    assert!(!world.ledger.node(&node.id).await.expect("node").lost);
 }
 
 #[tokio::test]

@@ -39,8 +39,19 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
         .await
         .expect("approved");
     let node_id = ready.host.node_id().to_owned();
+    // work was taken meanwhile
+    let epoch: i64 = sqlx::query_scalar("SELECT nextval('placement.workflow_epochs')")
+        .fetch_one(&ready.world.owner().await)
+        .await
+        .expect("an epoch");
     ready.host = Host::enrol(&ready.world, &node_id).await;
     let fences = &ready.host.enrolled.fences;
+    assert!(
+        fences
+            .iter()
+            .all(|fence| fence.workflow_epoch == epoch.unsigned_abs()),
+        "no token of that work is let in: {fences:?}"
+    );
     assert_eq!(
         fences.len(),
         2,

@@ -30,7 +30,7 @@ const NODE: [(&str, &str); 8] = [
 /// Columns of `nodes` that decide nothing. The address, the instance and the name are read under the lock; the mark is
 /// itself one, and the keys of images are made from their digests. Whose VMs have their hugepages decides where somebody has
 /// slots, and is tried there.
-const NODE_ELSE: [&str; 16] = [
+const NODE_ELSE: [&str; 17] = [
     "admin_at",
     "admin_reason",
     "agent_address",
@@ -38,6 +38,7 @@ const NODE_ELSE: [&str; 16] = [
     "created_at",
     "generation",
     "host_health",
+    "host_lost_since",
     "hostname",
     "hugepages_allocated_to",
     "id",

@@ -411,6 +411,7 @@ pub fn lab_spec() -> NodeSpec {
         hugepages_allocated_to: Vec::new(),
         host_health: Health::Healthy,
         new_instance: false,
+        host_lost_since: None,
     }
 }
 

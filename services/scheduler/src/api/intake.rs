@@ -73,7 +73,7 @@ impl Api {
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             let rows = slots::list(&mut tx, node_id).await?;
-            return Ok(wire::slots(rows, claims::cell_epoch(&mut tx).await?));
+            return Ok(wire::slots(rows, claims::epochs(&mut tx).await?));
         }
         let indexes: Vec<i32> = definitions
             .iter()
@@ -100,13 +100,13 @@ impl Api {
             detail: json!({ "slot_indexes": indexes, "evidence": request.evidence }),
         };
         audit::record(&mut tx, entry).await?;
-        let cell_epoch = claims::cell_epoch(&mut tx).await?;
+        let epochs = claims::epochs(&mut tx).await?;
         idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
         self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, slots = ?indexes, "approve slots");
-        Ok(wire::slots(rows, cell_epoch))
+        Ok(wire::slots(rows, epochs))
     }
 
     pub(super) async fn set_admin_state(

@@ -12,6 +12,7 @@ use gpuaas_placement::{slots, wire};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
+use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 /// Most SSH keys of an allocation.
@@ -286,6 +287,11 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
         image_digests: request.image_digests,
         host_health,
         new_instance: request.new_instance,
+        host_lost_since: request
+            .host_lost_since
+            .as_ref()
+            .and_then(from_proto_time)
+            .map(|at| at.to_sqlx()),
     })
 }
 

@@ -177,6 +177,6 @@ impl Api {
         let node_id = id::parse("node_id", node_id)?;
         let mut conn = self.pool.acquire().await?;
         let rows = slots::list(&mut conn, node_id).await?;
-        Ok(wire::slots(rows, claims::cell_epoch(&mut conn).await?))
+        Ok(wire::slots(rows, claims::epochs(&mut conn).await?))
     }
 }

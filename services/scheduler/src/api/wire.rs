@@ -4,6 +4,7 @@ use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::claims;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
@@ -170,9 +171,10 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
     }
 }
 
-pub(super) fn slots(rows: Vec<Slot>, cell_epoch: i64) -> internal::ListSlotsResponse {
+pub(super) fn slots(rows: Vec<Slot>, epochs: claims::Epochs) -> internal::ListSlotsResponse {
     internal::ListSlotsResponse {
         slots: rows.into_iter().map(slot).collect(),
-        cell_epoch: cell_epoch.unsigned_abs(),
+        cell_epoch: epochs.cell.unsigned_abs(),
+        workflow_epoch: epochs.workflow.unsigned_abs(),
     }
 }

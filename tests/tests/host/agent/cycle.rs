@@ -183,8 +183,20 @@ async fn d_08_leases_are_fenced_and_operations_need_them() {
     let ended = pb::ReleaseLeaseRequest {
         lease_id: tenant.lease.clone(),
         allocation_id: tenant.allocation.to_string(),
-        ..pb::ReleaseLeaseRequest::default()
+        tokens: vec![pb::SlotToken {
+            slot_id: tenant.slot.slot_id.clone(),
+            token: tenant.slot.token,
+        }],
     };
+    let unproven = pb::ReleaseLeaseRequest {
+        tokens: Vec::new(),
+        ..ended.clone()
+    };
+    let refused = host.leases().release_lease(unproven).await;
+    assert_eq!(
+        gpuaas_common::Error::from(refused.expect_err("no token")).reason(),
+        ErrorReason::FieldInvalid
+    );
     host.leases()
         .release_lease(ended.clone())
         .await

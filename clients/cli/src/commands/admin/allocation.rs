@@ -1,13 +1,15 @@
-//! The claims and node tasks of an allocation.
+//! The claims and node tasks of an allocation, and its forced release.
 use jiff::Timestamp;
+use reqwest::Method;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::Session;
 use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse};
 use crate::commands::place;
 use crate::failure::Failure;
-use crate::output::{print_json, print_line, print_table, took};
+use crate::output::{print_json, print_line, print_table, time, took};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -47,11 +49,117 @@ pub enum Command {
         /// Full id of the allocation.
         allocation: String,
     },
+    /// End an allocation whose host is lost. Its slots stay disabled until a repair has wiped them.
+    ForceRelease(ForceRelease),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ForceRelease {
+    /// Full id of the allocation.
+    allocation: String,
+    /// What became of the host; you attest it.
+    #[arg(long, value_enum)]
+    host: Fate,
+    /// Reason, for the audit trail.
+    #[arg(long)]
+    reason: String,
+    /// When billing ends, for example 2026-01-02T03:04:05Z [default: when the host was last heard].
+    #[arg(long, value_name = "TIME")]
+    billing_end: Option<Timestamp>,
+    /// Check everything, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What became of a lost host.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Fate {
+    /// It is switched off and stays so.
+    PoweredOff,
+    /// Its disks are destroyed.
+    DisksDestroyed,
+    /// It was installed anew, and has enrolled again.
+    Reinstalled,
+    /// Nobody can reach it; it is given up as it is.
+    WrittenOff,
+}
+
+impl Fate {
+    fn wire(self) -> &'static str {
+        match self {
+            Self::PoweredOff => "powered_off",
+            Self::DisksDestroyed => "disks_destroyed",
+            Self::Reinstalled => "reinstalled",
+            Self::WrittenOff => "written_off",
+        }
+    }
+}
+
+/// The answer to a forced release.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Released {
+    allocation: Allocation,
+    node_id: String,
+    billing_end_time: Option<Timestamp>,
+    slot_ids: Vec<String>,
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
-    let Command::Show { allocation: given } = command;
-    let id = allocation::resolve(&session.api, Among::All, &given).await?;
+    match command {
+        Command::Show { allocation } => show(session, &allocation).await,
+        Command::ForceRelease(flags) => force_release(session, &flags).await,
+    }
+}
+
+async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Failure> {
+    let id = allocation::resolve(&session.api, Among::All, &flags.allocation).await?;
+    let mut body = json!({ "host_fate": flags.host.wire(), "reason": flags.reason });
+    if let Some(end) = flags.billing_end {
+        body["billing_end_time"] = end.to_string().into();
+    }
+    if flags.dry_run {
+        body["validate_only"] = true.into();
+    }
+    let verb = format!("{id}:forceRelease");
+    let path = ["admin", "allocations", &verb];
+    let answer = session
+        .api
+        .change(Method::POST, &path, &body, &session.key)
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let released: Released = parse(&answer)?;
+    let state = &released.allocation.status.state;
+    if flags.dry_run {
+        say!("{id} would be {state}. Nothing was changed.");
+    } else {
+        say!("{id} is {state}.");
+    }
+    print_line(
+        "Billing",
+        &released
+            .billing_end_time
+            .map(|end| format!("ends {}", time(Some(end))))
+            .unwrap_or_default(),
+    );
+    print_line("Node", &released.node_id);
+    for slot in &released.slot_ids {
+        print_line("Disabled", slot);
+    }
+    if !flags.dry_run && !released.slot_ids.is_empty() {
+        say!(
+            "When the host is back, wipe its disks: gpuaas admin slots repair {} SLOT --reason TEXT",
+            released.node_id
+        );
+    }
+    Ok(())
+}
+
+async fn show(session: &Session, given: &str) -> Result<(), Failure> {
+    let id = allocation::resolve(&session.api, Among::All, given).await?;
     let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
     if session.json() {
         print_json(&answer);

@@ -201,6 +201,18 @@ impl Host {
         boot(&self.path("root"));
     }
 
+    /// What a new installation of the machine leaves: the disks. The agent is down.
+    pub async fn reinstall(&self) {
+        self.restart_machine().await;
+        for domain in self.own_domains().await {
+            self.hypervisor.undefine(&domain).await.expect("libvirt");
+        }
+        for folder in ["state", "dhcp"] {
+            std::fs::remove_dir_all(self.path(folder)).expect("a folder");
+            std::fs::create_dir(self.path(folder)).expect("a folder");
+        }
+    }
+
     /// Changes what goes wrong.
     pub fn script(&self, change: impl FnOnce(&mut Script)) {
         self.director.change(change);
