@@ -59,6 +59,8 @@ pub enum Blocker {
     Swap(String),
     /// Something is stacked on it.
     Holder(String),
+    /// A loop device may stand on it: what is behind that cannot be found.
+    Untraced(String),
     /// A domain names it, running or shut off (D-34).
     UsedByDomain {
         /// Domain.
@@ -104,6 +106,7 @@ impl fmt::Display for Blocker {
             Self::Mounted { device, at } => write!(f, "{device} is mounted at {at}"),
             Self::Swap(device) => write!(f, "{device} is swap"),
             Self::Holder(name) => write!(f, "{name} is stacked on it"),
+            Self::Untraced(name) => write!(f, "nobody can tell what {name} stands on"),
             Self::UsedByDomain { name, state } => write!(f, "domain {name} ({state}) uses it"),
             Self::OpenBy { pid, program } => write!(f, "process {pid} ({program}) holds it open"),
             Self::Claimed => write!(f, "claimed by another user of the kernel"),
@@ -218,6 +221,7 @@ pub fn decide(
     }));
     blockers.extend(facts.swaps.iter().cloned().map(Blocker::Swap));
     blockers.extend(facts.holders.iter().cloned().map(Blocker::Holder));
+    blockers.extend(facts.untraced.iter().cloned().map(Blocker::Untraced));
     let own = match intent {
         Intent::Boot { allocation } => Some(allocation.vm_name()),
         _ => None,

@@ -327,6 +327,43 @@ fn p9_a_process_that_ended_meanwhile_holds_nothing() {
 }
 
 #[test]
+fn p9_a_thread_holds_and_mounts_what_its_process_does_not_show() {
+    let used = |main: &str, change: fn(&Recorded)| {
+        let host = Recorded::new(QUIET, NO_SWAP);
+        host.write("proc/4242/stat", main);
+        host.write("proc/4242/task/4242/stat", main);
+        host.write("proc/4242/task/4243/stat", "4243 (mysqld) S 1");
+        change(&host);
+        host.wipe().unwrap_err()
+    };
+    let open = Blocker::OpenBy {
+        pid: 4242,
+        program: "mysqld".into(),
+    };
+    let mounted = Blocker::Mounted {
+        device: "nvme1n1p2".into(),
+        at: "/own".into(),
+    };
+    // the main thread has ended, or it has a table or a namespace of its own
+    for main in ["4242 (mysqld) Z 1", "4242 (mysqld) S 1"] {
+        let blockers = used(main, |host| {
+            host.link("proc/4242/task/4243/fd/3", "/dev/nvme1n1p2");
+        });
+        assert_eq!(blockers, std::slice::from_ref(&open), "{main}");
+        let blockers = used(main, |host| {
+            let mount = "36 35 259:3 / /own rw - ext4 /dev/nvme1n1p2 rw\n";
+            host.link("proc/4242/task/4243/ns/mnt", "mnt:[4026531841]");
+            host.write("proc/4242/task/4243/mountinfo", mount);
+        });
+        assert_eq!(blockers, std::slice::from_ref(&mounted), "{main}");
+    }
+    let host = Recorded::new(QUIET, NO_SWAP);
+    host.write("proc/4242/task/4243/stat", "4243 (mysqld) S 1");
+    host.write("proc/4242/task/4243/fd", "");
+    assert!(host.facts().is_err(), "what cannot be read is not free");
+}
+
+#[test]
 fn p9_whatever_stands_on_the_disk_at_any_height_is_use_of_it() {
     let host = Recorded::new(QUIET, NO_SWAP);
     // partition → RAID → its partition → crypt → LVM, which the kernel shows from above alone
@@ -380,6 +417,29 @@ fn p9_holders_and_loop_devices_over_a_disk_are_use_of_it() {
 }
 
 #[test]
+fn p9_a_loop_device_over_what_cannot_be_found_may_stand_on_any_disk() {
+    for (path, is_use) in [
+        ("/srv/slot0.img", false),
+        ("/srv/slot1.img (deleted)", true),
+        ("/container/nodes/disk", true),
+        ("/dev/node-of-a-container", true),
+        ("/dev/nvme2n1", false),
+    ] {
+        let host = Recorded::new(QUIET, NO_SWAP);
+        host.write("srv/slot0.img", "");
+        host.device("nvme2n1", "259:7");
+        host.device("loop7", "7:7");
+        host.write("sys/class/block/loop7/loop/backing_file", path);
+        let expected: &[Blocker] = match is_use {
+            true => &[Blocker::Untraced("loop7".into())],
+            false => &[],
+        };
+        let blockers = host.wipe().err().unwrap_or_default();
+        assert_eq!(blockers, expected, "{path}");
+    }
+}
+
+#[test]
 fn p9_a_member_that_nobody_has_assembled_is_use_unless_a_tenant_of_ours_wrote_it() {
     for kind in [
         "LVM2_member",
@@ -387,6 +447,7 @@ fn p9_a_member_that_nobody_has_assembled_is_use_unless_a_tenant_of_ours_wrote_it
         "zfs_member",
         "crypto_LUKS",
         "swap",
+        "ambivalent",
     ] {
         let mut facts = raw();
         facts.partitions = vec!["nvme1n1p2".into()];

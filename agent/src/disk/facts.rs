@@ -39,6 +39,8 @@ pub struct DiskFacts {
     pub swaps: Vec<String>,
     /// Device-mapper, md and the like on top of the disk or a partition, at any height.
     pub holders: Vec<String>,
+    /// Loop devices of which nobody knows whether they stand on it.
+    pub untraced: Vec<String>,
     /// Processes that hold any of it open.
     pub descriptor_holders: Vec<DescriptorHolder>,
     /// An exclusive open was refused: something outside our view has claimed it.
@@ -61,6 +63,7 @@ pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<Disk
         partitions,
         above,
         devices,
+        untraced,
     } = stack(root, name)?;
     let mut mounted: Vec<(String, String)> = mounts::all(root)?
         .iter()
@@ -88,6 +91,7 @@ pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<Disk
         mounts: mounted,
         swaps,
         holders: above,
+        untraced,
         descriptor_holders: descriptor_holders(root, &devices, trusts)?,
         claimed: false,
         signatures: Vec::new(),

@@ -38,12 +38,12 @@ pub fn descriptor_holders(
             root.read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default()
         };
-        match processes::unless_ended(root, pid, holds(root, pid, devices)) {
-            Ok(Some(true)) => {
+        match holds(root, pid, devices) {
+            Ok(true) => {
                 let program = program();
                 found.insert(DescriptorHolder { pid, program });
             }
-            Ok(_) => {}
+            Ok(false) => {}
             Err(error) => {
                 let program = program();
                 if !trusts.contains(&program) {
@@ -57,9 +57,28 @@ pub fn descriptor_holders(
 }
 
 fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
-    for fd in root.list(format!("/proc/{pid}/fd"))? {
-        let link = root.path(format!("/proc/{pid}/fd/{fd}"));
-        if processes::unless_ended(root, pid, is_one_of(root, &link, devices))? == Some(true) {
+    // Nearly all threads share one table of descriptors, and following each link of each thread would take several times
+    // as long: a table with the numbers of one that was read is taken for that one.
+    let mut read = BTreeSet::new();
+    for thread in processes::threads(root, pid)? {
+        let listed = root.list(format!("{thread}/fd"));
+        let numbers = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
+        if read.insert(numbers.clone()) && one_leads_to(root, &thread, &numbers, devices)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn one_leads_to(
+    root: &HostRoot,
+    thread: &str,
+    numbers: &[String],
+    devices: &[Device],
+) -> io::Result<bool> {
+    for number in numbers {
+        let link = root.path(format!("{thread}/fd/{number}"));
+        if processes::unless_ended(root, thread, is_one_of(root, &link, devices))? == Some(true) {
             return Ok(true);
         }
     }

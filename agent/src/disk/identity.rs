@@ -3,6 +3,7 @@
 //! Kernel names change across reboots (INC-15), so a slot's disk is known by its `/dev/disk/by-id/nvme-eui.…`
 //! link or, on a lab host, by the id of a configured backing file, which is found again by inode.
 use std::fmt;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -127,10 +128,42 @@ struct LoopList {
     loopdevices: Vec<LoopDevice>,
 }
 
+impl LoopDevice {
+    /// Whether this is the loop device of a kernel name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.file_name().is_some_and(|own| own == name)
+    }
+
+    /// Whether this very file is behind it. A path would be fooled by a file that was replaced, or by one of another
+    /// mount namespace.
+    pub fn is_over(&self, file: &Metadata) -> bool {
+        let device = file.dev();
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        self.inode == file.ino() && self.device.trim() == format!("{major}:{minor}")
+    }
+}
+
+/// The same as [`loop_devices`] for callers that block.
+///
+/// # Errors
+/// `losetup` cannot be run or does not answer.
+pub fn loop_devices_here() -> HostResult<Vec<LoopDevice>> {
+    let mut command = std::process::Command::new("timeout");
+    command.args(["--signal=KILL", "10", "losetup"]).args(LIST);
+    let failed = |why: String| HostError::host(ErrorReason::HostNotReady, why);
+    let output = command.env("LC_ALL", "C").output();
+    let output = output.map_err(|error| failed(format!("cannot run losetup: {error}")))?;
+    if !output.status.success() {
+        return Err(failed(format!("losetup ended with {}", output.status)));
+    }
+    parse_loops(&String::from_utf8_lossy(&output.stdout))
+}
+
+const LIST: [&str; 4] = ["--json", "--list", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
+
 /// All loop devices of the host.
 pub async fn loop_devices() -> HostResult<Vec<LoopDevice>> {
-    let arguments = ["--json", "--list", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
-    let output = exec::run("losetup", &arguments, Duration::from_secs(10))
+    let output = exec::run("losetup", &LIST, Duration::from_secs(10))
         .await?
         .success("losetup")?;
     parse_loops(&output.stdout)
@@ -149,27 +182,34 @@ fn parse_loops(text: &str) -> HostResult<Vec<LoopDevice>> {
     Ok(list.loopdevices)
 }
 
-/// Resolves a lab disk: the one loop device whose backing inode is that of the configured file. A path would
-/// be fooled by a file that was replaced.
+/// Resolves a lab disk: the one loop device whose backing inode is that of the configured file.
 pub fn resolve_lab(disk: &LabDisk, loops: &[LoopDevice]) -> Resolution {
     let Ok(metadata) = std::fs::metadata(&disk.backing_file) else {
         return Resolution::Missing;
     };
-    let device = metadata.dev();
-    let numbers = format!(
-        "{}:{}",
-        nix::sys::stat::major(device),
-        nix::sys::stat::minor(device)
-    );
     let matches: Vec<String> = loops
         .iter()
-        .filter(|found| found.inode == metadata.ino() && found.device.trim() == numbers)
+        .filter(|found| found.is_over(&metadata))
         .filter_map(|found| Some(found.name.file_name()?.to_string_lossy().into_owned()))
         .collect();
     match matches.as_slice() {
         [] => Resolution::Missing,
         [one] => Resolution::Device(one.clone()),
         many => Resolution::Ambiguous(many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+impl LoopDevice {
+    /// One with this file behind it.
+    pub fn over(name: &str, file: &Metadata) -> Self {
+        let device = file.dev();
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        Self {
+            name: name.into(),
+            inode: file.ino(),
+            device: format!("  {major}:{minor} "),
+        }
     }
 }
 

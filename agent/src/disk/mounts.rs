@@ -55,7 +55,7 @@ fn unescape(text: &str) -> String {
         .replace("\\134", "\\")
 }
 
-/// All mounts of all mount namespaces that processes of this host live in.
+/// All mounts of all mount namespaces that threads of this host live in.
 ///
 /// # Errors
 /// A `mountinfo` that cannot be read, except that of a process which has ended.
@@ -65,17 +65,20 @@ pub fn all(root: &HostRoot) -> HostResult<Vec<Mount>> {
     let mut mounts: BTreeSet<Mount> = parse(&own)?.into_iter().collect();
     let mut seen = BTreeSet::new();
     for pid in processes::ids(root).map_err(io_error("cannot list /proc"))? {
-        let namespace = std::fs::read_link(root.path(format!("/proc/{pid}/ns/mnt")));
-        match processes::unless_ended(root, pid, namespace) {
-            Ok(None) => continue,
-            Ok(Some(namespace)) if !seen.insert(namespace.clone()) => continue,
-            // whose namespace is unknown may have one of its own
-            Ok(Some(_)) | Err(_) => {}
+        let threads = processes::threads(root, pid);
+        for thread in threads.map_err(io_error(format_args!("cannot list /proc/{pid}/task")))? {
+            let namespace = std::fs::read_link(root.path(format!("{thread}/ns/mnt")));
+            match processes::unless_ended(root, &thread, namespace) {
+                Ok(None) => continue,
+                Ok(Some(namespace)) if !seen.insert(namespace.clone()) => continue,
+                // whose namespace is unknown may have one of its own
+                Ok(Some(_)) | Err(_) => {}
+            }
+            let text = root.read(format!("{thread}/mountinfo"));
+            let text = processes::unless_ended(root, &thread, text)
+                .map_err(io_error(format_args!("cannot read {thread}/mountinfo")))?;
+            mounts.extend(parse(&text.unwrap_or_default())?);
         }
-        let text = root.read(format!("/proc/{pid}/mountinfo"));
-        let text = processes::unless_ended(root, pid, text)
-            .map_err(io_error(format_args!("cannot read /proc/{pid}/mountinfo")))?;
-        mounts.extend(parse(&text.unwrap_or_default())?);
     }
     Ok(mounts.into_iter().collect())
 }

@@ -9,11 +9,12 @@ use super::facts::{DiskFacts, DomainUse, diskseq, gather};
 use super::holders::block_number;
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use super::signatures::{signatures, signatures_within};
-use super::stack::extent;
+use super::stack::{controllers, extent};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::settings::LabDisk;
+use crate::vm::disk_sources::pci_device;
 use crate::vm::{Domain, Hypervisor};
 
 /// How often a disk that only a passing process holds open is inspected, and the pause between two attempts.
@@ -71,7 +72,7 @@ impl DiskProbe {
             Resolution::Device(name) => name,
         };
         let mut facts = self.gather(&name).await?;
-        let aliases = self.aliases(identity, &name, &facts);
+        let aliases = self.aliases(identity, &name, &facts)?;
         let domains = self.hypervisor.domains().await?;
         facts.domains = blocking::run(move || used_by(&domains, &aliases)).await?;
         if self.root.is_live() {
@@ -104,7 +105,8 @@ impl DiskProbe {
             let facts = self.facts(identity).await?;
             match decide(identity, approved_bytes, &facts, intent) {
                 Ok(disk) => return Ok(disk),
-                // A device manager may hold the disk open for a moment; a user stays.
+                // A device manager may hold the disk open for a moment, and a loop device is being taken away; a user
+                // stays.
                 Err(blockers) if attempts < ATTEMPTS && passing(&blockers) => {
                     attempts += 1;
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -135,7 +137,12 @@ impl DiskProbe {
     }
 
     /// Every path under which a domain may name this disk.
-    fn aliases(&self, identity: &DiskIdentity, name: &str, facts: &DiskFacts) -> Vec<PathBuf> {
+    fn aliases(
+        &self,
+        identity: &DiskIdentity,
+        name: &str,
+        facts: &DiskFacts,
+    ) -> HostResult<Vec<PathBuf>> {
         let mut aliases = vec![
             Path::new("/dev").join(name),
             PathBuf::from(identity.to_string()),
@@ -147,6 +154,8 @@ impl DiskProbe {
                 .chain(&facts.holders)
                 .map(|other| Path::new("/dev").join(other)),
         );
+        let controllers = controllers(&self.root, name)?;
+        aliases.extend(controllers.iter().map(|one| PathBuf::from(pci_device(one))));
         if let DiskIdentity::Lab(id) = identity {
             let files = self
                 .lab_disks
@@ -155,14 +164,17 @@ impl DiskProbe {
                 .map(|disk| disk.backing_file.clone());
             aliases.extend(files);
         }
-        aliases
+        Ok(aliases)
     }
 }
 
 fn passing(blockers: &[Blocker]) -> bool {
-    blockers
-        .iter()
-        .all(|blocker| matches!(blocker, Blocker::OpenBy { .. } | Blocker::Claimed))
+    blockers.iter().all(|blocker| {
+        matches!(
+            blocker,
+            Blocker::OpenBy { .. } | Blocker::Claimed | Blocker::Untraced(_)
+        )
+    })
 }
 
 /// The domains that name a disk: by path, by where the path leads, or by device number. One with a source of which

@@ -37,6 +37,18 @@ fn d_34_a_domain_uses_a_disk_under_any_of_its_names() {
 }
 
 #[test]
+fn d_34_a_domain_uses_the_disk_of_a_controller_that_is_given_to_it() {
+    let description = "<domain><hostdev mode='subsystem' type='pci'><source>
+        <address domain='0x0000' bus='0xaf' slot='0x00' function='0x0'/></source></hostdev></domain>";
+    let given = crate::vm::disk_sources::sources(description).unwrap().paths;
+    let given: Vec<&Path> = given.iter().map(Path::new).collect();
+    let controller = |address: &str| PathBuf::from(pci_device(&address.parse().unwrap()));
+    let (own, other) = (controller("0000:af:00.0"), controller("0000:b0:00.0"));
+    assert_eq!(uses(domain(&given, &[]), &own), ["shut off"]);
+    assert!(uses(domain(&given, &[]), &other).is_empty());
+}
+
+#[test]
 fn p9_a_domain_with_a_disk_that_cannot_be_traced_may_use_any() {
     let untraced = domain(&[], &["volume lv1 of pool vg"]);
     let found = uses(untraced, Path::new("/dev/nvme1n1"));

@@ -66,10 +66,15 @@ pub async fn signatures_within(
     Ok(found.into_iter().collect())
 }
 
+/// What `blkid` finds where several signatures contradict each other: it names none of them.
+const SEVERAL: &str = "ambivalent";
+
 /// Whether a signature says that its device is a part of something else (LVM, RAID, ZFS, a cache) or holds what only its
-/// owner can read (crypt, swap): in use, whether or not that something is assembled now.
+/// owner can read (crypt, swap): in use, whether or not that something is assembled now. Several signatures of which
+/// nobody knows the valid one may be such a one over an old file system.
 pub fn is_member(signature: &str) -> bool {
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
+        SEVERAL,
         "swap",
         "swsuspend",
         "bcache",
@@ -115,7 +120,7 @@ fn parse_blkid(status: i32, text: &str) -> HostResult<BTreeSet<String>> {
             })
             .map(str::to_owned)
             .collect()),
-        8 => Ok(BTreeSet::from(["ambivalent".to_owned()])),
+        8 => Ok(BTreeSet::from([SEVERAL.to_owned()])),
         other => Err(HostError::host(
             ErrorReason::HostNotReady,
             format!("blkid ended with status {other}"),
@@ -165,7 +170,12 @@ mod tests {
         ] {
             assert!(is_member(member), "{member}");
         }
-        for plain in ["ext4", "xfs", "gpt", "dos", "PMBR", "vfat", "ambivalent"] {
+        let several = parse_blkid(8, "").unwrap();
+        assert!(
+            several.iter().all(|kind| is_member(kind)),
+            "a RAID's superblock over an old file system's: {several:?}"
+        );
+        for plain in ["ext4", "xfs", "gpt", "dos", "PMBR", "vfat"] {
             assert!(!is_member(plain), "{plain}");
         }
     }

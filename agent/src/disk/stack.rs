@@ -6,8 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::holders::block_number;
+use super::identity::{LoopDevice, loop_devices_here};
 use crate::error::{HostResult, io_error};
 use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
 
 const BLOCK: &str = "/sys/class/block";
 
@@ -56,6 +58,20 @@ pub struct Stack {
     pub above: Vec<String>,
     /// The disk, its partitions, what is above, and the partitions of that.
     pub devices: Vec<Device>,
+    /// Loop devices over something that cannot be found here: a node in another mount namespace, a file that was
+    /// deleted. Each may stand on any disk.
+    pub untraced: Vec<String>,
+}
+
+/// What a loop device stands on.
+#[derive(Debug, PartialEq, Eq)]
+enum Behind {
+    /// A regular file.
+    File,
+    /// A block device, by kernel name.
+    Device(String),
+    /// Nobody knows.
+    Untraced,
 }
 
 /// Follows holders and slaves from a disk upwards.
@@ -63,11 +79,39 @@ pub struct Stack {
 /// # Errors
 /// A part of sysfs that is there and cannot be read.
 pub fn stack(root: &HostRoot, disk: &str) -> HostResult<Stack> {
-    follow(root, disk).map_err(io_error(format_args!("cannot read what hangs on {disk}")))
+    let failed = || io_error(format!("cannot read what hangs on {disk}"));
+    let backing = backing_files(root).map_err(failed())?;
+    let seen = match root.is_live() && !backing.is_empty() {
+        true => loop_devices_here()?,
+        false => Vec::new(),
+    };
+    follow(root, disk, &backing, &seen).map_err(failed())
 }
 
-fn follow(root: &HostRoot, disk: &str) -> io::Result<Stack> {
-    let below = below(root)?;
+fn follow(
+    root: &HostRoot,
+    disk: &str,
+    backing: &BTreeMap<String, String>,
+    seen: &[LoopDevice],
+) -> io::Result<Stack> {
+    let mut below = below(root)?;
+    let mut untraced = Vec::new();
+    for (name, path) in backing {
+        let behind = match seen.iter().find(|device| device.is_named(name)) {
+            Some(device) if root.is_live() => behind(device, Path::new(path)),
+            _ if !root.is_live() => behind_recorded(root, path),
+            _ => Behind::Untraced,
+        };
+        match behind {
+            Behind::File => {}
+            Behind::Device(lower) => {
+                below.entry(name.clone()).or_default().insert(lower);
+            }
+            // one that was detached meanwhile stands on nothing
+            Behind::Untraced if backing_file(root, name)?.is_none() => {}
+            Behind::Untraced => untraced.push(name.clone()),
+        }
+    }
     let partitions = partitions(root, disk)?;
     let mut above = BTreeSet::new();
     let mut found: BTreeSet<String> = BTreeSet::from([disk.to_owned()]);
@@ -97,38 +141,92 @@ fn follow(root: &HostRoot, disk: &str) -> io::Result<Stack> {
         partitions,
         above: above.into_iter().collect(),
         devices,
+        untraced,
     })
 }
 
-/// What every device stands on by its own word: its slaves, and the block device behind a loop device.
+/// What every device stands on by its own word: its slaves.
 fn below(root: &HostRoot) -> io::Result<BTreeMap<String, BTreeSet<String>>> {
     let mut below = BTreeMap::new();
     for name in root.list(BLOCK)? {
-        let mut slaves: BTreeSet<String> = root
-            .list(format!("{BLOCK}/{name}/slaves"))?
-            .into_iter()
-            .collect();
-        if let Some(file) = root.value(format!("{BLOCK}/{name}/loop/backing_file"))? {
-            slaves.extend(behind(root, &file));
-        }
+        let slaves = root.list(format!("{BLOCK}/{name}/slaves"))?;
         if !slaves.is_empty() {
-            below.insert(name, slaves);
+            below.insert(name, slaves.into_iter().collect());
         }
     }
     Ok(below)
 }
 
-/// Kernel name of the block device that a path below `/dev` leads to, if it is one.
-fn behind(root: &HostRoot, path: &str) -> Option<String> {
-    let name = Path::new(path.strip_prefix("/dev/")?)
-        .file_name()?
-        .to_str()?;
-    if !root.is_live() {
-        return Some(name.to_owned());
+/// Loop devices in use, each with the path of what is behind it, as whoever attached it saw it.
+fn backing_files(root: &HostRoot) -> io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for name in root.list(BLOCK)? {
+        if let Some(path) = backing_file(root, &name)? {
+            found.insert(name, path);
+        }
     }
-    let number = block_number(&std::fs::metadata(path).ok()?)?;
-    let link = std::fs::read_link(root.path(format!("/sys/dev/block/{number}"))).ok()?;
-    Some(link.file_name()?.to_string_lossy().into_owned())
+    Ok(found)
+}
+
+fn backing_file(root: &HostRoot, name: &str) -> io::Result<Option<String>> {
+    root.value(format!("{BLOCK}/{name}/loop/backing_file"))
+}
+
+/// The path counts only when the very file that the kernel has behind the loop device is found under it.
+fn behind(device: &LoopDevice, path: &Path) -> Behind {
+    let Ok(file) = std::fs::metadata(path) else {
+        return Behind::Untraced;
+    };
+    if !device.is_over(&file) {
+        return Behind::Untraced;
+    }
+    let Some(number) = block_number(&file) else {
+        return if file.is_file() {
+            Behind::File
+        } else {
+            Behind::Untraced
+        };
+    };
+    let link = std::fs::read_link(Path::new("/sys/dev/block").join(number));
+    let name = link.ok().and_then(|link| {
+        let name = link.file_name()?;
+        Some(name.to_string_lossy().into_owned())
+    });
+    name.map_or(Behind::Untraced, Behind::Device)
+}
+
+/// A recording has no nodes: their names tell.
+fn behind_recorded(root: &HostRoot, path: &str) -> Behind {
+    let known = |name: &&str| root.exists(format!("{BLOCK}/{name}"));
+    match path.strip_prefix("/dev/") {
+        Some(name) => match name.rsplit('/').next().filter(known) {
+            Some(name) => Behind::Device(name.to_owned()),
+            None => Behind::Untraced,
+        },
+        None if root.path(path).is_file() => Behind::File,
+        None => Behind::Untraced,
+    }
+}
+
+/// PCI devices through which a disk is reached: its controller's, or with native multipath all of its controllers'.
+///
+/// # Errors
+/// A part of sysfs that is there and cannot be read.
+pub fn controllers(root: &HostRoot, disk: &str) -> HostResult<BTreeSet<PciAddress>> {
+    let of = |link: &str| -> Option<PciAddress> {
+        let target = root.link(link)?;
+        let mut parts = target.components().rev();
+        parts.find_map(|part| part.as_os_str().to_str()?.parse().ok())
+    };
+    let block = format!("{BLOCK}/{disk}");
+    let subsystem = root.list(format!("{block}/device"));
+    let subsystem = subsystem.map_err(io_error(format_args!("cannot read {block}/device")))?;
+    let paths = subsystem.iter().filter(|name| {
+        let number = name.strip_prefix("nvme");
+        number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    });
+    let paths = paths.filter_map(|name| of(&format!("{block}/device/{name}")));
+    Ok(paths.chain(of(&block)).collect())
 }
 
 fn partitions(root: &HostRoot, name: &str) -> io::Result<Vec<String>> {
@@ -163,4 +261,53 @@ pub fn extent(root: &HostRoot, partition: &str) -> HostResult<(u64, u64)> {
     };
     let both = sectors("start").and_then(|start| Ok((start, sectors("size")?)));
     both.map_err(io_error(format_args!("cannot read where {partition} lies")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_34_a_disk_is_reached_through_its_controllers() {
+        let dir = tempfile::tempdir().unwrap();
+        let block = dir.path().join("sys/class/block");
+        let devices = dir.path().join("sys/devices");
+        let paths = devices.join("virtual/nvme-subsystem/nvme-subsys2");
+        for folder in [&block, &paths.join("nvme2n1")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let link = |target: &str, at: PathBuf| std::os::unix::fs::symlink(target, at).unwrap();
+        let one = "../../devices/pci0000:ae/0000:ae:01.0/0000:af:00.0/nvme/nvme1/nvme1n1";
+        link(one, block.join("nvme1n1"));
+        let many = "../../devices/virtual/nvme-subsystem/nvme-subsys2/nvme2n1";
+        link(many, block.join("nvme2n1"));
+        link("..", paths.join("nvme2n1/device"));
+        for (name, address) in [("nvme2", "0000:b0:00.0"), ("nvme3", "0000:b1:00.0")] {
+            let target = format!("../../../pci0000:ae/{address}/nvme/{name}");
+            link(&target, paths.join(name));
+        }
+        let root = HostRoot::new(dir.path());
+        let found = |disk: &str| -> Vec<String> {
+            let found = controllers(&root, disk).unwrap();
+            found.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(found("nvme1n1"), ["0000:af:00.0"]);
+        assert_eq!(found("nvme2n1"), ["0000:b0:00.0", "0000:b1:00.0"]);
+        assert!(found("loop0").is_empty());
+    }
+
+    #[test]
+    fn p9_a_loop_device_is_harmless_only_over_the_very_file_that_is_found_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("disk"), dir.path().join("other"));
+        std::fs::write(&file, "x").unwrap();
+        std::fs::write(&other, "x").unwrap();
+        let device = LoopDevice::over("/dev/loop7", &std::fs::metadata(&file).unwrap());
+        assert_eq!(behind(&device, &file), Behind::File);
+        // what another namespace has under this path is another file here, or none
+        assert_eq!(behind(&device, &other), Behind::Untraced);
+        assert_eq!(behind(&device, &dir.path().join("gone")), Behind::Untraced);
+        let folder = LoopDevice::over("/dev/loop7", &std::fs::metadata(dir.path()).unwrap());
+        assert_eq!(behind(&folder, dir.path()), Behind::Untraced);
+    }
 }

@@ -14,15 +14,36 @@ pub fn ids(root: &HostRoot) -> io::Result<Vec<u32>> {
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// What a read below `/proc/<pid>` gave: `None` for a process that ended meanwhile, which has nothing open and nothing
+/// Folders of all threads of a process, the main one's first. Each may have descriptors and mounts of its own, and they
+/// outlive the main thread: a process whose main thread has ended looks like one that has.
+///
+/// # Errors
+/// The process is there and its threads cannot be listed.
+pub fn threads(root: &HostRoot, pid: u32) -> io::Result<Vec<String>> {
+    let main = format!("/proc/{pid}");
+    let listed = root.list(format!("{main}/task"));
+    let listed = unless_ended(root, &main, listed)?.unwrap_or_default();
+    let others = listed.iter().filter_map(|name| name.parse::<u32>().ok());
+    let others = others.filter(|thread| *thread != pid);
+    let others: Vec<String> = others
+        .map(|thread| format!("{main}/task/{thread}"))
+        .collect();
+    Ok([main].into_iter().chain(others).collect())
+}
+
+/// What a read in the folder of a thread gave: `None` for one that ended meanwhile, which has nothing open and nothing
 /// mounted. Every other failure stays one.
 ///
 /// # Errors
-/// The process is there and what was read of it cannot be.
-pub fn unless_ended<T>(root: &HostRoot, pid: u32, read: io::Result<T>) -> io::Result<Option<T>> {
+/// The thread is there and what was read of it cannot be.
+pub fn unless_ended<T>(
+    root: &HostRoot,
+    thread: &str,
+    read: io::Result<T>,
+) -> io::Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) if is_gone(&error) || has_ended(root, pid) => Ok(None),
+        Err(error) if is_gone(&error) || has_ended(root, thread) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -32,12 +53,12 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Gone, or a zombie that nobody has waited for.
-fn has_ended(root: &HostRoot, pid: u32) -> bool {
-    match root.read(format!("/proc/{pid}/stat")) {
+fn has_ended(root: &HostRoot, thread: &str) -> bool {
+    match root.read(format!("{thread}/stat")) {
         Ok(text) => {
             let state = text.rsplit(')').next().unwrap_or_default().trim_start();
             state.starts_with(['Z', 'X'])
         }
-        Err(error) => is_gone(&error) && !root.exists(format!("/proc/{pid}")),
+        Err(error) => is_gone(&error) && !root.exists(thread),
     }
 }

@@ -1,13 +1,16 @@
 //! Everything in a domain description that a disk may hide in. What is not understood is reported, never left out (P9).
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Decoder, Reader, XmlVersion};
 
+use crate::ids::PciAddress;
+
 /// The sources of a domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// Every absolute path that the description names anywhere: disks, backing chains, mirrors, memory devices, folders.
+    /// Every absolute path that the description names anywhere: disks, backing chains, mirrors, memory devices, folders;
+    /// and, by its path in sysfs, every PCI device that is given to the guest: it may be the controller of a disk.
     pub paths: BTreeSet<String>,
     /// Volumes of storage pools: pool and volume.
     pub volumes: BTreeSet<(String, String)>,
@@ -20,6 +23,11 @@ const HOLD_A_SOURCE: [&[u8]; 4] = [b"disk", b"mirror", b"backingStore", b"dataSt
 /// Types whose source is a path in its attributes.
 const BY_PATH: [&str; 3] = ["file", "block", "dir"];
 
+/// Path in sysfs of a PCI device.
+pub fn pci_device(address: &PciAddress) -> String {
+    format!("/sys/bus/pci/devices/{address}")
+}
+
 /// Reads a description.
 ///
 /// # Errors
@@ -28,6 +36,8 @@ pub fn sources(xml: &str) -> Result<Sources, String> {
     let mut reader = Reader::from_str(xml);
     let mut found = Sources::default();
     let (mut depth, mut text) = (0_u32, String::new());
+    // depth of the source that is open
+    let mut source = None;
     loop {
         let event = reader.read_event().map_err(|error| error.to_string())?;
         match &event {
@@ -45,11 +55,17 @@ pub fn sources(xml: &str) -> Result<Sources, String> {
         }
         match event {
             Event::Start(start) => {
-                found.element(&start, reader.decoder())?;
+                found.element(&start, reader.decoder(), source.is_some())?;
+                if start.name().as_ref() == b"source" {
+                    source.get_or_insert(depth);
+                }
                 depth += 1;
             }
-            Event::Empty(start) => found.element(&start, reader.decoder())?,
-            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Empty(start) => found.element(&start, reader.decoder(), source.is_some())?,
+            Event::End(_) => {
+                depth = depth.saturating_sub(1);
+                source = source.filter(|opened| *opened < depth);
+            }
             Event::Eof if depth == 0 => return Ok(found),
             Event::Eof => return Err("the description ends in the middle".to_owned()),
             _ => {}
@@ -65,10 +81,18 @@ impl Sources {
         }
     }
 
-    fn element(&mut self, start: &BytesStart<'_>, decoder: Decoder) -> Result<(), String> {
+    fn element(
+        &mut self,
+        start: &BytesStart<'_>,
+        decoder: Decoder,
+        in_source: bool,
+    ) -> Result<(), String> {
         let (mut kind, mut pool, mut volume) = (None, None, None);
         let name = start.name();
         let is_source = name.as_ref() == b"source";
+        // elsewhere an address is the guest's
+        let is_address = in_source && name.as_ref() == b"address";
+        let mut address = BTreeMap::new();
         for attribute in start.attributes() {
             let attribute = attribute.map_err(|error| error.to_string())?;
             let value = attribute
@@ -77,6 +101,9 @@ impl Sources {
                 .into_owned();
             self.path(&value);
             match attribute.key.as_ref() {
+                key if is_address => {
+                    address.insert(String::from_utf8_lossy(key).into_owned(), value);
+                }
                 b"type" => kind = Some(value),
                 b"pool" if is_source => pool = Some(value),
                 b"volume" if is_source => volume = Some(value),
@@ -89,6 +116,13 @@ impl Sources {
         if let (Some(pool), Some(volume)) = (pool, volume) {
             self.volumes.insert((pool, volume));
         }
+        // other buses' addresses have no slot
+        if address.contains_key("slot") {
+            match pci_path(&address) {
+                Some(path) => self.paths.insert(path),
+                None => self.untraced.insert(format!("a PCI device {address:?}")),
+            };
+        }
         let is_disk = HOLD_A_SOURCE.contains(&name.as_ref());
         if let Some(kind) = kind.filter(|_| is_disk) {
             // a network's disk is none of this host; a volume's path is looked up
@@ -98,6 +132,21 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// Path in sysfs of the PCI device with an address; `None` when it is none.
+fn pci_path(address: &BTreeMap<String, String>) -> Option<String> {
+    let number = |part: &str| match address.get(part).map(String::as_str) {
+        None => Some(0),
+        Some(text) => match text.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        },
+    };
+    let (domain, bus) = (number("domain")?, number("bus")?);
+    let (slot, function) = (number("slot")?, number("function")?);
+    let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}");
+    Some(pci_device(&address.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -144,6 +193,23 @@ mod tests {
         assert_eq!(found.volumes, BTreeSet::from([volume]));
         let untraced: Vec<_> = found.untraced.iter().map(String::as_str).collect();
         assert_eq!(untraced, ["a disk of type \"nvme\"", "disk source \"sda\""]);
+    }
+
+    #[test]
+    fn d_34_a_pci_device_of_a_guest_is_a_source() {
+        let xml = "<domain><devices>
+            <hostdev mode='subsystem' type='pci' managed='yes'><driver name='vfio'/><source>
+                <address domain='0x0000' bus='0xaf' slot='0x00' function='0x1'/></source>
+                <address type='pci' domain='0x0000' bus='0x06' slot='0x00' function='0x0'/></hostdev>
+            <interface type='hostdev'><source><address type='pci' bus='3' slot='0x1f'/></source></interface>
+            <hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>
+            <hostdev mode='subsystem' type='pci'><source><address bus='0xzz' slot='0x0'/></source></hostdev>
+            </devices></domain>";
+        let found = sources(xml).unwrap();
+        let devices = ["0000:03:1f.0", "0000:af:00.1"];
+        let devices = devices.map(|address| format!("/sys/bus/pci/devices/{address}"));
+        assert_eq!(paths(&found), devices);
+        assert_eq!(found.untraced.len(), 1, "{found:?}");
     }
 
     #[test]
