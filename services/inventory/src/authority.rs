@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use gpuaas_common::config::{read, read_secret};
+use gpuaas_common::config::{TlsSettings, read, read_secret};
 use gpuaas_common::identity::{host_dns, host_uri};
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use crate::chain;
 use crate::config::Config;
 
 /// A certificate is valid a little before it is made, for hosts whose clock is behind.
@@ -110,7 +111,8 @@ impl HostAuthority {
     ///
     /// # Errors
     /// An unreadable, exposed or malformed file, by the setting's name; a root instead of an intermediate.
-    pub fn load(cell: u16, config: &Config) -> anyhow::Result<Self> {
+    /// An intermediate that is not of the authority of `tls.host_ca_file`, or is of that of `tls.ca_file`.
+    pub fn load(cell: u16, config: &Config, tls: &TlsSettings) -> anyhow::Result<Self> {
         let certificate = read("inventory.host_ca_cert_file", &config.host_ca_cert_file)?;
         let key = read_secret("inventory.host_ca_key_file", &config.host_ca_key_file)?;
         let authority = Self::from_pem(cell, &certificate, &key, config.host_certificate_days)?;
@@ -119,6 +121,15 @@ impl HostAuthority {
             !authority.intermediate_pem.is_empty(),
             "setting inventory.host_ca_cert_file: the root of the hosts' authority; name an intermediate, and keep the root's key elsewhere"
         );
+        let hosts = tls.host_ca_file.as_ref();
+        let hosts = hosts.context(
+            "setting tls.host_ca_file is missing, by which inventory.host_ca_cert_file is checked",
+        )?;
+        chain::check(
+            &certificate,
+            &read("tls.host_ca_file", hosts)?,
+            &read("tls.ca_file", &tls.ca_file)?,
+        )?;
         Ok(authority)
     }
 

@@ -13,6 +13,7 @@
 //! | every privileged action is on record (P10) | audit row in the transaction of the effect |
 mod api;
 mod authority;
+mod chain;
 mod config;
 pub mod domain;
 mod state;
@@ -50,7 +51,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         peers: ctx.peers.clone(),
         ids: ctx.ids,
         cell: ctx.settings.cell,
-        authority: HostAuthority::load(ctx.settings.cell, &config)?,
+        authority: HostAuthority::load(ctx.settings.cell, &config, &ctx.settings.tls)?,
         trust_pem: gpuaas_common::config::read("tls.ca_file", &ctx.settings.tls.ca_file)?,
         config,
         push_due: Notify::new(),

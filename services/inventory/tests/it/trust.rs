@@ -175,3 +175,28 @@ async fn inventory_takes_no_root_to_sign_hosts_with() {
     let said = format!("{:#}", ended.expect_err("refused"));
     assert!(said.contains("inventory.host_ca_cert_file"), "{said}");
 }
+
+/// Before, any certificate that was no root would do, one of the services' own authority too.
+#[tokio::test]
+async fn inventory_takes_no_intermediate_of_another_authority() {
+    let mut config = None;
+    let world = World::start_with(|found| config = Some(found.clone())).await;
+    let config = config.expect("settings");
+    let folder = tempfile::tempdir().expect("folder");
+    let foreign = gpuaas_dev::ca::Authority::open(folder.path(), crate::world::CELL);
+    let foreign = foreign.expect("authority").host_authority();
+    let of_services = world.ca.service("inventory", &[]).expect("identity");
+    for other in [foreign, of_services] {
+        let config = gpuaas_inventory::Config {
+            host_ca_cert_file: other.certificate,
+            host_ca_key_file: other.key,
+            ..config.clone()
+        };
+        let ended = world.run_with(config).await;
+        let said = format!("{:#}", ended.expect_err("refused"));
+        assert!(
+            said.contains("not signed by the authority of tls.host_ca_file"),
+            "{said}"
+        );
+    }
+}
