@@ -1,9 +1,11 @@
 //! Where a request comes from: the address of the connection, or what a proxy in front says it was.
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde::de::Error as _;
 
@@ -99,22 +101,31 @@ impl<'de> Deserialize<'de> for Network {
 
 /// The TLS proxies in front, which say whom they speak for.
 #[derive(Clone, Debug, Default)]
-pub struct Proxies(Vec<Network>);
+pub struct Proxies {
+    networks: Vec<Network>,
+    /// Whether a proxy's header was reported.
+    reported: Arc<AtomicBool>,
+}
 
 impl Proxies {
     /// Those of these networks.
     pub fn new(networks: &[Network]) -> Self {
-        Self(networks.to_vec())
+        Self {
+            networks: networks.to_vec(),
+            reported: Arc::default(),
+        }
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.networks.is_empty()
     }
 
     /// Whether an address is that of a proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(address))
+        self.networks
+            .iter()
+            .any(|network| network.contains(address))
     }
 
     /// Who a request is from that came over a connection from `address`: the last address that a proxy saw and that is
@@ -123,15 +134,15 @@ impl Proxies {
         if !self.contains(address) {
             return Peer::of(address);
         }
-        let lines: Vec<&str> = headers
-            .get_all(FORWARDED_FOR)
-            .iter()
-            .filter_map(|line| line.to_str().ok())
-            .collect();
-        let seen = lines.iter().flat_map(|line| line.split(',')).rev();
+        let lines: Vec<&HeaderValue> = headers.get_all(FORWARDED_FOR).iter().collect();
+        let seen = lines.iter().map(|line| line.as_bytes());
+        let seen = seen.flat_map(|line| line.split(|byte| *byte == b',')).rev();
         let mut client = address;
         for text in seen {
-            let Ok(one) = text.trim().parse() else { break };
+            let Some(one) = seen_address(text) else {
+                self.report(client, text);
+                break;
+            };
             client = one;
             if !self.contains(one) {
                 break;
@@ -139,12 +150,31 @@ impl Proxies {
         }
         Peer::of(client)
     }
+
+    /// Says once that the callers behind a proxy cannot be told apart; a client may cause it too.
+    fn report(&self, proxy: IpAddr, text: &[u8]) {
+        if !self.reported.swap(true, Ordering::Relaxed) {
+            let text = String::from_utf8_lossy(text);
+            tracing::warn!(%proxy, ?text, "no address in X-Forwarded-For: count its callers as the proxy");
+        }
+    }
+}
+
+/// The address that a proxy saw, with or without the port that it saw it at.
+fn seen_address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some(address.ip());
+    }
+    let six = text.strip_prefix('[')?.strip_suffix(']')?;
+    six.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
@@ -195,6 +225,16 @@ mod tests {
             ("10.0.0.1", "198.51.100.7, 10.0.0.2", "198.51.100.7"),
             ("10.0.0.1", "203.0.113.9, nonsense, 10.0.0.2", "10.0.0.2"),
             ("10.0.0.1", "", "10.0.0.1"),
+            // a proxy that writes the port as well
+            ("10.0.0.1", "198.51.100.7:40112", "198.51.100.7"),
+            (
+                "10.0.0.1",
+                "198.51.100.7:40112, 10.0.0.2:80",
+                "198.51.100.7",
+            ),
+            ("10.0.0.1", "[2001:db8::1]:443", "2001:db8::1"),
+            ("10.0.0.1", "[2001:db8::1]", "2001:db8::1"),
+            ("10.0.0.1", "203.0.113.9, 198.51.100.7:99999", "10.0.0.1"),
         ] {
             let mut headers = HeaderMap::new();
             let value = HeaderValue::from_static(forwarded);
@@ -206,5 +246,29 @@ mod tests {
             proxies.client(ip("10.0.0.1"), &HeaderMap::new()),
             Peer::of(ip("10.0.0.1"))
         );
+    }
+
+    #[test]
+    fn an_entry_that_is_no_text_hides_none_after_it() {
+        let proxies = Proxies::new(&["10.0.0.0/8".parse().expect("network")]);
+        let mut headers = HeaderMap::new();
+        for line in [&b"203.0.113.9"[..], b"\xff, 198.51.100.7"] {
+            let value = HeaderValue::from_bytes(line).expect("a value");
+            headers.append(FORWARDED_FOR, value);
+        }
+        let found = proxies.client(ip("10.0.0.1"), &headers);
+        assert_eq!(found, Peer::of(ip("198.51.100.7")));
+    }
+
+    #[test]
+    fn a_proxy_that_names_nobody_is_reported_once() {
+        let proxies = Proxies::new(&["10.0.0.0/8".parse().expect("network")]);
+        let reported = |proxies: &Proxies| proxies.reported.load(Ordering::Relaxed);
+        for (forwarded, is_reported) in [("198.51.100.7:1", false), ("unknown", true)] {
+            let mut headers = HeaderMap::new();
+            headers.append(FORWARDED_FOR, HeaderValue::from_static(forwarded));
+            proxies.clone().client(ip("10.0.0.1"), &headers);
+            assert_eq!(reported(&proxies), is_reported, "{forwarded}");
+        }
     }
 }

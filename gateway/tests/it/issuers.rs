@@ -5,7 +5,7 @@ use futures::FutureExt as _;
 use gpuaas_gateway::auth::keys::{Fetches, KeySource, KeysError, RefreshSettings};
 use gpuaas_gateway::auth::verify::{IssuerSettings, Verifier};
 use jiff::Timestamp;
-use jsonwebtoken::jwk::{Jwk, JwkSet};
+use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 use tokio::sync::watch;
@@ -225,6 +225,49 @@ async fn requests_are_served_while_their_issuer_hangs() {
         line.starts_with("edge_key_fetches_total{") && line.contains("outcome=\"fetched\"")
     });
     assert!(counted, "{metrics}");
+}
+
+/// Before, an issuer that answered with an empty set took all its keys from the gateway.
+#[tokio::test]
+async fn a_set_without_a_usable_key_does_not_replace_good_keys() {
+    let (_, good) = es256("k1");
+    let mut for_encryption = good.clone();
+    for_encryption.keys[0].common.public_key_use = Some(PublicKeyUse::Encryption);
+    let secret = json!({ "keys": [{ "kty": "oct", "k": "c2VjcmV0", "kid": "k1" }] });
+    let useless = [json!({ "keys": [] }), json!(for_encryption), secret];
+    for useless in useless {
+        let (count, mut asked) = watch::channel(0);
+        let (first, later) = (json!(good).to_string(), useless.to_string());
+        let serve = move || {
+            let mut answer = later.clone();
+            count.send_modify(|asked| {
+                *asked += 1;
+                if *asked == 1 {
+                    answer.clone_from(&first);
+                }
+            });
+            async move { answer }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("listen");
+        let address = listener.local_addr().expect("address");
+        let router = Router::new().route("/jwks", get(serve));
+        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        let refresh = RefreshSettings {
+            max_age_seconds: 0.0,
+            ..eager()
+        };
+        let fetches = Fetches::new(&opentelemetry::global::meter("test"), IDP);
+        let url = format!("http://{address}/jwks").parse().expect("url");
+        let source = KeySource::remote(url, &refresh, fetches).expect("client");
+        // the third attempt begins when what the second brought is known
+        asked.wait_for(|asked| *asked >= 3).await.expect("serves");
+        let kept = source.find(Some("k1")).await.expect("kept");
+        assert_eq!(kept.as_ref(), good.keys.first(), "{useless}");
+        let refused = source.find(Some("k2")).await.expect_err("may be new");
+        assert!(matches!(refused, KeysError::Outdated), "{refused}");
+        server.abort();
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ mod refresh;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jsonwebtoken::jwk::{Jwk, JwkSet};
+use jsonwebtoken::DecodingKey;
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, PublicKeyUse};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -40,6 +41,9 @@ pub enum KeysError {
     /// The answer is far larger than a key set.
     #[error("the key set has more than {MAX_JWKS_BYTES} bytes")]
     TooLarge,
+    /// Nothing in the set verifies a token.
+    #[error("the key set has no key that verifies a token")]
+    Empty,
     /// No key of the issuer is known yet.
     #[error("no key set was fetched yet")]
     None,
@@ -94,13 +98,13 @@ impl KeySource {
     /// Keys from a file.
     ///
     /// # Errors
-    /// The file is unreadable or no key set.
+    /// The file is unreadable or no key set, or has no usable key.
     pub fn file(path: &PathBuf) -> Result<Self, KeysError> {
         let text = std::fs::read_to_string(path).map_err(|source| KeysError::File {
             path: path.clone(),
             source,
         })?;
-        Ok(Self::fixed(serde_json::from_str(&text)?))
+        Ok(Self::fixed(parse(text.as_bytes())?))
     }
 
     /// Keys from an address, fetched by a task of the runtime from now on until the last clone is dropped.
@@ -165,6 +169,25 @@ impl Remote {
         }
         Err(KeysError::Outdated)
     }
+}
+
+/// Reads a key set with at least one key that verifies a token.
+fn parse(text: &[u8]) -> Result<JwkSet, KeysError> {
+    let keys: JwkSet = serde_json::from_slice(text)?;
+    if keys.keys.iter().any(is_usable) {
+        Ok(keys)
+    } else {
+        Err(KeysError::Empty)
+    }
+}
+
+/// Whether a key may verify a token: it is public, not meant for something else, and well-formed.
+fn is_usable(key: &Jwk) -> bool {
+    let is_public = !matches!(key.algorithm, AlgorithmParameters::OctetKey(_));
+    let meant_for = key.common.public_key_use.as_ref();
+    is_public
+        && meant_for.is_none_or(|usage| *usage == PublicKeyUse::Signature)
+        && DecodingKey::from_jwk(key).is_ok()
 }
 
 fn pick(keys: &JwkSet, key_id: Option<&str>) -> Option<Jwk> {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{KeysError, Known, MAX_JWKS_BYTES};
+use super::{KeysError, Known, MAX_JWKS_BYTES, parse};
 
 /// Pause after the first failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -22,7 +22,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RefreshSettings {
-    /// Age at which the set is fetched again, in seconds.
+    /// Age at which the set is fetched again, in seconds. It is no limit: while attempts fail, the last set is used on,
+    /// however old it is, and a key that the issuer has withdrawn meanwhile is still accepted. Watch
+    /// `edge_key_fetches_total` with outcome `failed`; a restart of the gateway forgets the last set.
     pub max_age_seconds: f64,
     /// Shortest time between two attempts that unknown keys cause, in seconds, so that bad tokens cannot flood the
     /// issuer.
@@ -159,7 +161,7 @@ impl Refresher {
                 return Err(KeysError::TooLarge);
             }
         }
-        Ok(serde_json::from_slice(&body)?)
+        parse(&body)
     }
 }
 
