@@ -65,13 +65,14 @@ pub struct Config {
     /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
     /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
     pub proxies: Vec<Network>,
-    /// API requests that may run at once; more are answered with 503. A request counts from when its body is there.
+    /// API requests that may run at once; more are answered with 503. A request counts from when its body is there until
+    /// the client takes its answer.
     pub max_in_flight: usize,
     /// API requests of one principal that may run at once, and whose bodies may be on their way at once; more are
     /// answered with 429. 0 is no limit.
     pub max_in_flight_per_principal: usize,
-    /// API requests of one peer address that may be under way at once, their bodies included; more are answered with
-    /// 429. 0 is no limit.
+    /// API requests of one peer address that may be under way at once, from their heads until the client takes their
+    /// answers; more are answered with 429. 0 is no limit.
     pub max_in_flight_per_peer: usize,
     /// Connections that may be open at once on one address. For one more, that which has rested longest is ended.
     pub max_connections: usize,
@@ -86,6 +87,9 @@ pub struct Config {
     pub header_timeout_seconds: u64,
     /// How long a client may take for the body of a request, in seconds.
     pub body_timeout_seconds: u64,
+    /// How long a client may take nothing of an answer that is there for it, in seconds; then its connection is ended.
+    /// Of a stream it may take nothing.
+    pub write_timeout_seconds: u64,
     /// Longest time a service may take for one call, in seconds; for a stream, until it begins.
     pub request_timeout_seconds: u64,
     /// Streams that may be open at once; more are answered with 503.
@@ -116,6 +120,7 @@ impl Default for Config {
             first_request_timeout_seconds: 10,
             header_timeout_seconds: 90,
             body_timeout_seconds: 15,
+            write_timeout_seconds: 30,
             request_timeout_seconds: 30,
             max_streams: 4096,
             max_streams_per_principal: 256,
@@ -236,6 +241,7 @@ pub async fn run(
                 connections_per_peer: config.max_connections_per_peer,
                 first_request_timeout: Duration::from_secs(config.first_request_timeout_seconds),
                 header_timeout: Duration::from_secs(config.header_timeout_seconds),
+                write_timeout: Duration::from_secs(config.write_timeout_seconds),
                 proxies: proxies.clone(),
                 proxies_only: exposed,
             },

@@ -11,9 +11,12 @@ use hyper::body::Body as _;
 use prost_reflect::DynamicMessage;
 use tonic::Code;
 
+use super::admission::Place;
+use super::answer::keep;
 use super::authorize::authorize;
 use super::headers;
 use super::peer::Peer;
+use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
 use crate::app::App;
 use crate::contract::route::{Lookup, Route};
@@ -40,6 +43,13 @@ pub struct Served {
     pub reason: String,
 }
 
+/// What a request holds until its answer is taken, for until then the answer lies in memory.
+#[derive(Debug, Default)]
+struct Held {
+    of_peer: Option<Share<Peer>>,
+    place: Option<Place>,
+}
+
 /// Serves one request below `/api/`.
 pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &str) -> Served {
     let mut served = Served {
@@ -48,13 +58,13 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         principal: String::new(),
         reason: String::new(),
     };
-    match try_serve(app, parts, body, request_id, &mut served).await {
-        Ok(response) => served.response = response,
-        Err(error) => {
-            error.reason().clone_into(&mut served.reason);
-            served.response = error.into_response(request_id);
-        }
-    }
+    let mut held = Held::default();
+    let answer = try_serve(app, parts, body, request_id, (&mut served, &mut held)).await;
+    let response = answer.unwrap_or_else(|error| {
+        error.reason().clone_into(&mut served.reason);
+        error.into_response(request_id)
+    });
+    served.response = response.map(|body| keep(body, held));
     served
 }
 
@@ -63,12 +73,12 @@ async fn try_serve(
     parts: &request::Parts,
     body: Body,
     request_id: &str,
-    served: &mut Served,
+    (served, held): (&mut Served, &mut Held),
 ) -> Result<Response, ApiError> {
     let (route, path) = find(app, parts)?;
     served.route.clone_from(&route.pattern);
     let peer = peer_of(&parts.extensions)?;
-    let _of_peer = app.admission.arrive(&peer)?;
+    held.of_peer = Some(app.admission.arrive(&peer)?);
     let streams = route.method.is_server_streaming();
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
@@ -84,7 +94,7 @@ async fn try_serve(
         read_body(&parts.headers, body, app.body_timeout).await?
     };
     // only now: a slow body holds nothing that another could need
-    let _place = app.admission.run(&session.principal.name)?;
+    held.place = Some(app.admission.run(&session.principal.name)?);
     let mut message = bind(route, &path, parts.uri.query(), &body)?;
     let mutation = route.http_method != Method::GET;
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
@@ -113,6 +123,8 @@ async fn try_serve(
         resume(&mut message, &parts.headers);
         let place = app.admission.stream(&peer, &session.principal.name)?;
         let messages = upstream::open(&app.peers, route, &message, envelope).await?;
+        // from here on it is a stream, with a place among the streams
+        *held = Held::default();
         let subscriber = Subscriber {
             session,
             access: route.access.clone(),

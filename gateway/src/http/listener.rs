@@ -1,5 +1,5 @@
 //! Accepts connections: as many as configured, of one peer address no more than its share, each with a limited time
-//! for its handshake, its protocol and its headers, all ended gently.
+//! for its handshake, its protocol, its headers and for taking its answers.
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
@@ -12,7 +12,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use gpuaas_common::CancellationToken;
 use http::Request;
-use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -26,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use super::admission::refused_counter;
+use super::answer::{Answer, IsStream, Untaken};
 use super::connections::{Activity, Connection, Connections, Full, Running};
 use super::peer::{Peer, Proxies};
 use super::tls::Tls;
@@ -49,6 +49,8 @@ pub struct Limits {
     pub first_request_timeout: Duration,
     /// A client that has not sent the headers of its next request by then is let go.
     pub header_timeout: Duration,
+    /// A client that takes nothing of an answer for so long is let go; of a stream it may take nothing.
+    pub write_timeout: Duration,
     /// The TLS proxies in front. They are not limited as peers, but for whom they speak.
     pub proxies: Proxies,
     /// Whether others than the proxies are turned away.
@@ -69,7 +71,7 @@ impl Meters {
             refused: refused_counter(meter),
             ended: meter
                 .u64_counter("edge_connections_let_go_total")
-                .with_description("Connections that the gateway ended, by cause (silent, resting, replaced, handshake, not_a_proxy)")
+                .with_description("Connections that the gateway ended, by cause (silent, resting, stalled, replaced, handshake, not_a_proxy)")
                 .build(),
         }
     }
@@ -196,9 +198,11 @@ impl Served {
             .timer(TokioTimer::new())
             .keep_alive_interval(HTTP2_KEEPALIVE)
             .max_concurrent_streams(HTTP2_STREAMS);
+        let untaken = Untaken::default();
         let service = PerRequest {
             router: self.router,
             begin: self.place.starter(),
+            untaken: untaken.clone(),
             address: self.address,
             proxies: self.limits.proxies.clone(),
         };
@@ -220,6 +224,7 @@ impl Served {
                     return;
                 }
                 () = self.place.let_go.cancelled() => return self.meters.let_go("replaced"),
+                () = untaken.stalled(self.limits.write_timeout) => return self.meters.let_go("stalled"),
                 () = self.shutdown.cancelled(), if goodbye.is_none() => {
                     connection.as_mut().graceful_shutdown();
                     goodbye = Some(None);
@@ -269,6 +274,7 @@ async fn rested(activity: &mut watch::Receiver<Activity>, first: Instant, rest: 
 struct PerRequest<F> {
     router: Router,
     begin: F,
+    untaken: Untaken,
     address: IpAddr,
     proxies: Proxies,
 }
@@ -295,40 +301,11 @@ where
         let peer = self.proxies.client(self.address, request.headers());
         request.extensions_mut().insert(peer);
         let answered = self.router.call(request);
+        let untaken = self.untaken.clone();
         Box::pin(async move {
             let response = answered.await?;
-            Ok(response.map(|body| {
-                Body::new(Answer {
-                    body,
-                    _running: running,
-                })
-            }))
+            let is_stream = response.extensions().get::<IsStream>().is_some();
+            Ok(response.map(|body| Body::new(Answer::new(body, is_stream, &untaken, running))))
         })
-    }
-}
-
-/// The body of an answer; its connection is busy until the last of it is taken, or nobody wants it any more.
-struct Answer {
-    body: Body,
-    _running: Running,
-}
-
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -1,5 +1,6 @@
 //! The HTTP side: one request's way through it, headers and limits.
 pub mod admission;
+mod answer;
 pub mod authorize;
 pub mod call;
 mod connections;

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tonic::Code;
 
 use super::admission::Place;
+use super::answer::IsStream;
 use super::piece::{Form, Pieces, RESUME_TOKEN};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
@@ -169,6 +170,7 @@ pub fn respond(
         }
     };
     let mut response = Response::new(body);
+    response.extensions_mut().insert(IsStream);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, form.content_type());
     headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));

@@ -15,5 +15,6 @@ mod silence;
 mod streams;
 mod tls;
 mod transcode;
+mod untaken;
 mod upstream;
 mod world;

@@ -9,12 +9,12 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::world::{World, answer, detail, reason};
 
-const LIST: &str = "/api/v1/allocations";
+pub const LIST: &str = "/api/v1/allocations";
 const WATCH: &str = "/api/v1/allocations/silent:watch";
 /// Far longer than a test: what a test sees happen, no deadline has done.
-const NEVER: u64 = 3600;
+pub const NEVER: u64 = 3600;
 /// Requests of the second client.
-const REQUESTS: usize = 50;
+pub const REQUESTS: usize = 50;
 
 /// What a client may say before it falls silent.
 const OPENINGS: [&[u8]; 4] = [
@@ -26,7 +26,7 @@ const OPENINGS: [&[u8]; 4] = [
     b"\x16\x03\x01\x02\x00",
 ];
 
-async fn silent(world: &World, from: [u8; 4], opening: &[u8]) -> TcpStream {
+pub async fn silent(world: &World, from: [u8; 4], opening: &[u8]) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("socket");
     socket.bind(SocketAddr::from((from, 0))).expect("bound");
     let address = world.base.trim_start_matches("http://");
@@ -39,7 +39,7 @@ async fn silent(world: &World, from: [u8; 4], opening: &[u8]) -> TcpStream {
 }
 
 /// A client of its own address that opens a connection for every request.
-fn client(from: [u8; 4]) -> Client {
+pub fn client(from: [u8; 4]) -> Client {
     Client::builder()
         .local_address(std::net::IpAddr::from(from))
         .pool_max_idle_per_host(0)
@@ -47,7 +47,7 @@ fn client(from: [u8; 4]) -> Client {
         .expect("client")
 }
 
-async fn served(world: &World, client: &Client, subject: &str) -> usize {
+pub async fn served(world: &World, client: &Client, subject: &str) -> usize {
     let mut served = 0;
     for _ in 0..REQUESTS {
         let request = client
@@ -182,7 +182,7 @@ async fn a_body_that_does_not_arrive_ends_with_an_answer() {
     assert_eq!(&head, b"HTTP/1.1 408");
 }
 
-async fn watch(world: &World, client: &Client, subject: &str) -> Response {
+pub async fn watch(world: &World, client: &Client, subject: &str) -> Response {
     let request = client.get(world.url(WATCH));
     let request = request.bearer_auth(world.token(subject)).send();
     request.await.expect("an answer")
@@ -281,7 +281,7 @@ async fn requests_have_all_connections_to_the_database() {
     assert_eq!(status, 200, "{body}");
 }
 
-async fn metrics(world: &World) -> String {
+pub async fn metrics(world: &World) -> String {
     let answer = reqwest::get(format!("{}/metrics", world.metrics)).await;
     answer.expect("metrics").text().await.expect("text")
 }

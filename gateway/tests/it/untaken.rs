@@ -1,0 +1,183 @@
+//! Callers that ask and take nothing of the answer: others are served meanwhile.
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use reqwest::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::silence::{LIST, NEVER, REQUESTS, client, metrics, served, silent, watch};
+use crate::world::{World, reason};
+
+/// Frames of HTTP/2.
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const ACK: u8 = 1;
+
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags, 0, 0, 0, stream]);
+    frame.extend(payload);
+    frame
+}
+
+/// A text in HPACK, without Huffman coding.
+fn text(text: &str) -> Vec<u8> {
+    let mut left = text.len();
+    let mut coded = Vec::new();
+    if left < 127 {
+        coded.push(u8::try_from(left).expect("short"));
+    } else {
+        coded.push(127);
+        left -= 127;
+        while left >= 128 {
+            coded.push(u8::try_from(left % 128).expect("short") | 128);
+            left /= 128;
+        }
+        coded.push(u8::try_from(left).expect("short"));
+    }
+    coded.extend(text.as_bytes());
+    coded
+}
+
+/// A client of HTTP/2 whose windows are closed: it answers pings, and takes the head of its answer and nothing more.
+/// Returns when the head is there.
+async fn reads_no_body(
+    world: &World,
+    readers: &mut JoinSet<()>,
+    path: &str,
+    subject: Option<&str>,
+) {
+    // GET, http, an authority, the path
+    let mut head = vec![0x82, 0x86, 0x01];
+    head.extend(text("gateway"));
+    head.push(0x04);
+    head.extend(text(path));
+    if let Some(subject) = subject {
+        head.extend([0x0f, 0x08]);
+        head.extend(text(&format!("Bearer {}", world.token(subject))));
+    }
+    let mut opening = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    opening.extend(frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    opening.extend(frame(HEADERS, 0b101, 1, &head));
+    let mut stream = silent(world, [127, 0, 0, 1], &opening).await;
+    let (answered, head_is_there) = oneshot::channel();
+    readers.spawn(async move {
+        let mut answered = Some(answered);
+        let mut head = [0; 9];
+        while stream.read_exact(&mut head).await.is_ok() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            if stream.read_exact(&mut payload).await.is_err() {
+                return;
+            }
+            match head[3] {
+                HEADERS => drop(answered.take().map(|answered| answered.send(()))),
+                kind @ (PING | SETTINGS) if head[4] & ACK == 0 => {
+                    let payload = if kind == PING { payload } else { Vec::new() };
+                    drop(stream.write_all(&frame(kind, ACK, 0, &payload)).await);
+                }
+                _ => {}
+            }
+        }
+    });
+    head_is_there.await.expect("the head of an answer");
+}
+
+async fn until_let_go(world: &World, cause: &str, count: usize) {
+    let cause = format!("cause=\"{cause}\"");
+    let let_go = async {
+        loop {
+            let metrics = metrics(world).await;
+            let counted = metrics.lines().any(|line| {
+                line.starts_with("edge_connections_let_go_total{")
+                    && line.contains(&cause)
+                    && line.ends_with(&format!(" {count}"))
+            });
+            if counted {
+                return;
+            }
+        }
+    };
+    let let_go = tokio::time::timeout(Duration::from_secs(20), let_go).await;
+    let metrics = metrics(world).await;
+    let counts = metrics
+        .lines()
+        .filter(|line| line.starts_with("edge_connections"));
+    let counts: Vec<_> = counts.collect();
+    assert!(let_go.is_ok(), "{count} are to be let go: {counts:?}");
+}
+
+/// Before, their connections were busy for ever, and a busy connection makes place for nobody.
+#[tokio::test]
+async fn who_takes_no_answer_keeps_nobody_from_being_served() {
+    const OTHERS: usize = 2;
+    let world = World::start_with(|config, _| {
+        config.max_connections = 5;
+        config.max_connections_per_peer = 0;
+        config.first_request_timeout_seconds = NEVER;
+        config.header_timeout_seconds = NEVER;
+        config.write_timeout_seconds = 1;
+    })
+    .await;
+    let other = client([127, 0, 0, 2]);
+    // nothing is taken of it meanwhile
+    let mut stream = watch(&world, &other, "demo").await;
+    let mut readers = JoinSet::new();
+    for _ in 0..OTHERS {
+        reads_no_body(&world, &mut readers, "/api/openapi.json", None).await;
+        // a refusal
+        reads_no_body(&world, &mut readers, LIST, None).await;
+    }
+    until_let_go(&world, "stalled", 2 * OTHERS).await;
+    readers.join_all().await;
+    assert_eq!(served(&world, &other, "admin").await, REQUESTS);
+    while let Some(piece) = stream.chunk().now_or_never() {
+        let piece = piece.expect("the stream is still open");
+        assert!(piece.is_some(), "the stream has not ended");
+    }
+}
+
+/// Before, a place was given back when the answer was there, and it lay in memory for as long as its reader liked.
+#[tokio::test]
+async fn an_answer_that_nobody_takes_keeps_its_place() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    reads_no_body(&world, &mut readers, LIST, Some("demo")).await;
+    let (status, body) = world.call(Method::GET, LIST, "admin").await;
+    assert_eq!((status, reason(&body)), (503, "OVERLOADED"), "{body}");
+    readers.shutdown().await;
+    until_served(&world).await;
+}
+
+/// The share of its address too, of a refusal as of any other answer.
+#[tokio::test]
+async fn a_refusal_that_nobody_takes_keeps_its_part_of_the_peers_share() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight_per_peer = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    reads_no_body(&world, &mut readers, LIST, None).await;
+    let (status, body) = world.call(Method::GET, LIST, "admin").await;
+    assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    let other = client([127, 0, 0, 2]);
+    assert_eq!(served(&world, &other, "admin").await, REQUESTS);
+    readers.shutdown().await;
+    until_served(&world).await;
+}
+
+/// Returns when the gateway has seen that a reader is gone.
+async fn until_served(world: &World) {
+    let served = async { while world.call(Method::GET, LIST, "admin").await.0 != 200 {} };
+    let served = tokio::time::timeout(Duration::from_secs(60), served).await;
+    assert!(served.is_ok(), "the place is free again");
+}
