@@ -166,16 +166,21 @@ impl Host {
             .enable_all()
             .build()
             .expect("a runtime");
-        {
-            let _inside = runtime.enter();
-            let runner = Runner::new(Arc::clone(&node));
-            runner.resume().expect("a journal");
-            let server = api::server(&context(), &node, runner);
-            runtime.spawn(async move {
-                let ended = server.run(CancellationToken::new()).await;
-                panic!("the agent's server ended: {ended:?}");
-            });
-        }
+        let context = context();
+        // on a thread of its own: the test's runtime has one thread, which must not be held up for the agent's
+        std::thread::scope(|scope| {
+            let start = || {
+                let _inside = runtime.enter();
+                let runner = Runner::new(Arc::clone(&node));
+                runner.resume().expect("a journal");
+                let server = api::server(&context, &node, runner);
+                runtime.spawn(async move {
+                    let ended = server.run(CancellationToken::new()).await;
+                    panic!("the agent's server ended: {ended:?}");
+                });
+            };
+            scope.spawn(start).join().expect("an agent");
+        });
         let before = lock(&self.agent).replace(runtime);
         assert!(before.is_none(), "one agent at a time");
     }
