@@ -5,6 +5,7 @@
 //! booted with it. A step that is repeated after a crash finds the file and gives the same key.
 use std::path::Path;
 
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{PrivateKey, PublicKey};
 
@@ -53,21 +54,27 @@ impl HostKey {
     }
 }
 
-/// Reads the keys that a guest may show; it must show one of them.
+/// Reads the keys that a guest may show; it must show one of them. Earlier agents recorded an empty line for a key that
+/// they could not write: it names no key, and is dropped.
 ///
 /// # Errors
-/// None, or one that is no OpenSSH public key.
+/// None is left, or one is no OpenSSH public key.
 pub fn parse_pins<'a>(lines: impl IntoIterator<Item = &'a str>) -> HostResult<Vec<PublicKey>> {
     const RULE: &str =
         "must hold the OpenSSH public keys that were recorded when the guest was provisioned";
     let pins: Vec<PublicKey> = lines
         .into_iter()
+        .filter(|line| !line.trim().is_empty())
         .map(|line| {
             PublicKey::from_openssh(line).map_err(|_| HostError::invalid("ssh_host_keys", RULE))
         })
         .collect::<HostResult<_>>()?;
     if pins.is_empty() {
-        return Err(HostError::invalid("ssh_host_keys", RULE));
+        return Err(HostError::guest(
+            ErrorReason::HostKeyMismatch,
+            "no SSH host key was recorded when this VM was provisioned, so nobody can be known as it: it cannot be \
+             started or rebooted; save its data, release it and launch a new one",
+        ));
     }
     Ok(pins)
 }
@@ -103,9 +110,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let key = HostKey::load_or_create(&dir.path().join("key")).unwrap();
         assert_eq!(parse_pins([key.public()]).unwrap().len(), 1);
-        for lines in [&[][..], &["nonsense"], &[key.public(), ""]] {
+        let error = parse_pins([key.public(), "nonsense"]).unwrap_err();
+        assert_eq!(error.field, Some("ssh_host_keys"));
+        let error = parse_pins(["nonsense"]).unwrap_err();
+        assert_eq!(error.field, Some("ssh_host_keys"));
+        for lines in [&[][..], &[""], &[" ", "\n"]] {
             let error = parse_pins(lines.iter().copied()).unwrap_err();
-            assert_eq!(error.field, Some("ssh_host_keys"), "{lines:?}");
+            assert_eq!(error.reason, ErrorReason::HostKeyMismatch, "{lines:?}");
+            assert!(error.message.contains("no SSH host key was recorded"));
         }
+    }
+
+    /// An earlier agent recorded one for a key that it could not write.
+    #[test]
+    fn p11_an_empty_line_beside_a_recorded_key_keeps_no_guest_from_starting() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = HostKey::load_or_create(&dir.path().join("key")).unwrap();
+        let pins = parse_pins(["", key.public(), " "]).unwrap();
+        assert_eq!(pins, parse_pins([key.public()]).unwrap());
     }
 }
