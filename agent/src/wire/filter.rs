@@ -223,21 +223,18 @@ mod tests {
         .concat();
         let file = dir.path().join("rules");
         std::fs::write(&file, &text).unwrap();
-        // in a network of its own, where a user has one: nothing of this machine is changed
-        let run = std::process::Command::new("unshare")
-            .args(["--net", "nft", "-f"])
-            .arg(&file)
-            .output();
-        match run {
-            Ok(run) => {
-                let told = String::from_utf8_lossy(&run.stderr);
-                let cannot = ["Operation not permitted", "No such file", "not found"];
-                assert!(
-                    run.status.success() || cannot.iter().any(|text| told.contains(text)),
-                    "{told}\n{text}"
-                );
-            }
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+        let found = std::process::Command::new("nft").arg("--version").output();
+        if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            eprintln!("skipped: nft is not installed, so nothing read the documents");
+            return;
         }
+        // in a network of its own, whoever runs this: nothing of this machine is read or changed
+        let run = std::process::Command::new("unshare")
+            .args(["--map-root-user", "--net", "nft", "--check", "--file"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{told}\n{text}");
     }
 }

@@ -183,7 +183,10 @@ mod tests {
                     .count();
                 assert_eq!(lines, flows(&both()).lines().count());
             }
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("skipped: ovs-ofctl is not installed, so nothing read the flows");
+            }
+            Err(error) => panic!("ovs-ofctl: {error}"),
         }
     }
 }
