@@ -59,7 +59,10 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
             .await?
             .success("ovs-vsctl")?;
     }
-    node.wire.put().await?;
+    // a bridge that may have no rules keeps nobody from leaving it
+    if node.wire.foreign_ports().await?.is_empty() {
+        node.wire.put().await?;
+    }
     Ok(())
 }
 

@@ -5,15 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::filter::TABLE;
-use super::{Guest, document_of_linux_bridge, filter, flows};
+use super::{Guest, document_of_linux_bridge, filter, flows, ports};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
-use crate::ids::PORT_PREFIX;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT, Settings};
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -113,7 +110,8 @@ impl Wire {
     /// written where nothing differs.
     ///
     /// # Errors
-    /// The switch or the packet filter refuses, or does not answer.
+    /// The switch or the packet filter refuses, or does not answer. The bridge has [`Self::foreign_ports`]: then
+    /// nothing is written, since the host may be reached through one of them.
     pub async fn put(&self) -> HostResult<Vec<&'static str>> {
         if !self.active {
             return Ok(Vec::new());
@@ -165,21 +163,35 @@ impl Wire {
         ))
     }
 
+    /// The bridge's ports that are neither a guest's nor the host's own; none where no flows are made.
+    ///
+    /// # Errors
+    /// The switch does not answer.
+    pub async fn foreign_ports(&self) -> HostResult<Vec<String>> {
+        if !self.active || self.network.bridge_kind != BridgeKind::Ovs {
+            return Ok(Vec::new());
+        }
+        Ok(self.ports().await?.1)
+    }
+
+    /// The interfaces of the switch, and the bridge's ports that are foreign.
+    async fn ports(&self) -> HostResult<(Vec<ports::Interface>, Vec<String>)> {
+        let list = ["--format=json", ports::COLUMNS, "list", "Interface"];
+        let interfaces = ports::parse(&self.switch(&list).await?)?;
+        let ports = self.switch(&["list-ports", &self.network.bridge]).await?;
+        let foreign = ports::foreign(&ports, &interfaces);
+        Ok((interfaces, foreign))
+    }
+
     async fn wanted(&self) -> HostResult<Wanted> {
         let reservations = self.dhcp.reservations()?;
         let all: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
         let (document, flows) = match self.network.bridge_kind {
             BridgeKind::Ovs => {
-                let columns = [
-                    "--format=json",
-                    "--columns=name,ofport",
-                    "list",
-                    "Interface",
-                ];
-                let ports = parse_ports(&self.switch(&columns).await?)?;
+                let (interfaces, foreign) = self.ports().await?;
+                ports::refuse(&self.network.bridge, &foreign)?;
                 let at_port = |guest: &Guest| {
-                    let found = ports.iter().find(|(name, _)| *name == guest.port)?;
-                    Some((found.1, guest.clone()))
+                    Some((ports::number_of(&interfaces, &guest.port)?, guest.clone()))
                 };
                 let guests: Vec<_> = all.iter().filter_map(at_port).collect();
                 let document = filter::document(&self.network, &all);
@@ -292,46 +304,85 @@ const FLOWS: &str = "flows";
 const NEW_DOCUMENT: &str = "filter.nft.new";
 const NEW_FLOWS: &str = "flows.new";
 
-#[derive(Deserialize)]
-struct Rows {
-    data: Vec<(String, Value)>,
-}
-
-/// Ports of guests with their numbers; a port that is not up has none.
-fn parse_ports(json: &str) -> HostResult<Vec<(String, u32)>> {
-    let rows: Rows = serde_json::from_str(json).map_err(|error| {
-        HostError::host(
-            ErrorReason::HostNotReady,
-            format!("ovs-vsctl lists its interfaces in an unknown way: {error}"),
-        )
-    })?;
-    let number = |value: Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-    Ok(rows
-        .data
-        .into_iter()
-        .filter(|(name, _)| name.starts_with(PORT_PREFIX))
-        .filter_map(|(name, value)| Some((name, number(value)?)))
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_those_of_guests_that_are_up() {
-        let json = r#"{"data":[["ovsbr0",65534],["gs0123456789aa",3],["gs0123456789bb",["set",[]]],
-            ["gs0123456789cc",-1],["uplink",1]],"headings":["name","ofport"]}"#;
-        assert_eq!(
-            parse_ports(json).unwrap(),
-            [("gs0123456789aa".to_owned(), 3)]
-        );
-        assert!(parse_ports("nonsense").is_err());
-    }
-
-    #[test]
     fn a_change_of_guests_is_no_other_hand() {
         assert!(!Difference::Flows.is_altered() && !Difference::Filter.is_altered());
         assert!(Difference::FlowsAltered.is_altered() && Difference::FilterAltered.is_altered());
+    }
+
+    const NAME: &str = "wire::host::tests::p11_a_bridge_with_another_port_gets_no_rules";
+    const FOLDER: &str = "GPUAAS_TEST_WIRE";
+
+    /// Runs itself again with programs in place of the switch's and the packet filter's, which record what they are
+    /// asked: a test cannot change the PATH of its own process.
+    #[tokio::test]
+    async fn p11_a_bridge_with_another_port_gets_no_rules() {
+        use std::os::unix::fs::PermissionsExt;
+
+        if let Some(folder) = std::env::var_os(FOLDER) {
+            return on_a_bridge_with_an_uplink(Path::new(&folder)).await;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let script = r#"#!/bin/sh
+echo "${0##*/} $*" >> "$GPUAAS_TEST_WIRE/asked"
+case "$*" in
+  *list-ports*) cat "$GPUAAS_TEST_WIRE/ports" ;;
+  *"list Interface"*) echo '{"data":[["ovsbr0",65534,"internal"],["uplink",1,""]]}' ;;
+  *get-fail-mode*) echo standalone ;;
+  *diff-flows*) exit 2 ;;
+esac
+"#;
+        for program in ["ovs-vsctl", "ovs-ofctl", "nft"] {
+            let file = dir.path().join(program);
+            std::fs::write(&file, script).unwrap();
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let path = std::env::var("PATH").unwrap();
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(FOLDER, dir.path())
+            .env("PATH", format!("{}:{path}", dir.path().display()))
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&again.stdout);
+        assert!(
+            again.status.success() && told.contains("1 passed"),
+            "{told}{}",
+            String::from_utf8_lossy(&again.stderr)
+        );
+    }
+
+    async fn on_a_bridge_with_an_uplink(folder: &Path) {
+        let text = format!(
+            "state_dir = {folder:?}\n[profile]\nname = \"lab\"\nlab = true\nhypervisor = \"qemu\"\n\
+             cpu_model = \"qemu64\"\n[images]\ncache_dir = {folder:?}\n[relay]\nkey_file = {folder:?}\n\
+             [dhcp]\nhosts_dir = {hosts:?}\nleases_file = {folder:?}\npid_file = {folder:?}\n",
+            hosts = folder.join("hosts"),
+        );
+        std::fs::create_dir(folder.join("hosts")).unwrap();
+        let wire = Wire::new(&toml::from_str(&text).unwrap(), true);
+        let asked = || std::fs::read_to_string(folder.join("asked")).unwrap();
+        let changes = ["set-fail-mode", "replace-flows", "nft -f"];
+
+        std::fs::write(folder.join("ports"), "uplink\n").unwrap();
+        for error in [
+            wire.put().await.unwrap_err(),
+            wire.check().await.unwrap_err(),
+        ] {
+            assert!(error.message.contains("not a VM's: uplink"), "{error}");
+        }
+        assert_eq!(wire.foreign_ports().await.unwrap(), ["uplink"]);
+        for change in changes {
+            assert!(!asked().contains(change), "{}", asked());
+        }
+        std::fs::write(folder.join("ports"), "").unwrap();
+        wire.put().await.unwrap();
+        for change in changes {
+            assert!(asked().contains(change), "{}", asked());
+        }
     }
 }

@@ -19,12 +19,14 @@ mod filter;
 mod flows;
 mod host;
 mod net;
+mod ports;
 mod watch;
 
 use std::net::Ipv4Addr;
 
 pub use host::Wire;
 pub use net::Ipv4Net;
+pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use watch::watch;
 
 use crate::dhcp::Reservation;

@@ -4,6 +4,7 @@ use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network};
 use crate::topology::network;
+use crate::wire::FOREIGN_PORT_REMEDIATION;
 
 /// All checks of the network.
 pub(super) async fn all(node: &Node) -> Vec<Finding> {
@@ -32,12 +33,13 @@ async fn guests_apart(node: &Node) -> Finding {
             repairs.count, repairs.last
         ));
     }
-    Finding::judge(
-        CHECK,
-        good,
-        detail,
-        "The agent puts them back within seconds; if it does not, see its log.",
-    )
+    let foreign = node.wire.foreign_ports().await.unwrap_or_default();
+    let remediation = if foreign.is_empty() {
+        "The agent puts them back within seconds; if it does not, see its log."
+    } else {
+        FOREIGN_PORT_REMEDIATION
+    };
+    Finding::judge(CHECK, good, detail, remediation)
 }
 
 fn forwarding(root: &HostRoot, network: &Network) -> Finding {
