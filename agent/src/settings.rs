@@ -347,7 +347,8 @@ impl Default for Dhcp {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Images {
-    /// One file per digest: `<cache_dir>/sha256-<hex>.raw`.
+    /// One file per digest, `<cache_dir>/sha256-<hex>.raw`, and a link `<cache_dir>/<slug>.raw` to the one that was last
+    /// provisioned by its slug.
     pub cache_dir: PathBuf,
     /// CA that signed the registry's certificate; empty: the CA of `[tls]`.
     pub registry_ca_file: PathBuf,
@@ -356,7 +357,7 @@ pub struct Images {
 impl Default for Images {
     fn default() -> Self {
         Self {
-            cache_dir: "/var/lib/gpuaas/image-cache".into(),
+            cache_dir: gpuaas_common::image::FOLDER.into(),
             registry_ca_file: PathBuf::new(),
         }
     }

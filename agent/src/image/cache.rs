@@ -79,6 +79,33 @@ impl ImageCache {
         self.folder.join(format!("sha256-{}.raw", digest.hex()))
     }
 
+    /// Makes the slug's file name a link to the file of a digest: the path that the catalog names (E-14). The files
+    /// themselves are named by digest, since two versions of a slug may be in use. An image without a slug has no link.
+    pub fn name(&self, slug: &str, digest: &Digest) -> HostResult<()> {
+        if slug.is_empty() {
+            return Ok(());
+        }
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+        if !slug.bytes().all(legal) || slug.starts_with(['.', '-']) || slug.starts_with("sha256-") {
+            return Err(HostError::invalid(
+                "image.slug",
+                "must be the slug of an image",
+            ));
+        }
+        let file = self.file(digest);
+        let target = Path::new(file.file_name().unwrap_or_default());
+        let link = self.folder.join(gpuaas_common::image::file_name(slug));
+        if std::fs::read_link(&link).is_ok_and(|now| now == target) {
+            return Ok(());
+        }
+        let fresh = self.folder.join(format!("{slug}.{}.part", digest.hex()));
+        // one that a crash left is as good
+        let _best_effort = std::fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(target, &fresh)
+            .and_then(|()| std::fs::rename(&fresh, &link))
+            .map_err(io_error("cannot name the image"))
+    }
+
     /// The verified file of an image, pulled when it is missing. A cached file with another content is removed
     /// and pulled again. `progress` gets percent.
     pub async fn ensure(
@@ -255,6 +282,26 @@ mod tests {
             "it was not used, a pull was tried: {error:?}"
         );
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn e_14_a_slug_names_the_file_of_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let named = dir.path().join("lab-mini.raw");
+        for content in [b"first", b"other"] {
+            let digest = Digest::of_bytes(&Sha256::digest(content));
+            std::fs::write(cache.file(&digest), content).unwrap();
+            cache.name("lab-mini", &digest).unwrap();
+            cache.name("lab-mini", &digest).unwrap();
+            assert_eq!(std::fs::read(&named).unwrap(), content);
+        }
+        let digest = Digest::of_bytes(&Sha256::digest(b"first"));
+        for slug in ["../up", "a/b", ".hidden", "sha256-0", "A"] {
+            assert!(cache.name(slug, &digest).is_err(), "{slug}");
+        }
+        cache.name("", &digest).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
     #[tokio::test]

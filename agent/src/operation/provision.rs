@@ -119,6 +119,9 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
             work.progress(percent, "pulling the image");
         })
         .await?;
+    let slug = work.request::<pb::ProvisionRequest>()?.image;
+    let slug = slug.unwrap_or_default().slug;
+    work.node.images.name(&slug, &source.digest)?;
     Ok(Done::giving(
         format!("{} is in the cache", source.digest),
         json!({ "file": file }),

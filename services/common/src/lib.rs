@@ -15,6 +15,7 @@ pub mod error;
 pub mod id;
 pub mod idempotency;
 pub mod identity;
+pub mod image;
 mod main_entry;
 pub mod page;
 pub mod server;

@@ -167,7 +167,8 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
             task_type: TaskType::VmProvision,
             purpose: LeasePurpose::Provision,
             payload: json!({
-                "image": image.slug, "image_path": image.source_uri, "digest": image.digest,
+                "image": image.slug, "image_path": gpuaas_common::image::path(&image.slug),
+                "source_uri": image.source_uri, "digest": image.digest,
                 "driver_strategy":
                     strategy.as_str_name().trim_start_matches("DRIVER_STRATEGY_").to_lowercase(),
                 "budget_seconds": work.left.as_secs(),

@@ -82,11 +82,18 @@ async fn c_31_calls_to_the_host_are_kept_with_payload_and_output() {
     );
     assert_eq!(payload["driver_strategy"], "none");
     assert!(
-        payload["image_path"]
+        payload["source_uri"]
             .as_str()
             .expect("text")
             .starts_with("oci://")
     );
+    // C-31, E-14: the file that the host keeps, by the name of its folder there
+    assert_eq!(
+        payload["image_path"],
+        "/var/lib/gpuaas/slice-images/lab-mini.raw"
+    );
+    let kept = world.host.image_named("lab-mini.raw");
+    assert_eq!(kept.expect("the agent keeps it"), crate::host::image());
     let budget = payload["budget_seconds"].as_u64().expect("a number");
     assert!(
         (1190..=1200).contains(&budget),

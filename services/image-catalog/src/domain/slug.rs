@@ -28,11 +28,9 @@ impl Slug {
         &self.0
     }
 
-    /// The path of the raw image that the catalog names for a slug.
-    ///
-    /// partly E-14: hosts keep a file per digest below their own `cache_dir`, since two versions of a slug may be in use.
+    /// The path of the raw image on a host (E-14).
     pub fn image_path(&self) -> String {
-        format!("/var/lib/gpuaas/slice-images/{}.raw", self.0)
+        gpuaas_common::image::path(&self.0)
     }
 }
 

@@ -251,6 +251,11 @@ impl Host {
         assert!(made.status.success(), "{made:?}");
     }
 
+    /// Content of a file in the folder of images.
+    pub fn image_named(&self, name: &str) -> std::io::Result<Vec<u8>> {
+        std::fs::read(self.path("images").join(name))
+    }
+
     /// Which boot a VM's guest is at.
     pub fn boot_id(&self, vm: &str) -> Option<Uuid> {
         self.guests.boot_id(vm)
