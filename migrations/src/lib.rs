@@ -156,7 +156,9 @@ async fn grant_common(conn: &mut PgConnection, schema: Schema) -> Result<(), Err
         conn.execute(AssertSqlSafe(format!(
             "GRANT USAGE ON SCHEMA {name} TO {role};
              GRANT SELECT, INSERT, DELETE ON {name}.idempotency TO {role};
-             GRANT SELECT, INSERT ON {name}.audit TO {role};
+             REVOKE INSERT ON {name}.audit FROM {role};
+             GRANT SELECT ON {name}.audit TO {role};
+             GRANT INSERT (id, principal, action, resource, resource_id, request_id, detail) ON {name}.audit TO {role};
              GRANT SELECT ON {name}._sqlx_migrations_common TO {role}"
         )))
         .await?;

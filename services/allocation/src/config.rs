@@ -51,6 +51,8 @@ pub struct Config {
     pub reconcile_seconds: f64,
     /// Nodes that this process compares at once.
     pub reconcile_concurrency: usize,
+    /// Days that ended workflows, their calls to hosts and the timelines of ended allocations are retained; at least 30.
+    pub retention_days: u32,
     /// Seconds between two polls for what watch streams show; wake-ups come sooner.
     pub watch_poll_seconds: f64,
     /// Seconds after which a watch stream on which nothing happened sends a heartbeat.
@@ -70,6 +72,7 @@ impl Default for Config {
             baremetal: WholeNodes::None,
             reconcile_seconds: 60.0,
             reconcile_concurrency: 32,
+            retention_days: 90,
             watch_poll_seconds: 0.5,
             watch_heartbeat_seconds: 15.0,
         }

@@ -7,12 +7,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::workflow::Deps;
 
-/// Time between two sweeps of old events.
+/// Time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Removes events past their retention, periodically, until `shutdown`. Any number may run.
+/// Removes events and ended work past their retention, periodically, until `shutdown`. Any number may run.
 pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
     loop {
+        let work = gpuaas_placement::sweep::work(&deps.pool, deps.config.retention_days);
+        match shutdown.run_until_cancelled(work).await {
+            Some(Ok(0)) | None => {}
+            Some(Ok(rows)) => tracing::info!(rows, "remove old workflows and timelines"),
+            Some(Err(error)) => {
+                let error = gpuaas_common::Error::from(error);
+                tracing::warn!("leave old work for the next sweep: {error:?}");
+            }
+        }
         match shutdown
             .run_until_cancelled(gpuaas_placement::sweep::outbox(&deps.pool))
             .await

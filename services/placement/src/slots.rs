@@ -323,7 +323,8 @@ pub(crate) async fn block(
 }
 
 /// Records the proof and makes the slot schedulable, or disabled by the operator's intent, or retired when
-/// its device was destroyed. The slot is `cleanup` or `reserved`, and no live claim is left on it.
+/// its device was destroyed. The slot is `cleanup` or `reserved`, and no live claim is left on it. Of a wipe the database itself
+/// finds the call that the host has answered, and refuses without one.
 pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) -> Result<()> {
     sqlx::query("INSERT INTO clean_evidence (slot_id, generation, kind, method, detail) VALUES ($1, $2, $3, $4, $5)")
         .bind(proof.slot_id)

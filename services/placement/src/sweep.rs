@@ -3,6 +3,28 @@ use sqlx::PgPool;
 
 use crate::Result;
 
+/// Removes workflows with their steps and calls to hosts, and timelines, that ended so many days ago, and returns how many
+/// workflows and timelines went. What bills and audits need stays, and so does all work of an allocation that still holds
+/// something.
+///
+/// # Errors
+/// Those of the database, which refuses fewer than 30 days.
+pub async fn work(pool: &PgPool, retention_days: u32) -> Result<u64> {
+    let mut total = 0;
+    for _ in 0..BATCHES {
+        let gone: i64 = sqlx::query_scalar("SELECT sweep_work(make_interval(days => $1), $2)")
+            .bind(i32::try_from(retention_days).unwrap_or(i32::MAX))
+            .bind(BATCH)
+            .fetch_one(pool)
+            .await?;
+        total += gone.unsigned_abs();
+        if gone < i64::from(BATCH) {
+            break;
+        }
+    }
+    Ok(total)
+}
+
 /// Rows of one transaction.
 const BATCH: i32 = 1000;
 /// Transactions of one run: the next run does the rest.

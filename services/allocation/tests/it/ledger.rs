@@ -63,8 +63,9 @@ impl World {
         };
         let ids = IdGen::new(CELL);
         let made: Vec<_> = (0..).take(disks.len()).map(definition).collect();
+        let mut tx = self.scheduler.begin().await.expect("a transaction");
         let approved = slots::approve(
-            &mut conn,
+            &mut tx,
             self.node_id,
             &slots::Look::default(),
             &made,
@@ -77,6 +78,7 @@ impl World {
             .iter()
             .map(|slot| slot.id)
             .collect();
+        tx.commit().await.expect("commit");
         testing::wipe(&self.pool, self.node_id).await;
     }
 

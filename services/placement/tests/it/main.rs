@@ -33,6 +33,7 @@ mod queue;
 mod queue_crash;
 mod quotas;
 mod races;
+mod refused_chains;
 mod refused_sql;
 mod repair;
 mod reports;

@@ -1,6 +1,7 @@
 //! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
 use gpuaas_common::idempotency;
-use gpuaas_placement::{events, stamper, sweep};
+use gpuaas_placement::model::Scope;
+use gpuaas_placement::{events, release, stamper, sweep};
 
 use crate::world::World;
 
@@ -104,6 +105,84 @@ async fn a_sweep_takes_more_than_one_batch() {
         2500
     );
     assert_eq!(world.number("SELECT count(*) FROM idempotency").await, 0);
+}
+
+/// Ended work goes after its retention; what is held, billed, proven or recorded stays.
+#[tokio::test]
+async fn ended_work_is_kept_ninety_days_and_what_bills_and_proves_for_ever() {
+    let (world, node) = World::with_lab_slots(3).await;
+    let (ended, young, live) = (
+        world.active(1).await,
+        world.active(1).await,
+        world.active(1).await,
+    );
+    for id in [ended, young] {
+        let mut tx = world.allocation.begin().await.expect("begin");
+        release::begin(&mut tx, Scope::Platform, id, "", "")
+            .await
+            .expect("release");
+        tx.commit().await.expect("commit");
+        let (fence, evidence) = (world.take(id).await, world.wiped(id).await);
+        let mut tx = world.allocation.begin().await.expect("begin");
+        let _ = release::complete(&mut tx, fence, id, &evidence)
+            .await
+            .expect("complete");
+        tx.commit().await.expect("commit");
+        world.finish(fence).await;
+    }
+    let age = |id: uuid::Uuid, days: i64| {
+        format!(
+            "UPDATE workflows SET ended_at = clock_timestamp() - interval '{days} days' WHERE allocation_id = '{id}';
+             UPDATE allocations SET ended_at = clock_timestamp() - interval '{days} days' WHERE id = '{id}' AND ended_at IS NOT NULL"
+        )
+    };
+    for (id, days) in [(ended, 91), (young, 89), (live, 400)] {
+        world.run_past_guards(&age(id, days)).await;
+    }
+    let kept = async || {
+        let mut counts = Vec::new();
+        for table in [
+            "allocations",
+            "allocation_periods",
+            "claims",
+            "clean_evidence",
+            "audit",
+            "outbox",
+        ] {
+            counts.push(world.number(&format!("SELECT count(*) FROM {table}")).await);
+        }
+        counts
+    };
+    let of = async |id: uuid::Uuid| {
+        let mut counts = Vec::new();
+        for table in ["workflows", "node_tasks", "timeline", "timeline_heads"] {
+            let sql = format!("SELECT count(*) FROM {table} WHERE allocation_id = '{id}'");
+            counts.push(world.number(&sql).await);
+        }
+        counts
+    };
+    let (for_ever, of_young, of_live) = (kept().await, of(young).await, of(live).await);
+    assert_eq!(of(ended).await, [2, 1, 1, 1]);
+    // two workflows and a timeline
+    assert_eq!(sweep::work(&world.allocation, 90).await.expect("sweep"), 3);
+    assert_eq!(sweep::work(&world.allocation, 90).await.expect("sweep"), 0);
+    assert_eq!(of(ended).await, [0, 0, 0, 0]);
+    assert_eq!(
+        (kept().await, of(young).await, of(live).await),
+        (for_ever, of_young, of_live)
+    );
+    // the last repair of each slot says when it was wiped first, however long ago
+    world
+        .run_past_guards("UPDATE workflows SET ended_at = '2020-01-01' WHERE slot_id IS NOT NULL")
+        .await;
+    assert_eq!(sweep::work(&world.allocation, 90).await.expect("sweep"), 0);
+    let too_short = sweep::work(&world.allocation, 29).await;
+    assert!(too_short.is_err(), "{too_short:?}");
+    assert_eq!(world.slots(node).await.len(), 3);
+    let refused = sqlx::query("SELECT sweep_work(interval '90 days', 1)")
+        .execute(&*world.scheduler)
+        .await;
+    assert!(refused.is_err(), "not the scheduler's");
 }
 
 #[tokio::test]

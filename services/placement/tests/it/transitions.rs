@@ -167,6 +167,7 @@ async fn b_20_b_23_every_state_but_released_holds_the_slot() {
         tx.execute(AssertSqlSafe(format!(
             "SET LOCAL search_path TO placement; SET LOCAL session_replication_role = replica;
              UPDATE claims SET state = '{state}', released_at = CASE WHEN '{state}' = 'released' THEN now() END;
+             UPDATE slots SET generation = generation + 1 WHERE id = '{slot}';
              SET LOCAL session_replication_role = origin"
         )))
         .await
@@ -174,7 +175,7 @@ async fn b_20_b_23_every_state_but_released_holds_the_slot() {
         let second = tx
             .execute(AssertSqlSafe(format!(
                 "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
-                 SELECT '{}', allocation_id, sku, kind, node_id, '{slot}', slot_class, slot_generation, 'reserved', '{{}}'
+                 SELECT '{}', allocation_id, sku, kind, node_id, '{slot}', slot_class, slot_generation + 1, 'reserved', '{{}}'
                    FROM claims WHERE allocation_id = '{id}'",
                 Uuid::now_v7()
             )))
