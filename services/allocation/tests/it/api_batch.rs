@@ -168,7 +168,13 @@ async fn constraints_reach_placement_and_belong_to_the_request_of_a_key() {
         ..PlacementConstraints::default()
     };
     let error = platform
-        .create(with(nobody), "k-3")
+        .create(
+            pb::CreateAllocationRequest {
+                name: "cache".into(),
+                ..with(nobody)
+            },
+            "k-3",
+        )
         .await
         .expect_err("no such allocation");
     assert_eq!(
