@@ -26,6 +26,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/allocations/{allocation_id}:forceRelease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host
+         * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its slots are disabled until a repair has wiped them. Refused while the host answers. Works on a released or failed allocation that still holds slots, too. validate_only is a dry run.
+         *
+         *     Platform administrators only; action `allocation.force_release` on `allocation`.
+         */
+        post: operations["AllocationAdminService_ForceReleaseAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/capacity-reservations": {
         parameters: {
             query?: never;
@@ -1463,7 +1485,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1511,6 +1533,18 @@ export interface components {
         "allocation.AllocationChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             allocation?: components["schemas"]["allocation.Allocation"];
+        };
+        /** @description AllocationCondition is something unusual that the allocation is in. */
+        "allocation.AllocationCondition": {
+            /** @description "host_lost": its host does not answer, or was installed anew. */
+            type?: string;
+            /** @description A sentence for the user. */
+            message?: string;
+            /**
+             * Format: date-time
+             * @description Since when; for a host that does not answer, when it was last heard.
+             */
+            since?: string;
         };
         /** @description AllocationConfig is the request. */
         "allocation.AllocationConfig": {
@@ -1582,6 +1616,8 @@ export interface components {
             billing?: string;
             /** @description Its position in the queue; set in state REQUESTED only. */
             queue?: components["schemas"]["allocation.QueueStatus"];
+            /** @description What is unusual about it now; empty when nothing is. */
+            conditions?: components["schemas"]["allocation.AllocationCondition"][];
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -1630,6 +1666,39 @@ export interface components {
             /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
         };
+        /** @description ForceRelease is the end of an allocation whose host is lost. */
+        "allocation.ForceRelease": {
+            /** @description As it is now; with validate_only as it would be. */
+            allocation?: components["schemas"]["allocation.Allocation"];
+            node_id?: string;
+            host_fate?: components["schemas"]["allocation.HostFate"];
+            reason?: string;
+            /** @description The administrator. */
+            principal?: string;
+            /** Format: date-time */
+            time?: string;
+            /**
+             * Format: date-time
+             * @description Last proof of life of the host, as far as it is known.
+             */
+            host_last_seen_time?: string;
+            /**
+             * Format: date-time
+             * @description When billing ended; absent when the allocation was not active.
+             */
+            billing_end_time?: string;
+            /** @description The slots it had: disabled until a repair has wiped them. */
+            slot_ids?: string[];
+        };
+        /**
+         * @description HostFate is what an administrator attests of a host that is lost.
+         *     - `powered_off`: It is switched off and stays so.
+         *     - `disks_destroyed`: Its disks are destroyed.
+         *     - `reinstalled`: It was installed anew, and has enrolled again.
+         *     - `written_off`: Nobody can reach it; it is given up as it is.
+         * @enum {string}
+         */
+        "allocation.HostFate": "unspecified" | "powered_off" | "disks_destroyed" | "reinstalled" | "written_off";
         "allocation.ListAllocationsResponse": {
             allocations?: components["schemas"]["allocation.Allocation"][];
             next_page_token?: string;
@@ -1796,14 +1865,24 @@ export interface components {
             seconds?: string;
             price_version_id?: string;
             price_per_gpu_hour?: components["schemas"]["google.type.Money"];
-            /** @description gpu_count x time x price, rounded once, half-even, to the currency's nano-unit. */
+            /** @description gpu_count x charged time x price, rounded once, half-even, to the currency's nano-unit. */
             amount?: components["schemas"]["google.type.Money"];
+            /**
+             * Format: int64
+             * @description What of the time is not charged: the host was lost, and the setting billing.host_lost credits that.
+             */
+            credited_microseconds?: string;
         };
         /** @description UsageTotal sums the matching intervals of one currency. */
         "billing.UsageTotal": {
             /** Format: int64 */
             gpu_microseconds?: string;
             amount?: components["schemas"]["google.type.Money"];
+            /**
+             * Format: int64
+             * @description What of it is not charged.
+             */
+            credited_gpu_microseconds?: string;
         };
         /**
          * @description CapacityShape of a SKU and of an allocation (B-01..B-04). The set is closed.
@@ -2745,6 +2824,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.AllocationDetail"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_ForceReleaseAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description What became of the host. */
+                    host_fate: components["schemas"]["allocation.HostFate"];
+                    /** @description Reason, for the audit trail. */
+                    reason: string;
+                    /**
+                     * Format: date-time
+                     * @description When billing ends, for an active allocation; from its activation to now. Absent: when its host was last heard.
+                     */
+                    billing_end_time?: string;
+                    /** @description Dry run: check everything, change nothing. */
+                    validate_only?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ForceRelease"];
                 };
             };
             default: components["responses"]["Error"];
