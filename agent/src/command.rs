@@ -87,7 +87,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         Command::Serve => {
             let (common, own) = load()?;
             let _telemetry = telemetry::install("node-agent", &common.telemetry)?;
-            let outcome = serve(common, own).await;
+            let outcome = Box::pin(serve(common, own)).await;
             if let Err(error) = &outcome {
                 tracing::error!("stop with an error: {error:#}");
             }

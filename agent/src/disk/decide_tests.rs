@@ -271,7 +271,8 @@ const NO_SWAP: &str = "Filename Type\n";
 #[test]
 fn p9_what_cannot_be_read_is_never_taken_for_free() {
     // a folder where a file should be, or the reverse, cannot be read, not even by root
-    let broken: [(&str, fn(&Recorded)); 6] = [
+    type Break = fn(&Recorded);
+    let broken: [(&str, Break); 6] = [
         ("no /proc/swaps", |host| {
             std::fs::remove_file(host.0.path().join("proc/swaps")).unwrap();
         }),

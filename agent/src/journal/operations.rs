@@ -154,7 +154,7 @@ impl Journal {
     /// Ends an operation with its failure.
     pub fn fail(&self, id: OperationId, failure: &Failure, now_ms: i64) -> HostResult<()> {
         let text = serde_json::to_string(failure).map_err(|_| corrupt("failure"))?;
-        let done = self.with(|connection| {
+        self.with(|connection| {
             let transaction = connection.transaction()?;
             let (allocation, kind, boot_id) = of_power(&transaction, id)?;
             power::ended(&transaction, &allocation, kind, &boot_id, false)?;
@@ -166,7 +166,7 @@ impl Journal {
             Ok(())
         })?;
         self.wake();
-        Ok(done)
+        Ok(())
     }
 
     /// Ends an operation with success; the holds it proved free end in the same transaction.
@@ -177,7 +177,7 @@ impl Journal {
         now_ms: i64,
         ends_holds: &[(SlotId, Token)],
     ) -> HostResult<()> {
-        let done = self.with(|connection| {
+        self.with(|connection| {
             let transaction = connection.transaction()?;
             let (allocation, kind, boot_id) = of_power(&transaction, id)?;
             power::ended(&transaction, &allocation, kind, &boot_id, true)?;
@@ -190,7 +190,7 @@ impl Journal {
             Ok(())
         })?;
         self.wake();
-        Ok(done)
+        Ok(())
     }
 
     fn step_sql(&self, sql: &str, values: impl rusqlite::Params) -> HostResult<()> {

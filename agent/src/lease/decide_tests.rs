@@ -433,7 +433,7 @@ fn d_10_an_operation_begins_under_a_lease_that_lives_then_or_not_at_all() {
         id,
         ..new_operation(1, 1)
     };
-    assert_eq!(host.journal.start_operation(&again).unwrap(), false);
+    assert!(!host.journal.start_operation(&again).unwrap());
     host.next += 1;
     let late = NewOperation {
         lease: Some((lease, at(1))),

@@ -157,6 +157,10 @@ pub fn iptables_masquerades(rules: &str, subnet: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the documents are written where they are passed"
+)]
 mod tests {
     use serde_json::json;
 

@@ -17,11 +17,14 @@ pub const MOST_THREADS: usize = 16;
 /// From then on a call counts as one that hangs. It goes on, and its caller still gets its answer.
 const SLOW: Duration = Duration::from_secs(5);
 
+/// What a thread does with its connection, or without one.
+type Work = Box<dyn FnOnce(Result<&Connect, HostError>) + Send>;
+
 /// A call.
 pub struct Job {
     /// For logs and errors.
     pub what: &'static str,
-    pub run: Box<dyn FnOnce(Result<&Connect, HostError>) + Send>,
+    pub run: Work,
 }
 
 /// Why a call was not taken.

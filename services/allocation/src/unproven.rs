@@ -21,7 +21,7 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
                 deps.wake.notify(outbox::TOPIC).await;
             }
             Err(error) => {
-                tracing::warn!("retry the search for slots that were never wiped: {error}")
+                tracing::warn!("retry the search for slots that were never wiped: {error}");
             }
         }
         shutdown

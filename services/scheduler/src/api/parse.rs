@@ -12,7 +12,7 @@ use gpuaas_placement::{slots, wire};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
-use jiff_sqlx::ToSqlx as _;
+use jiff_sqlx::ToSqlx;
 use uuid::Uuid;
 
 /// Most SSH keys of an allocation.
@@ -291,7 +291,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             .host_lost_since
             .as_ref()
             .and_then(from_proto_time)
-            .map(|at| at.to_sqlx()),
+            .map(ToSqlx::to_sqlx),
     })
 }
 

@@ -510,25 +510,25 @@ async fn all(cases: &[(&str, Calls)]) {
 /// B-40: slots and claims together, or neither.
 #[tokio::test]
 async fn p4_p5_a_request_that_is_cut_at_any_statement_has_one_effect_or_none() {
-    all(REQUESTS).await;
+    Box::pin(all(REQUESTS)).await;
 }
 
 #[tokio::test]
 async fn p4_p5_joining_serving_and_leaving_the_line_are_cut_at_any_statement() {
-    all(LINE).await;
+    Box::pin(all(LINE)).await;
 }
 
 #[tokio::test]
 async fn p4_p5_every_transition_of_a_workflow_is_cut_at_any_statement() {
-    all(WORK).await;
+    Box::pin(all(WORK)).await;
 }
 
 #[tokio::test]
 async fn p4_p5_reserving_tending_and_drawing_are_cut_at_any_statement() {
-    all(RESERVATIONS).await;
+    Box::pin(all(RESERVATIONS)).await;
 }
 
 #[tokio::test]
 async fn p4_p5_every_change_by_an_operator_is_cut_at_any_statement() {
-    all(OPERATOR).await;
+    Box::pin(all(OPERATOR)).await;
 }
