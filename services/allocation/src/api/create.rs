@@ -43,6 +43,8 @@ pub async fn create(
     let key = key_of(caller, request.validate_only)?;
     let parsed = CreateRequest::parse(request)?;
     let hash = parsed.hash(&project.id().to_string());
+    // looked for before the key, so that a name that this very request has taken meanwhile is not held against it
+    let free = free_name(deps, &parsed, project.id()).await;
     if !request.validate_only
         && let Some(made) = replayed(deps, caller, reserve::METHOD, key, &hash).await?
     {
@@ -51,7 +53,7 @@ pub async fn create(
             id.ok_or_else(|| Error::internal("a key that led to nothing"))?,
         ));
     }
-    free_name(deps, &parsed, project.id()).await?;
+    free?;
     let checked = check(deps, &parsed, project.id()).await?;
     let request = scheduler::ReserveRequest {
         principal: caller.principal.clone(),
@@ -108,15 +110,16 @@ pub async fn create_all(
         hasher.update(format!("wait {}.{}", until.seconds, until.nanos));
     }
     let hash: [u8; 32] = hasher.finalize().into();
+    // looked for before the key, as in `create`
+    let free = free_names(deps, &parsed, project).await;
     if !request.validate_only
         && let Some(made) = replayed(deps, caller, reserve::BATCH_METHOD, key, &hash).await?
     {
         return Ok(made);
     }
+    free?;
     let mut reservations = Vec::with_capacity(parsed.len());
     for (index, one) in parsed.iter().enumerate() {
-        let free = free_name(deps, one, project).await;
-        free.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
         let checked = check(deps, one, project).await;
         let checked = checked.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
         reservations.push(scheduler::ReserveRequest {
@@ -194,6 +197,15 @@ async fn replayed(
 async fn free_name(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<(), Error> {
     let mut conn = deps.pool.acquire().await?;
     Ok(reserve::check_name(&mut conn, project_id, parsed.name.as_str()).await?)
+}
+
+/// The same for a batch.
+async fn free_names(deps: &Deps, parsed: &[CreateRequest], project_id: Uuid) -> Result<(), Error> {
+    for (index, one) in parsed.iter().enumerate() {
+        let free = free_name(deps, one, project_id).await;
+        free.map_err(|error| gpuaas_placement::of_batch(index, &error))?;
+    }
+    Ok(())
 }
 
 /// A request that SKU and image allow.
