@@ -57,7 +57,7 @@ async fn a_stack_starts_once_restarts_what_changed_and_ends_whole() {
 
     up(&stack.0).await;
     let first = processes(&stack.0).await;
-    assert_eq!(first.len(), 10);
+    assert_eq!(first.len(), 11);
 
     assert_eq!(
         up(&stack.0).await,
