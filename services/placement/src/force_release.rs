@@ -293,7 +293,7 @@ async fn end(
     }
     let told = match billed_until {
         Some(_) => {
-            "Its host is lost, so an operator ended the allocation. Billing ended when the host was last heard, or earlier than now as the operator stated."
+            "Its host is lost, so an operator ended the allocation. Billing ended when the host was last heard, or at the time that the operator stated."
         }
         None => "Its host is lost, so an operator ended the allocation.",
     };
