@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use nix::errno::Errno;
+
 /// The root under which `/proc`, `/sys`, `/dev` and `/etc` are read.
 #[derive(Debug, Clone)]
 pub struct HostRoot {
@@ -59,20 +61,21 @@ impl HostRoot {
         names
     }
 
-    /// The same for whoever must not take "cannot be read" for "empty" (P9): only a folder that does not exist is empty.
+    /// The same for whoever must not take "cannot be read" for "empty" (P9): only a folder that is not there is empty.
     ///
     /// # Errors
     /// The folder or an entry of it cannot be read.
     pub fn list(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<String>> {
         let entries = match std::fs::read_dir(self.path(absolute)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if is_gone(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-        let mut names = entries
-            .map(|entry| entry.map(name))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut names = match entries.map(|entry| entry.map(name)).collect() {
+            Err(error) if is_gone(&error) => Vec::new(),
+            names => names?,
+        };
         names.sort();
         Ok(names)
     }
@@ -84,7 +87,7 @@ impl HostRoot {
     pub fn value(&self, absolute: impl AsRef<Path>) -> io::Result<Option<String>> {
         match self.read(absolute) {
             Ok(text) => Ok(Some(text.trim().to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -98,5 +101,30 @@ impl HostRoot {
     /// The target of a symlink, unresolved.
     pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
         std::fs::read_link(self.path(absolute)).ok()
+    }
+}
+
+/// Whether an error says that a file is not there. The kernel says `ENODEV` of an attribute whose device was taken away
+/// after the attribute was opened.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ENODEV as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_what_went_away_while_it_was_read_is_not_there_and_nothing_else_is() {
+        for (errno, gone) in [
+            (Errno::ENOENT, true),
+            (Errno::ENODEV, true),
+            (Errno::EACCES, false),
+            (Errno::EIO, false),
+            (Errno::ENXIO, false),
+            (Errno::ENOMEM, false),
+        ] {
+            assert_eq!(is_gone(&errno.into()), gone, "{errno}");
+        }
     }
 }
