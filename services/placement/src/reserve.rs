@@ -26,7 +26,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::availability::launch_request;
-use crate::capacity::{Capacity, Ledger, Regions};
+use crate::capacity::{Ledger, Regions};
 use crate::catalog::Sku;
 use crate::decision::{Fleet, PackingStrategy, Rules, UnschedulableReason, refusal_reasons};
 use crate::model::{Image, Shape};
@@ -34,19 +34,16 @@ use crate::{Error, Result, quota};
 
 use admit::check_quota;
 pub(crate) use admit::{check, over_quota, refusal};
-use call::{Call, Taking};
+use call::Taking;
 pub(crate) use call::{Mode, in_transaction, retry};
 pub(crate) use place::Search;
 use record::{Beginning, begin, claims, insert_allocation};
 
-pub use call::ids_of;
+pub use call::{Call, WhenFull, ids_of};
 pub use constraints::Constraints;
 pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
-pub use queue::{
-    MAX_QUEUED, MAX_WAIT_SECONDS, Pass, reserve_all_or_wait, reserve_or_wait, serve_queue,
-    validate_all_or_wait, validate_or_wait,
-};
+pub use queue::{MAX_QUEUED, MAX_WAIT_SECONDS, Pass, serve_queue};
 
 /// Method name in the scope of idempotency keys: callers that answer replays themselves search with it.
 pub const METHOD: &str = "Reserve";
@@ -123,12 +120,15 @@ impl Policy {
     };
 }
 
-/// A reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a call led to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reserved {
-    pub allocation_id: Uuid,
+    /// In the order of the requests; empty after a dry run.
+    pub allocation_ids: Vec<Uuid>,
     /// The key was used before with this very request.
     pub replayed: bool,
+    /// After a dry run of one request: where it would fit now. Nowhere, when it would be queued.
+    pub explanation: Option<Explanation>,
 }
 
 /// Where a request would fit now, and what removes the other nodes.
@@ -153,106 +153,80 @@ pub struct Key<'a> {
     pub request_hash: &'a [u8],
 }
 
-/// Reserves capacity. Notify [`crate::workflows::TOPIC`] and [`crate::outbox::TOPIC`]
-/// afterwards.
+/// Reserves capacity for all requests of a call or for none, or queues them where the call says so. Notify
+/// [`crate::workflows::TOPIC`] and [`crate::outbox::TOPIC`] afterwards.
 ///
 /// # Errors
-/// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from `gpuaas_common`; nothing
-/// was stored then.
+/// [`Error::Invalid`], [`Error::Refused`], [`Error::NameTaken`], [`Error::Busy`], a reused key from `gpuaas_common`; what
+/// is about one request of a batch is [`Error::InBatch`]. Nothing was stored then.
 pub async fn reserve(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    request: &Request,
+    call: Call<'_>,
 ) -> Result<Reserved> {
-    let key = Key {
-        principal: &request.principal,
-        idempotency_key: &request.idempotency_key,
-        request_hash: &request.request_hash,
-    };
-    let call = Call {
-        method: METHOD,
-        key,
-        requests: std::slice::from_ref(request),
-    };
-    let (made, replayed) = run(ledger, ids, policy, &call, Mode::Commit).await?;
-    let allocation_id = made.first().copied().ok_or_else(|| {
-        Error::Common(gpuaas_common::Error::internal("a key that led to nothing"))
-    })?;
-    Ok(Reserved {
-        allocation_id,
-        replayed,
-    })
+    match call.mode {
+        Mode::Commit => {
+            let (allocation_ids, replayed) = match call.when_full {
+                WhenFull::Refuse => run(ledger, ids, policy, &call).await?,
+                WhenFull::Queue(until) => {
+                    queue::or_queue(ledger, ids, policy, &call, until).await?
+                }
+            };
+            Ok(Reserved {
+                allocation_ids,
+                replayed,
+                explanation: None,
+            })
+        }
+        Mode::DryRun => {
+            // whatever key the caller has, it stays free
+            let own = ids.next().to_string();
+            let call = Call {
+                key: Key {
+                    idempotency_key: &own,
+                    ..call.key
+                },
+                ..call
+            };
+            let explanation = match call.when_full {
+                WhenFull::Refuse => validate(ledger, ids, policy, &call).await?,
+                WhenFull::Queue(until) => {
+                    queue::validate_or_queue(ledger, ids, policy, &call, until).await?
+                }
+            };
+            Ok(Reserved {
+                explanation,
+                ..Reserved::default()
+            })
+        }
+    }
 }
 
-/// Reserves several allocations of one project, all or none, and returns their ids in the order of the requests, and
-/// whether the key was used before. Principal, key and hash of the single requests are not used.
-///
-/// # Errors
-/// As [`reserve`]; what is about one request is [`Error::InBatch`].
-pub async fn reserve_all(
+/// Checks a call on the ledger as it is now. One request is read alone; a batch is reserved and rolled back, because
+/// whether several fit together is only known once they have been placed.
+async fn validate(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    key: Key<'_>,
-    requests: &[Request],
-) -> Result<(Vec<Uuid>, bool)> {
-    let call = Call {
-        method: BATCH_METHOD,
-        key,
-        requests,
+    call: &Call<'_>,
+) -> Result<Option<Explanation>> {
+    let (METHOD, [request]) = (call.method, call.requests) else {
+        return run(ledger, ids, policy, call).await.map(|_| None);
     };
-    run(ledger, ids, policy, &call, Mode::Commit).await
-}
-
-/// Checks a batch as a dry run: reserves it and rolls that back, because whether several fit together is only known once
-/// they have been placed. Nothing is stored, the key included.
-///
-/// # Errors
-/// As [`reserve_all`].
-pub async fn validate_all(
-    ledger: &Ledger,
-    ids: IdGen,
-    policy: Policy,
-    key: Key<'_>,
-    requests: &[Request],
-) -> Result<()> {
-    let call = Call {
-        method: BATCH_METHOD,
-        // a key of its own: that of the caller stays free, and is not read
-        key: Key {
-            idempotency_key: &ids.next().to_string(),
-            ..key
-        },
-        requests,
-    };
-    run(ledger, ids, policy, &call, Mode::DryRun)
-        .await
-        .map(drop)
-}
-
-/// Checks everything [`reserve`] checks on the ledger as it is now, writes nothing, and returns where it would fit.
-///
-/// # Errors
-/// As [`reserve`].
-pub async fn validate(
-    conn: &mut PgConnection,
-    capacity: &Capacity,
-    policy: Policy,
-    request: &Request,
-) -> Result<Explanation> {
+    let conn = &mut *ledger.acquire().await?;
     check(conn, policy, request).await?;
     check_name(conn, request.project_id, &request.name).await?;
     let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
-    let explanation = explain::explain(conn, capacity, policy, request).await?;
+    let explanation = explain::explain(conn, &ledger.capacity, policy, request).await?;
     if explanation.nodes_fit == 0 {
         return Err(refusal(refusal_reasons(
             explanation.removed,
             request.gpu_count as usize,
         )));
     }
-    Ok(explanation)
+    Ok(Some(explanation))
 }
 
 /// Whether a name is free now in a project; the insert decides.
@@ -282,7 +256,6 @@ async fn run(
     ids: IdGen,
     policy: Policy,
     call: &Call<'_>,
-    mode: Mode,
 ) -> Result<(Vec<Uuid>, bool)> {
     let until = Instant::now() + policy.placement_timeout;
     let mut search = Search {
@@ -300,7 +273,7 @@ async fn run(
         let body = async |conn: &mut PgConnection| {
             reserve_batch(conn, ids, search, call, made, scouted).await
         };
-        match in_transaction(&mut conn, mode, body).await {
+        match in_transaction(&mut conn, call.mode, body).await {
             // nothing but the best node was tried: the others are, however late it is
             Err(Error::Contention) if !search.savepoints => {}
             Err(error) => retry(error, until)?,
@@ -368,8 +341,6 @@ async fn reserve_batch(
         Taking::Fresh(made) => made,
         Taking::Replay(made) => return Ok((made, true)),
     };
-    let batch = call.method == BATCH_METHOD;
-    let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let scouted = match scouted {
         Ok(scouted) => scouted,
         // it would wait once more for what blocked the read
@@ -378,7 +349,7 @@ async fn reserve_batch(
             let mut all = Vec::with_capacity(call.requests.len());
             for (index, request) in call.requests.iter().enumerate() {
                 let sku = check(conn, search.policy, request).await;
-                all.push((sku.map_err(|error| placed(index, error))?, None));
+                all.push((sku.map_err(|error| call.about(index, error))?, None));
             }
             all
         }
@@ -400,7 +371,7 @@ async fn reserve_batch(
     for (index, (request, scouted)) in call.requests.iter().zip(scouted).enumerate() {
         reserve_one(conn, making, request, scouted, made[index])
             .await
-            .map_err(|error| placed(index, error))?;
+            .map_err(|error| call.about(index, error))?;
     }
     Ok((made, false))
 }

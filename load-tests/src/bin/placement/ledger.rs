@@ -11,7 +11,7 @@ use gpuaas_placement::capacity::{CONNECTION, Capacity, Ledger as Books};
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
 use gpuaas_placement::reports::{self, Asked as Defragment};
-use gpuaas_placement::reserve::{self, Policy, Request};
+use gpuaas_placement::reserve::{self, Call, Policy, Request};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -72,8 +72,10 @@ impl Ledger {
 
     /// Reserves one GPU by the library.
     pub async fn reserve(&self) -> anyhow::Result<Uuid> {
-        let reserved = reserve::reserve(&self.scheduler, self.ids, POLICY, &request()).await?;
-        Ok(reserved.allocation_id)
+        let request = request();
+        let call = Call::one(&request);
+        let reserved = reserve::reserve(&self.scheduler, self.ids, POLICY, call).await?;
+        Ok(reserved.allocation_ids[0])
     }
 
     /// Sorted times of reservations, each released again, so that the fleet stays as full as it is.

@@ -157,10 +157,15 @@ impl Board {
             ..Policy::DEFAULT
         };
         let ledger = Ledger::new(self.world.scheduler.clone());
-        reserve::reserve(&ledger, IdGen::new(CELL), policy, &request)
-            .await
-            .expect("a reservation")
-            .allocation_id
+        reserve::reserve(
+            &ledger,
+            IdGen::new(CELL),
+            policy,
+            reserve::Call::one(&request),
+        )
+        .await
+        .expect("a reservation")
+        .allocation_ids[0]
     }
 
     pub async fn mode(&self) -> String {

@@ -183,9 +183,9 @@ impl World {
             &Ledger::new(self.scheduler.clone()),
             IdGen::new(CELL),
             policy,
-            &request,
+            reserve::Call::one(&request),
         )
         .await;
-        reserved.expect("a reservation").allocation_id
+        reserved.expect("a reservation").allocation_ids[0]
     }
 }

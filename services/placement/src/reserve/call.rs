@@ -2,20 +2,85 @@
 use std::time::Instant;
 
 use gpuaas_common::idempotency::{self, Lookup};
+use jiff::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use super::{Key, Request};
+use super::{BATCH_METHOD, Key, METHOD, Request};
 use crate::{Error, Result};
 
-/// What one transaction is to do.
-pub(super) struct Call<'a> {
+/// One request, or a batch of which all or none is reserved, under one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
     pub(super) method: &'static str,
     pub(super) key: Key<'a>,
     pub(super) requests: &'a [Request],
+    pub(super) mode: Mode,
+    pub(super) when_full: WhenFull,
+}
+
+/// What becomes of a request that does not fit now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is refused.
+    Refuse,
+    /// It joins its queue until a deadline.
+    Queue(Timestamp),
 }
 
 impl<'a> Call<'a> {
+    /// One request, under its own key.
+    #[must_use]
+    pub fn one(request: &'a Request) -> Self {
+        let key = Key {
+            principal: &request.principal,
+            idempotency_key: &request.idempotency_key,
+            request_hash: &request.request_hash,
+        };
+        let requests = std::slice::from_ref(request);
+        Self::new(METHOD, key, requests)
+    }
+
+    /// Requests of one project. Principal, key and hash of the single requests are not used; those that may be queued are
+    /// of one region and one slot class.
+    #[must_use]
+    pub const fn batch(key: Key<'a>, requests: &'a [Request]) -> Self {
+        Self::new(BATCH_METHOD, key, requests)
+    }
+
+    const fn new(method: &'static str, key: Key<'a>, requests: &'a [Request]) -> Self {
+        Self {
+            method,
+            key,
+            requests,
+            mode: Mode::Commit,
+            when_full: WhenFull::Refuse,
+        }
+    }
+
+    /// Instead of a refusal for lack of capacity or quota.
+    #[must_use]
+    pub const fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+
+    /// Stores nothing, the key included, which is not read either.
+    #[must_use]
+    pub const fn dry_run(self) -> Self {
+        Self {
+            mode: Mode::DryRun,
+            ..self
+        }
+    }
+
+    /// An error about one of its requests.
+    pub(super) fn about(&self, index: usize, error: Error) -> Error {
+        match self.method {
+            BATCH_METHOD => error.in_batch(index),
+            _ => error,
+        }
+    }
+
     /// Where its key is stored.
     pub(super) fn scope(&self) -> idempotency::Scope<'a> {
         idempotency::Scope {
@@ -50,7 +115,7 @@ pub(super) enum Taking {
 }
 
 /// What becomes of a transaction that succeeds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// It is committed.
     Commit,

@@ -22,10 +22,9 @@ use super::admit::{check, over_quota};
 use super::call::{Call, Mode, Taking, ids_of, in_transaction, retry};
 use super::record::{Beginning, insert_allocation};
 use super::{
-    BATCH_METHOD, Explanation, Key, METHOD, Policy, Request, Reserved, constraint_rules, entry,
-    explain, run, validate, validate_all,
+    Explanation, METHOD, Policy, Request, constraint_rules, entry, explain, run, validate,
 };
-use crate::capacity::{Capacity, Ledger};
+use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::Exceeded;
 use crate::model::{AllocationState, SlotClass};
@@ -43,143 +42,33 @@ pub const MAX_QUEUED: i64 = 100;
 /// Step of the timeline while an allocation is queued.
 const STEP: &str = "wait";
 
-/// Reserves capacity, or queues the request until a deadline. Notify [`crate::workflows::TOPIC`] and [`outbox::TOPIC`]
-/// afterwards.
-///
-/// # Errors
-/// As [`super::reserve`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
-pub async fn reserve_or_wait(
+/// Checks everything that [`or_queue`] checks, and takes joining the queue back.
+pub(super) async fn validate_or_queue(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    request: &Request,
+    call: &Call<'_>,
     deadline: Timestamp,
-) -> Result<Reserved> {
-    let key = Key {
-        principal: &request.principal,
-        idempotency_key: &request.idempotency_key,
-        request_hash: &request.request_hash,
-    };
-    let call = Call {
-        method: METHOD,
-        key,
-        requests: std::slice::from_ref(request),
-    };
-    let (made, replayed) = or_wait(ledger, ids, policy, &call, deadline).await?;
-    let allocation_id = made.first().copied().ok_or_else(|| {
-        Error::Common(gpuaas_common::Error::internal("a key that led to nothing"))
-    })?;
-    Ok(Reserved {
-        allocation_id,
-        replayed,
-    })
-}
-
-/// Reserves several allocations of one project, all or none, or queues them until all of them fit. They must be of one
-/// region and one slot class.
-///
-/// # Errors
-/// As [`super::reserve_all`], but not for lack of capacity; [`Error::Invalid`] for the deadline.
-pub async fn reserve_all_or_wait(
-    ledger: &Ledger,
-    ids: IdGen,
-    policy: Policy,
-    key: Key<'_>,
-    requests: &[Request],
-    deadline: Timestamp,
-) -> Result<(Vec<Uuid>, bool)> {
-    let call = Call {
-        method: BATCH_METHOD,
-        key,
-        requests,
-    };
-    or_wait(ledger, ids, policy, &call, deadline).await
-}
-
-/// Checks everything [`reserve_or_wait`] checks, writes nothing, and returns where it would fit now: nowhere, when it
-/// would be queued.
-///
-/// # Errors
-/// As [`reserve_or_wait`].
-pub async fn validate_or_wait(
-    conn: &mut PgConnection,
-    ids: IdGen,
-    capacity: &Capacity,
-    policy: Policy,
-    request: &Request,
-    deadline: Timestamp,
-) -> Result<Explanation> {
-    check_deadline(conn, deadline).await?;
-    match validate(conn, capacity, policy, request).await {
-        Err(refusal) if may_wait(&refusal) => {
-            let requests = std::slice::from_ref(request);
-            try_to_join(conn, ids, policy, METHOD, requests, deadline, refusal).await?;
-            explain(conn, capacity, policy, request).await
-        }
-        other => other,
-    }
-}
-
-/// Checks everything [`reserve_all_or_wait`] checks as a dry run.
-///
-/// # Errors
-/// As [`reserve_all_or_wait`].
-pub async fn validate_all_or_wait(
-    ledger: &Ledger,
-    ids: IdGen,
-    policy: Policy,
-    key: Key<'_>,
-    requests: &[Request],
-    deadline: Timestamp,
-) -> Result<()> {
+) -> Result<Option<Explanation>> {
     check_deadline(&mut *ledger.acquire().await?, deadline).await?;
-    match validate_all(ledger, ids, policy, key, requests).await {
-        Err(refusal) if may_wait(&refusal) => {
-            let mut conn = ledger.acquire().await?;
-            try_to_join(
-                &mut conn,
-                ids,
-                policy,
-                BATCH_METHOD,
-                requests,
-                deadline,
-                refusal,
-            )
+    let refusal = match validate(ledger, ids, policy, call).await {
+        Err(refusal) if may_be_queued(&refusal) => refusal,
+        other => return other,
+    };
+    let conn = &mut *ledger.acquire().await?;
+    let body =
+        async |conn: &mut PgConnection| join(conn, ids, policy, call, deadline, refusal).await;
+    in_transaction(conn, Mode::DryRun, body).await?;
+    match (call.method, call.requests) {
+        (METHOD, [request]) => explain(conn, &ledger.capacity, policy, request)
             .await
-        }
-        other => other,
+            .map(Some),
+        _ => Ok(None),
     }
 }
 
-/// Joins and takes that back.
-async fn try_to_join(
-    conn: &mut PgConnection,
-    ids: IdGen,
-    policy: Policy,
-    method: &'static str,
-    requests: &[Request],
-    deadline: Timestamp,
-    refusal: Error,
-) -> Result<()> {
-    // a key of its own: that of the caller stays free, and is not read
-    let own_key = ids.next().to_string();
-    let call = Call {
-        method,
-        key: Key {
-            // whoever the caller is: it is a dry run
-            principal: "validation",
-            idempotency_key: &own_key,
-            request_hash: &[0; 32],
-        },
-        requests,
-    };
-    let mut tx = sqlx::Acquire::begin(conn).await?;
-    let outcome = join(&mut tx, ids, policy, &call, deadline, refusal).await;
-    tx.rollback().await?;
-    outcome.map(|_| ())
-}
-
-async fn or_wait(
+/// Reserves, or queues what does not fit.
+pub(super) async fn or_queue(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
@@ -197,8 +86,8 @@ async fn or_wait(
     }
     let until = Instant::now() + policy.placement_timeout;
     loop {
-        let refusal = match run(ledger, ids, policy, call, Mode::Commit).await {
-            Err(refusal) if may_wait(&refusal) => refusal,
+        let refusal = match run(ledger, ids, policy, call).await {
+            Err(refusal) if may_be_queued(&refusal) => refusal,
             other => return other,
         };
         let body =
@@ -212,22 +101,19 @@ async fn or_wait(
 }
 
 /// Whether queueing can help.
-fn may_wait(error: &Error) -> bool {
+fn may_be_queued(error: &Error) -> bool {
     match error {
         Error::Refused { reason, .. } => *reason != ErrorReason::RegionDisabled,
-        Error::InBatch { source, .. } => may_wait(source),
+        Error::InBatch { source, .. } => may_be_queued(source),
         _ => false,
     }
 }
 
-/// The leading reason and the sentence of a refusal.
-fn told(refusal: &Error) -> (ErrorReason, &str) {
+fn leading_reason(refusal: &Error) -> ErrorReason {
     match refusal {
-        Error::Refused {
-            reason, message, ..
-        } => (*reason, message),
-        Error::InBatch { source, .. } => told(source),
-        _ => (ErrorReason::NoCapacity, ""),
+        Error::Refused { reason, .. } => *reason,
+        Error::InBatch { source, .. } => leading_reason(source),
+        _ => ErrorReason::NoCapacity,
     }
 }
 
@@ -263,20 +149,18 @@ async fn join(
         Taking::Fresh(made) => made,
         Taking::Replay(made) => return Ok((made, true)),
     };
-    let batch = call.method == BATCH_METHOD;
-    let placed = |index: usize, error: Error| if batch { error.in_batch(index) } else { error };
     let mut skus = Vec::with_capacity(call.requests.len());
     for (index, request) in call.requests.iter().enumerate() {
         let sku = check(conn, policy, request).await;
-        skus.push(sku.map_err(|error| placed(index, error))?);
+        skus.push(sku.map_err(|error| call.about(index, error))?);
     }
     let (region_code, slot_class) = one_queue(call.requests, &skus)?;
-    let reason = told(&refusal).0;
+    let reason = leading_reason(&refusal);
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anything was evaluated
     for (index, request) in call.requests.iter().enumerate() {
         let rules = constraint_rules(conn, policy.packing_strategy, request).await;
-        rules.map_err(|error| placed(index, error))?;
+        rules.map_err(|error| call.about(index, error))?;
     }
     let project_id = call.requests[0].project_id;
     check_queue_limit(conn, project_id, call.requests.len()).await?;
@@ -292,7 +176,7 @@ async fn join(
         let queued = Beginning::Queued(deadline);
         let allocation = insert_allocation(conn, allocation_id, principal, request, sku, queued)
             .await
-            .map_err(|error| placed(index, error))?;
+            .map_err(|error| call.about(index, error))?;
         sqlx::query(
             "INSERT INTO queued_allocations (allocation_id, batch_id, slot_class, reason) VALUES ($1, $2, $3, $4)",
         )
@@ -365,7 +249,7 @@ async fn possible_at_all(
         let Some(over) = empty.exceeded_by_all(allocations, gpus) else {
             continue;
         };
-        if told(&refusal).0 == ErrorReason::Quota {
+        if leading_reason(&refusal) == ErrorReason::Quota {
             return Err(refusal);
         }
         let what = match over.quota {

@@ -2,10 +2,11 @@
 use gpuaas_common::error::reason_name;
 use gpuaas_placement::model::{Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::reserve::{self, Call, Request};
 use gpuaas_placement::{Error, Reason, availability, catalog, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_slot, lab_slot, lab_spec};
 
 /// A capability node of eight GPUs.
@@ -25,14 +26,10 @@ fn reason(error: &Error) -> ErrorReason {
 }
 
 async fn validate(world: &World, request: &Request) -> Result<(), Error> {
-    reserve::validate(
-        &mut world.scheduler.acquire().await.expect("connection"),
-        &world.capacity,
-        POLICY,
-        request,
-    )
-    .await
-    .map(|_| ())
+    let call = Call::one(request);
+    reserving::dry_run(&world.scheduler, world.ids, POLICY, call)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -184,10 +181,10 @@ async fn quota_of_a_project_without_a_row_is_the_default() {
         default_quota_gpus: 1,
         ..POLICY
     };
-    reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
+    reserving::one(&world.scheduler, world.ids, policy, &world.request(1))
         .await
         .expect("first");
-    let error = reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
+    let error = reserving::one(&world.scheduler, world.ids, policy, &world.request(1))
         .await
         .expect_err("second");
     assert_eq!(reason(&error), ErrorReason::Quota);
@@ -199,7 +196,7 @@ async fn quota_of_a_project_without_a_row_is_the_default() {
         quota::put(&mut conn, world.project, "nothing", 2).await,
         Err(Error::NotFound { what: "sku", .. })
     ));
-    reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
+    reserving::one(&world.scheduler, world.ids, policy, &world.request(1))
         .await
         .expect("now");
 }

@@ -1,10 +1,11 @@
 //! Rows of the platform before this one, which knew no claims, and the function that gives them theirs (B-27).
-use gpuaas_placement::reserve::{self, Policy};
+use gpuaas_placement::reserve::Policy;
 use gpuaas_placement::{audit, claims, nodes};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::baremetal::{reason, whole, world_of};
+use crate::reserving;
 use crate::world::{POLICY, World};
 
 /// What the old platform wrote: an allocation of a whole node, in one of its states, and nothing that claims it.
@@ -89,10 +90,10 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
         ..POLICY
     };
     let request = whole(&world);
-    let reserved = reserve::reserve(&world.scheduler, world.ids, policy, &request).await;
+    let reserved = reserving::one(&world.scheduler, world.ids, policy, &request).await;
     let last = claims::of_allocation(&mut conn, reserved.expect("room").allocation_id).await;
     assert_eq!(last.expect("claims")[0].node_id, specs[4].id);
-    let more = reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world)).await;
+    let more = reserving::one(&world.scheduler, world.ids, policy, &whole(&world)).await;
     let more = reason(more.map(|reserved| reserved.allocation_id));
     assert_eq!(more, ErrorReason::SlotsInUse, "every node is held");
 }

@@ -14,6 +14,7 @@ use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, look_at, price};
 
 const NODE_SKU: &str = "h200-sxm-node";
@@ -80,7 +81,7 @@ pub fn slice(world: &World) -> Request {
 }
 
 pub async fn reserve(world: &World, request: &Request) -> Result<Uuid> {
-    reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, request)
+    reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, request)
         .await
         .map(|reserved| reserved.allocation_id)
 }
@@ -415,7 +416,7 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let waits = slice(&world);
     let waits =
-        reserve::reserve_or_wait(&world.scheduler, world.ids, WITH_EXECUTOR, &waits, deadline)
+        reserving::one_or_queue(&world.scheduler, world.ids, WITH_EXECUTOR, &waits, deadline)
             .await
             .expect("waits")
             .allocation_id;

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::baremetal::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
+use crate::reserving;
 use crate::world::{POLICY, REGION, World, h200_groups, h200_slot};
 
 fn deadline() -> Timestamp {
@@ -26,7 +27,7 @@ fn of_another(request: Request) -> Request {
 
 async fn wait(world: &World, request: &Request) -> Uuid {
     let (pool, ids) = (&world.scheduler, world.ids);
-    let made = reserve::reserve_or_wait(pool, ids, WITH_EXECUTOR, request, deadline()).await;
+    let made = reserving::one_or_queue(pool, ids, WITH_EXECUTOR, request, deadline()).await;
     let id = made.expect("waits").allocation_id;
     assert_eq!(world.get(id).await.state, AllocationState::Requested);
     id
@@ -202,7 +203,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
         request_hash: &[5; 32],
     };
     let (pool, ids) = (&world.scheduler, world.ids);
-    let made = reserve::reserve_all_or_wait(pool, ids, WITH_EXECUTOR, key, &pair, deadline()).await;
+    let made = reserving::all_or_queue(pool, ids, WITH_EXECUTOR, key, &pair, deadline()).await;
     let (made, _) = made.expect("waits");
     pass(&world).await;
     let kept = kept(&world).await;

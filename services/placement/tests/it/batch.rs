@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use gpuaas_placement::model::SlotStatus;
-use gpuaas_placement::reserve::{self, Key, Request};
+use gpuaas_placement::reserve::{Key, Request};
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{LAB, POLICY, World};
 
 const HASH: [u8; 32] = [3; 32];
@@ -21,7 +22,7 @@ fn key(name: &str) -> Key<'_> {
 }
 
 async fn reserve(world: &World, name: &str, requests: &[Request]) -> Result<(Vec<Uuid>, bool)> {
-    reserve::reserve_all(&world.scheduler, world.ids, POLICY, key(name), requests).await
+    reserving::all(&world.scheduler, world.ids, POLICY, key(name), requests).await
 }
 
 #[tokio::test]
@@ -63,7 +64,7 @@ async fn p4_a_batch_is_reserved_whole_and_answered_again() {
         request_hash: &[4; 32],
         ..key("b-1")
     };
-    match reserve::reserve_all(&world.scheduler, world.ids, POLICY, other, &requests).await {
+    match reserving::all(&world.scheduler, world.ids, POLICY, other, &requests).await {
         Err(Error::Common(error)) => assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused),
         other => panic!("{other:?}"),
     }
@@ -132,12 +133,12 @@ async fn validating_a_batch_keeps_nothing_and_leaves_its_key_free() {
     let (world, _) = World::with_lab_slots(2).await;
     let before = world.fingerprint().await;
     let two: Vec<Request> = (0..2).map(|_| world.request(1)).collect();
-    reserve::validate_all(&world.scheduler, world.ids, POLICY, key("b-5"), &two)
+    reserving::dry_run_of_all(&world.scheduler, world.ids, POLICY, key("b-5"), &two)
         .await
         .expect("fits");
     let three: Vec<Request> = (0..3).map(|_| world.request(1)).collect();
     let refused =
-        reserve::validate_all(&world.scheduler, world.ids, POLICY, key("b-5"), &three).await;
+        reserving::dry_run_of_all(&world.scheduler, world.ids, POLICY, key("b-5"), &three).await;
     assert!(
         matches!(refused, Err(Error::InBatch { index: 2, .. })),
         "{refused:?}"

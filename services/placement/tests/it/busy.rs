@@ -3,12 +3,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use gpuaas_placement::model::SlotStatus;
-use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
+use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::{Error, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::reserving::{self, Reserved};
 use crate::world::{LAB, POLICY, World};
 
 async fn hold(world: &World, node: Uuid) -> Transaction<'static, Postgres> {
@@ -39,7 +40,7 @@ async fn b_42_a_node_that_stays_busy_leads_to_the_next() {
         goes.commit().await.expect("commit");
     };
     let (outcome, ()) = tokio::join!(
-        reserve::reserve(&world.scheduler, world.ids, policy, &request),
+        reserving::one(&world.scheduler, world.ids, policy, &request),
         letting_go
     );
     let id = outcome.expect("the other node was taken").allocation_id;
@@ -121,7 +122,7 @@ async fn a_quota_that_others_hold_is_told_as_busy_and_not_as_a_database_error() 
         placement_timeout: Duration::from_millis(50),
         ..POLICY
     };
-    let error = reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
+    let error = reserving::one(&world.scheduler, world.ids, policy, &world.request(1))
         .await
         .expect_err("busy");
     assert!(matches!(error, Error::Busy { .. }), "{error:?}");
@@ -154,7 +155,7 @@ async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
     let requests: Vec<Request> = (0..CALLERS).map(|_| world.request(1)).collect();
     let launches = requests
         .iter()
-        .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
+        .map(|request| reserving::one(&world.scheduler, world.ids, policy, request));
     let looks = (0..CALLERS).map(|_| async {
         let mut conn = world.scheduler.acquire().await?;
         availability::list(
@@ -178,7 +179,7 @@ async fn b_42_nodes_that_cannot_be_read_keep_nobody_waiting_behind_others() {
     // three seconds for those before it and three for the lock; one after the other it would be half a minute or more
     assert!(took < Duration::from_secs(12), "{took:?}");
     // what was done before is still told, and nothing has changed
-    let again = reserve::reserve(&world.scheduler, world.ids, policy, &before);
+    let again = reserving::one(&world.scheduler, world.ids, policy, &before);
     assert!(again.await.expect("told").replayed);
     migration.commit().await.expect("commit");
     assert_eq!(world.fingerprint().await, as_it_was);

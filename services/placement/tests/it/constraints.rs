@@ -5,13 +5,14 @@ use futures::future::join_all;
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::SlotClass;
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reserve::{self, Constraints, Key, Request};
+use gpuaas_placement::reserve::{Constraints, Key, Request};
 use gpuaas_placement::{Error, Result};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec, price};
 
 fn with(world: &World, constraints: Constraints) -> Request {
@@ -22,12 +23,12 @@ fn with(world: &World, constraints: Constraints) -> Request {
 }
 
 /// Whether the constraints are among what refused a request.
-fn ruled_out(outcome: &Result<reserve::Reserved>) -> bool {
+fn ruled_out(outcome: &Result<reserving::Reserved>) -> bool {
     matches!(outcome, Err(Error::Refused { causes, .. })
         if causes.iter().any(|cause| cause.reason == ErrorReason::Affinity))
 }
 
-fn refused(outcome: Result<reserve::Reserved>) -> ErrorReason {
+fn refused(outcome: Result<reserving::Reserved>) -> ErrorReason {
     match outcome {
         Err(Error::Refused { reason, .. } | Error::Invalid { reason, .. }) => reason,
         other => panic!("{other:?}"),
@@ -133,7 +134,7 @@ async fn b_57_same_node_as_label_places_where_one_with_the_label_is_or_says_why_
             ..world.request(1)
         }
     };
-    let field = |outcome: Result<reserve::Reserved>| match outcome {
+    let field = |outcome: Result<reserving::Reserved>| match outcome {
         Err(Error::Invalid { field, .. }) => field,
         other => panic!("{other:?}"),
     };
@@ -204,7 +205,7 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let asked = with(&world, beside.clone());
     let waits =
-        reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &asked, deadline).await;
+        reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &asked, deadline).await;
     let waits = waits.expect("in line").allocation_id;
     assert_eq!(
         stored(&world, waits).await,
@@ -261,7 +262,7 @@ async fn a_label_spreads_a_batch_and_racing_requests_over_nodes() {
         idempotency_key: "spread",
         request_hash: &[1; 32],
     };
-    let (made, _) = reserve::reserve_all(
+    let (made, _) = reserving::all(
         &world.scheduler,
         world.ids,
         POLICY,

@@ -2,11 +2,12 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::decision::Cause;
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reserve::{self, Request};
+use gpuaas_placement::reserve::{self, Call, Request};
 use gpuaas_placement::{Error, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec};
 
 /// A GPU node whose board sells pairs, halves and the whole, with so many slots.
@@ -148,7 +149,9 @@ async fn b_58_each_constraint_says_how_many_nodes_it_removes() {
         ))
         .await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let found = reserve::validate(&mut conn, &world.capacity, POLICY, &four(&world))
+    let request = four(&world);
+    let call = Call::one(&request);
+    let found = reserving::dry_run(&world.scheduler, world.ids, POLICY, call)
         .await
         .expect("fits once");
     assert_eq!((found.nodes, found.nodes_fit), (4, 1));

@@ -10,6 +10,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{H200, POLICY, REGION, World, h200_sku, price};
 
 /// Tables that grow with the fleet.
@@ -172,7 +173,7 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     fleet(&world, 1000).await;
     let (pool, ledger) = counted(&world).await;
     let reserve = async |gpu_count| {
-        reserve::reserve(&ledger, world.ids, POLICY, &request(&world, gpu_count))
+        reserving::one(&ledger, world.ids, POLICY, &request(&world, gpu_count))
             .await
             .expect("room")
     };
@@ -235,7 +236,7 @@ async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
             sku: node.code.clone(),
             ..request(&world, 8)
         };
-        reserve::reserve(&ledger, world.ids, policy, &request)
+        reserving::one(&ledger, world.ids, policy, &request)
             .await
             .expect("room")
     };
@@ -275,7 +276,7 @@ async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
                 (SELECT FROM claims c WHERE c.node_id = nodes.id))",
         )
         .await;
-    let reserved = reserve::reserve(&world.scheduler, world.ids, POLICY, &request(&world, 4))
+    let reserved = reserving::one(&world.scheduler, world.ids, POLICY, &request(&world, 4))
         .await
         .expect("the one node is found");
     let node = world
@@ -410,7 +411,7 @@ async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
     let (pool, ledger) = counted(&world).await;
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let asked = request(&world, 8);
-    let joined = reserve::reserve_or_wait(&ledger, world.ids, POLICY, &asked, deadline).await;
+    let joined = reserving::one_or_queue(&ledger, world.ids, POLICY, &asked, deadline).await;
     joined.expect("waits");
     let pass = async || {
         let pass = reserve::serve_queue(&ledger, world.ids, POLICY).await;

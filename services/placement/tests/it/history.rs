@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use gpuaas_placement::Error;
 use gpuaas_placement::history::{self, Bucket, Query};
-use gpuaas_placement::reserve::{self, Policy};
+use gpuaas_placement::reserve::Policy;
 use sqlx::AssertSqlSafe;
 
 use crate::baremetal::{whole, world_of};
+use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World};
 
 /// What the last sample says of a SKU: nodes, GPUs, held, free.
@@ -49,7 +50,7 @@ async fn a_whole_node_is_free_when_all_of_it_is() {
         baremetal: true,
         ..POLICY
     };
-    reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))
+    reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
         .await
         .expect("reserved");
     let one = format!(

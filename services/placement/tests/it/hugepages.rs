@@ -3,7 +3,7 @@ use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::Intent;
 use gpuaas_placement::reservations::{self, Asked};
-use gpuaas_placement::reserve::{Key, Request, reserve_all};
+use gpuaas_placement::reserve::{Key, Request};
 use gpuaas_placement::{Error, Result, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -12,6 +12,7 @@ use crate::baremetal::slice;
 use crate::marks::{begin_release, wipe};
 use crate::reports::{bring_up, intend, launch};
 use crate::reservations::asked;
+use crate::reserving;
 use crate::ties::planned;
 use crate::world::{H200, POLICY, REGION, World, h200_groups, h200_slot, lab_spec};
 
@@ -133,7 +134,7 @@ async fn b_11_a_batch_does_not_count_on_the_same_hugepages_twice() {
             idempotency_key: key,
             request_hash: &[1; 32],
         };
-        reserve_all(&world.scheduler, world.ids, POLICY, key, requests).await
+        reserving::all(&world.scheduler, world.ids, POLICY, key, requests).await
     };
     let refused = reserve("k-1", &of([1, 2])).await;
     assert!(missing(refused), "192 pages");

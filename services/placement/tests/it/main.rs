@@ -38,6 +38,7 @@ mod refused_sql;
 mod repair;
 mod reports;
 mod reservations;
+mod reserving;
 mod roles;
 mod rules;
 mod sweep;

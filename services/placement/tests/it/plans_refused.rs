@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::baremetal::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
 use crate::explain::gpu_node;
 use crate::reports::{evacuation, launch as launch_slice};
+use crate::reserving;
 use crate::world::World;
 
 /// A whole node is not moved to where somebody who waits for a part of it would be before it.
@@ -35,7 +36,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
     drop(conn);
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let policy = WITH_EXECUTOR;
-    reserve::reserve_or_wait(&world.scheduler, world.ids, policy, &first, deadline)
+    reserving::one_or_queue(&world.scheduler, world.ids, policy, &first, deadline)
         .await
         .expect("waits");
     let spare = crate::explain::gpu_node(&world, 8).await;

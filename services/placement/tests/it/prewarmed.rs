@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::baremetal::{self, WITH_EXECUTOR};
 use crate::reports::evacuation;
+use crate::reserving;
 use crate::world::{POLICY, World, lab_slot, lab_spec};
 
 fn digest(start: &str) -> String {
@@ -177,7 +178,7 @@ async fn con_10_a_batch_is_placed_where_the_image_is_or_not_at_all() {
             idempotency_key: &key,
             request_hash: &[5; 32],
         };
-        reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &requests).await
+        reserving::all(&world.scheduler, world.ids, POLICY, key, &requests).await
     };
     match batch(3).await {
         Err(Error::InBatch { index, .. }) => assert_eq!(index, 2),
@@ -193,7 +194,7 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let request = prewarmed(&world);
     let (pool, ids) = (&world.scheduler, world.ids);
-    let waits = reserve::reserve_or_wait(pool, ids, POLICY, &request, deadline).await;
+    let waits = reserving::one_or_queue(pool, ids, POLICY, &request, deadline).await;
     let waits = waits.expect("waits").allocation_id;
     let pass = async || serve_queue(pool, ids, POLICY).await.expect("pass");
     assert_eq!(pass().await, Pass::default());
@@ -227,7 +228,7 @@ async fn con_10_a_whole_node_has_no_image_to_wait_for() {
         ..baremetal::whole(&world)
     };
     let (pool, ids) = (&world.scheduler, world.ids);
-    match reserve::reserve(pool, ids, WITH_EXECUTOR, &request).await {
+    match reserving::one(pool, ids, WITH_EXECUTOR, &request).await {
         Err(Error::Invalid { field, .. }) => assert_eq!(field, "placement.require_prewarmed"),
         other => panic!("{other:?}"),
     }

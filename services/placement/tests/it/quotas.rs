@@ -2,12 +2,13 @@
 use futures::future::join_all;
 use gpuaas_placement::model::AllocationState;
 use gpuaas_placement::quota::{self, Quotas, SkuQuota};
-use gpuaas_placement::reserve::{self, Key, Pass, Policy, Request};
+use gpuaas_placement::reserve::{self, Call, Key, Pass, Policy, Request};
 use gpuaas_placement::{Error, Result, Scope, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{H200, LAB, POLICY, World, h200_slot, lab_spec};
 
 /// A world with a lab node and a node of the GPU class of so many slots each.
@@ -96,8 +97,8 @@ async fn a_project_holds_no_more_allocations_of_all_skus_than_its_limit() {
             assert_eq!(error.metadata()[key], value, "{key}");
         }
         // the same without reserving
-        let mut conn = world.scheduler.acquire().await.expect("connection");
-        let dry = reserve::validate(&mut conn, &world.capacity, POLICY, &request).await;
+        let call = Call::one(&request);
+        let dry = reserving::dry_run(&world.scheduler, world.ids, POLICY, call).await;
         assert!(is_quota(&dry), "{dry:?}");
     }
     assert_eq!(world.fingerprint().await, before);
@@ -138,7 +139,7 @@ async fn a_project_without_a_limit_on_allocations_has_the_sites() {
     };
     let reserve = async || {
         let request = world.request(1);
-        reserve::reserve(&world.scheduler, world.ids, policy, &request).await
+        reserving::one(&world.scheduler, world.ids, policy, &request).await
     };
     reserve().await.expect("one");
     assert!(is_quota(&reserve().await));
@@ -184,7 +185,7 @@ async fn the_last_allocation_is_one_when_two_skus_race_for_it() {
         let requests = [of_sku(&world, LAB), of_sku(&world, H200)];
         let launches = requests
             .iter()
-            .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
+            .map(|request| reserving::one(&world.scheduler, world.ids, policy, request));
         let letting_go = async {
             world.someone_waits_for_a_node().await;
             world.so_many_wait(2).await;
@@ -209,7 +210,7 @@ async fn each_allocation_of_a_batch_counts_and_one_too_many_changes_nothing() {
         request_hash: &[3; 32],
     };
     let reserve = async |requests: &[Request]| {
-        reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, requests).await
+        reserving::all(&world.scheduler, world.ids, POLICY, key, requests).await
     };
     let before = world.fingerprint().await;
     let refused = reserve(&requests).await;
@@ -245,7 +246,7 @@ async fn what_waits_does_not_count_against_the_limit_and_is_served_within_it() {
     limit(&world, 1).await;
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let wait = async |request: &Request| {
-        reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, request, deadline).await
+        reserving::one_or_queue(&world.scheduler, world.ids, POLICY, request, deadline).await
     };
     let pass = async || {
         let pass = reserve::serve_queue(&world.scheduler, world.ids, POLICY).await;
@@ -274,8 +275,7 @@ async fn what_waits_does_not_count_against_the_limit_and_is_served_within_it() {
     let before = world.fingerprint().await;
     let policy = POLICY;
     let refused =
-        reserve::reserve_all_or_wait(&world.scheduler, world.ids, policy, key, &two, deadline)
-            .await;
+        reserving::all_or_queue(&world.scheduler, world.ids, policy, key, &two, deadline).await;
     assert!(is_quota(&refused), "{refused:?}");
     assert_eq!(world.fingerprint().await, before);
     end(&world, held).await;

@@ -9,6 +9,7 @@ use gpuaas_placement::{Error, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
+use crate::reserving;
 use crate::world::{LAB, POLICY, World};
 
 /// Whether a caller would simply try again.
@@ -163,7 +164,7 @@ async fn first_launches_at_once_do_not_exceed_a_default_quota_together() {
     let requests = [world.request(1), world.request(1)];
     let launches = requests
         .iter()
-        .map(|request| reserve::reserve(&world.scheduler, world.ids, policy, request));
+        .map(|request| reserving::one(&world.scheduler, world.ids, policy, request));
     let letting_go = async {
         world.so_many_wait(2).await;
         first.commit().await.expect("commit");
@@ -221,7 +222,7 @@ async fn a_node_that_stays_busy_is_not_called_full() {
         placement_timeout: Duration::from_millis(50),
         ..POLICY
     };
-    let error = reserve::reserve(&world.scheduler, world.ids, policy, &world.request(1))
+    let error = reserving::one(&world.scheduler, world.ids, policy, &world.request(1))
         .await
         .expect_err("busy");
     assert!(busy(&error), "{error:?}");

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::baremetal::{self, whole, world_of};
 use crate::explain::gpu_node;
+use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec};
 
 pub fn gpus(world: &World, gpu_count: u32) -> Request {
@@ -208,7 +209,7 @@ async fn a_whole_node_is_planned_before_slices() {
         baremetal: true,
         ..POLICY
     };
-    let id = reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))
+    let id = reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
         .await
         .expect("reserved")
         .allocation_id;
@@ -248,7 +249,7 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     };
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let (ledger, policy) = (&world.scheduler, baremetal::WITH_EXECUTOR);
-    let waits = reserve::reserve_or_wait(ledger, world.ids, policy, &waits, until).await;
+    let waits = reserving::one_or_queue(ledger, world.ids, policy, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
     begin_release(&world, guest).await;
     let sold = world.slots(bare).await;
@@ -354,7 +355,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     };
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let (ledger, ids) = (&world.scheduler, world.ids);
-    let waits = reserve::reserve_or_wait(ledger, ids, POLICY, &waits, until).await;
+    let waits = reserving::one_or_queue(ledger, ids, POLICY, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
     reserve::serve_queue(ledger, ids, POLICY)
         .await
@@ -405,7 +406,7 @@ async fn whole_nodes_that_are_held_are_counted() {
         baremetal: true,
         ..POLICY
     };
-    reserve::reserve(&world.scheduler, world.ids, policy, &whole(&world))
+    reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
         .await
         .expect("reserved");
     let mut conn = world.scheduler.acquire().await.expect("connection");

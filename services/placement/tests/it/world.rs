@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::reserving::{self, Reserved};
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::capacity::{Capacity, Ledger};
@@ -13,7 +14,7 @@ use gpuaas_placement::model::{
 };
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::reserve::{self, Policy, Request, Reserved};
+use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_placement::{Fence, Result, allocations, provision};
 use gpuaas_placement_testing as testing;
@@ -180,7 +181,7 @@ impl World {
     }
 
     pub async fn reserve(&self, request: &Request) -> Result<Reserved> {
-        reserve::reserve(&self.scheduler, self.ids, POLICY, request).await
+        reserving::one(&self.scheduler, self.ids, POLICY, request).await
     }
 
     /// Reserves lab GPUs and returns the allocation's id.

@@ -7,7 +7,7 @@ use gpuaas_common::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request};
+use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request, WhenFull};
 use gpuaas_placement::{slots, wire};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
@@ -69,12 +69,15 @@ pub(super) fn reserve(request: internal::ReserveRequest) -> Result<Request> {
     one(request)
 }
 
-/// Until when a request may be queued; none: it is not queued.
-pub(super) fn wait_until(at: Option<&prost_types::Timestamp>) -> Result<Option<jiff::Timestamp>> {
-    at.map(|at| {
-        from_proto_time(at).ok_or_else(|| Error::invalid("wait.deadline", "must be a time"))
-    })
-    .transpose()
+/// Whether a request may be queued: until its deadline, if it has one.
+pub(super) fn when_full(deadline: Option<&prost_types::Timestamp>) -> Result<WhenFull> {
+    let Some(deadline) = deadline else {
+        return Ok(WhenFull::Refuse);
+    };
+    let deadline = from_proto_time(deadline);
+    deadline
+        .map(WhenFull::Queue)
+        .ok_or_else(|| Error::invalid("wait.deadline", "must be a time"))
 }
 
 /// Principal, key and hash of a stored request.

@@ -1,6 +1,7 @@
 //! `PlacementService`: reservations, and the intake of nodes, slots, regions and prices.
 use gpuaas_common::{Error, Result, id};
-use gpuaas_placement::{catalog, claims, outbox, reserve, slots, workflows};
+use gpuaas_placement::reserve::{self, Call};
+use gpuaas_placement::{catalog, claims, outbox, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListSlotsRequest,
@@ -87,41 +88,34 @@ impl PlacementService for Api {
 impl Api {
     async fn reserve_slots(&self, request: ReserveRequest) -> Result<ReserveResponse> {
         let validate_only = request.validate_only;
-        let wait_until = parse::wait_until(request.wait_until.as_ref())?;
+        let when_full = parse::when_full(request.wait_until.as_ref())?;
         let request = parse::reserve(request)?;
+        let mut call = Call::one(&request).when_full(when_full);
         if validate_only {
-            let mut conn = self.pool.acquire().await?;
-            let (ids, capacity, policy) = (self.ids, &self.pool.capacity, self.policy);
-            let found = match wait_until {
-                Some(deadline) => {
-                    reserve::validate_or_wait(&mut conn, ids, capacity, policy, &request, deadline)
-                        .await?
-                }
-                None => reserve::validate(&mut conn, capacity, policy, &request).await?,
-            };
-            let (region, sku) = (&request.region_code, &request.sku);
+            call = call.dry_run();
+        }
+        let reserved = reserve::reserve(&self.pool, self.ids, self.policy, call).await?;
+        let (region, sku) = (&request.region_code, &request.sku);
+        if let Some(explanation) = reserved.explanation {
+            let explanation = wire::explanation(region, sku, request.gpu_count, explanation);
             return Ok(ReserveResponse {
-                explanation: Some(wire::explanation(region, sku, request.gpu_count, found)),
+                explanation: Some(explanation),
                 ..ReserveResponse::default()
             });
         }
-        let reserved = match wait_until {
-            Some(deadline) => {
-                reserve::reserve_or_wait(&self.pool, self.ids, self.policy, &request, deadline)
-                    .await?
-            }
-            None => reserve::reserve(&self.pool, self.ids, self.policy, &request).await?,
+        let [allocation_id] = reserved.allocation_ids[..] else {
+            return Err(Error::internal("a key that led to nothing"));
         };
         if !reserved.replayed {
             tracing::info!(
-                allocation_id = %reserved.allocation_id, project_id = %request.project_id, sku = request.sku,
+                %allocation_id, project_id = %request.project_id, sku = request.sku,
                 gpu_count = request.gpu_count, "reserve"
             );
             self.wake.notify(workflows::TOPIC).await;
             self.wake.notify(outbox::TOPIC).await;
         }
         Ok(ReserveResponse {
-            allocation_id: reserved.allocation_id.to_string(),
+            allocation_id: allocation_id.to_string(),
             replayed: reserved.replayed,
             explanation: None,
         })
@@ -134,24 +128,16 @@ impl Api {
             idempotency_key: &request.idempotency_key,
             request_hash: &request.request_hash,
         };
-        let wait_until = parse::wait_until(request.wait_until.as_ref())?;
-        let (pool, ids, policy) = (&self.pool, self.ids, self.policy);
+        let when_full = parse::when_full(request.wait_until.as_ref())?;
+        let mut call = Call::batch(key, &parsed).when_full(when_full);
         if request.validate_only {
-            match wait_until {
-                Some(deadline) => {
-                    reserve::validate_all_or_wait(pool, ids, policy, key, &parsed, deadline)
-                        .await?;
-                }
-                None => reserve::validate_all(pool, ids, policy, key, &parsed).await?,
-            }
+            call = call.dry_run();
+        }
+        let reserved = reserve::reserve(&self.pool, self.ids, self.policy, call).await?;
+        if request.validate_only {
             return Ok(ReserveBatchResponse::default());
         }
-        let (made, replayed) = match wait_until {
-            Some(deadline) => {
-                reserve::reserve_all_or_wait(pool, ids, policy, key, &parsed, deadline).await?
-            }
-            None => reserve::reserve_all(pool, ids, policy, key, &parsed).await?,
-        };
+        let (made, replayed) = (reserved.allocation_ids, reserved.replayed);
         if !replayed {
             tracing::info!(
                 allocation_ids = ?made, project_id = %parsed[0].project_id, "reserve batch"

@@ -19,6 +19,7 @@ use super::calls::Call;
 use super::fleet::{Asked, Fleet, MODEL_POLICY, NODE_SKU, SKU};
 use super::predict::No;
 use super::view::View;
+use crate::reserving;
 use crate::world::{REGION, World, access, wiped};
 
 /// Pools of the two roles, direct or over the wire.
@@ -66,14 +67,14 @@ async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
     let (made, replayed) = match (requests.as_slice(), asked.wait) {
         ([one], wait) => {
             let reserved = if wait {
-                reserve::reserve_or_wait(pool, ids, policy, one, deadline).await?
+                reserving::one_or_queue(pool, ids, policy, one, deadline).await?
             } else {
-                reserve::reserve(pool, ids, policy, one).await?
+                reserving::one(pool, ids, policy, one).await?
             };
             (vec![reserved.allocation_id], reserved.replayed)
         }
-        (all, true) => reserve::reserve_all_or_wait(pool, ids, policy, key, all, deadline).await?,
-        (all, false) => reserve::reserve_all(pool, ids, policy, key, all).await?,
+        (all, true) => reserving::all_or_queue(pool, ids, policy, key, all, deadline).await?,
+        (all, false) => reserving::all(pool, ids, policy, key, all).await?,
     };
     Ok(Answer::Made(made, replayed))
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::queue;
-use gpuaas_placement::reserve::{self, Constraints, MAX_QUEUED, Pass, Request};
+use gpuaas_placement::reserve::{Constraints, MAX_QUEUED, Pass, Request};
 use sqlx::postgres::PgPoolOptions;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::passes::another_region;
 use super::{free, serve_queue, sound, wait};
+use crate::reserving;
 use crate::world::{POLICY, REGION, World};
 
 /// Counts the statements that are sent by this thread.
@@ -94,7 +95,7 @@ async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_s
             project_id: Uuid::now_v7(),
             ..world.request(1)
         };
-        let made = reserve::reserve(&ledger, world.ids, POLICY, &request).await;
+        let made = reserving::one(&ledger, world.ids, POLICY, &request).await;
         let made = made.expect("they do not fit there").allocation_id;
         free(&world, made).await;
     };

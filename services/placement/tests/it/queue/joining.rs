@@ -1,12 +1,13 @@
 //! Joining the line: who may, who need not, and what is refused.
 use gpuaas_placement::model::{AllocationState, SlotStatus};
-use gpuaas_placement::reserve::{self, Constraints, MAX_QUEUED, Pass, Request};
+use gpuaas_placement::reserve::{Call, Constraints, MAX_QUEUED, Pass, Request, WhenFull};
 use gpuaas_placement::{Error, catalog};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use super::{batch, deadline, free, pass, set_quota, sound, standing, wait, waiter};
+use crate::reserving;
 use crate::world::{LAB, POLICY, World};
 
 #[tokio::test]
@@ -101,7 +102,7 @@ async fn a_wait_has_a_deadline_within_seven_days_and_a_quota_that_allows_it_at_a
         now - SignedDuration::from_secs(1),
         now + SignedDuration::from_hours(7 * 24 + 1),
     ] {
-        let refused = reserve::reserve_or_wait(
+        let refused = reserving::one_or_queue(
             &world.scheduler,
             world.ids,
             POLICY,
@@ -142,18 +143,12 @@ async fn a_wait_has_a_deadline_within_seven_days_and_a_quota_that_allows_it_at_a
     expected[2] += quotas;
     assert_eq!(world.fingerprint().await, expected, "nothing was kept");
     // validating says that it would wait, and keeps nothing
-    let mut conn = world.scheduler.acquire().await.expect("connection");
-    let told = reserve::validate_or_wait(
-        &mut conn,
-        world.ids,
-        &world.capacity,
-        POLICY,
-        &world.request(1),
-        deadline(),
-    )
-    .await
-    .expect("it may wait");
-    assert_eq!((told.nodes, told.nodes_fit), (1, 0));
+    let request = world.request(1);
+    let call = Call::one(&request).when_full(WhenFull::Queue(deadline()));
+    let found = reserving::dry_run(&world.scheduler, world.ids, POLICY, call)
+        .await
+        .expect("it may be queued");
+    assert_eq!((found.nodes, found.nodes_fit), (1, 0));
     assert_eq!(world.fingerprint().await, expected);
 }
 

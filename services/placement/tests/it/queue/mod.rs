@@ -7,11 +7,12 @@ mod turns;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::queue::{self, Standing};
-use gpuaas_placement::reserve::{self, Key, Pass, Request, Reserved, serve_queue};
+use gpuaas_placement::reserve::{Key, Pass, Request, serve_queue};
 use gpuaas_placement::{Result, Scope, audit, quota, release};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::reserving::{self, Reserved};
 use crate::world::{LAB, POLICY, World};
 
 /// In an hour.
@@ -20,7 +21,7 @@ pub fn deadline() -> Timestamp {
 }
 
 pub async fn wait(world: &World, request: &Request) -> Result<Reserved> {
-    reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, request, deadline()).await
+    reserving::one_or_queue(&world.scheduler, world.ids, POLICY, request, deadline()).await
 }
 
 /// A request of a project, for one lab GPU, that waits.
@@ -78,7 +79,7 @@ pub async fn batch(world: &World, key: &str, requests: &[Request]) -> Result<(Ve
         idempotency_key: key,
         request_hash: &[5; 32],
     };
-    reserve::reserve_all_or_wait(
+    reserving::all_or_queue(
         &world.scheduler,
         world.ids,
         POLICY,

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{asked, causes, counts, create, free, get, of_others, reconcile_by, reserved, sound};
 use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
+use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
 
 /// What fits of one count of the lab SKU, for a project or for everybody.
@@ -112,7 +113,7 @@ async fn draw_at_once(world: &World, rows: &[CapacityReservation]) {
         request_hash: &[7; 32],
     };
     let batch: Vec<Request> = rows.iter().map(|_| world.request(1)).collect();
-    let done = reserve::reserve_all(&world.scheduler, world.ids, POLICY, key, &batch).await;
+    let done = reserving::all(&world.scheduler, world.ids, POLICY, key, &batch).await;
     assert_eq!(done.expect("reserved").0.len(), rows.len());
     for row in rows {
         assert_eq!(counts(world, row.id).await, (1, 1, 0));
@@ -202,12 +203,12 @@ async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
         project_id: Uuid::from_u128(77),
         ..whole(&world)
     };
-    let error = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &others).await;
+    let error = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &others).await;
     assert_eq!(
         causes(error.expect_err("reserved")),
         [(ErrorReason::CapacityReserved, 1)]
     );
-    let own = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world))
+    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world))
         .await
         .expect("the project's own")
         .allocation_id;
@@ -245,7 +246,7 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
         .expect("one node");
     let open = world.reserve(&slice).await.expect("the other node");
     assert_ne!(world.get(open.allocation_id).await.node_id, Some(held));
-    let own = reserve::reserve(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world)).await;
+    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world)).await;
     let own = own.expect("the reserved node").allocation_id;
     assert_eq!(world.get(own).await.node_id, Some(held));
     assert!(specs.iter().any(|spec| spec.id == held));
@@ -300,7 +301,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
     let taken = world.reserve(&of_others(&world, 1)).await.expect("open");
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let waiter = of_others(&world, 1);
-    let waits = reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &waiter, deadline);
+    let waits = reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &waiter, deadline);
     let waits = waits.await.expect("waits").allocation_id;
     let serve = || async {
         let pass = serve_queue(&world.scheduler, world.ids, POLICY).await;
@@ -328,7 +329,7 @@ async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_befo
     let mut waiting = Vec::new();
     for request in [of_others(&world, 1), world.request(1)] {
         let waits =
-            reserve::reserve_or_wait(&world.scheduler, world.ids, POLICY, &request, deadline).await;
+            reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &request, deadline).await;
         waiting.push(waits.expect("waits").allocation_id);
     }
     let serve = || async {
