@@ -71,11 +71,14 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 1] = [(
+const LATER: [(u32, &str); 2] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
      INSERT INTO node_visits (node_id, owner) VALUES (ID(2), 'a');",
+), (
+    13,
+    "INSERT INTO slot_health_events (slot_id, node_id, health, started_at) VALUES (ID(10), ID(2), 'degraded', now())",
 )];
 
 /// Columns of all tables of the ledger with their types.
@@ -301,4 +304,48 @@ async fn empty_tables(conn: &mut PgConnection) -> Vec<String> {
         }
     }
     found
+}
+
+/// A database of the release before has hosts that reported: none of them is silent after the upgrade, and each is judged
+/// by its next report in full.
+#[tokio::test]
+async fn hosts_that_reported_to_the_release_before_are_heard_by_this_one() {
+    let empty = Empty::new().await;
+    let mut owner = empty.owner().await;
+    let schema = "CREATE SCHEMA inventory; SET search_path = inventory";
+    run(&mut owner, schema, "schema").await;
+    let (before, after): (Vec<_>, Vec<_>) = scripts("inventory")
+        .into_iter()
+        .partition(|(version, _)| *version < 4);
+    for (_, path) in scripts("common").into_iter().chain(before) {
+        let sql = fs::read_to_string(&path).expect("a script");
+        run(&mut owner, &sql, &path.display().to_string()).await;
+    }
+    let rows = "
+        INSERT INTO regions (code, display_name, enabled, unavailable_reason) VALUES ('r', 'R', true, '');
+        INSERT INTO nodes (id, hostname, region_code, mode, max_vms_per_node)
+            SELECT gen_random_uuid(), 'h' || n, 'r', 'slice', 0 FROM generate_series(1, 2) AS n;
+        INSERT INTO host_instances (id, node_id, boot_id, machine_id, agent_version, agent_address, host_profile, lab,
+                hypervisor, certificate_digest, certificate_expire_time, public_key_digest)
+            SELECT gen_random_uuid(), id, 'b', 'm', '1', 'h:1', 'lab', true, 'qemu', decode(repeat('00', 32), 'hex'),
+                   now(), decode(repeat('00', 32), 'hex') FROM nodes WHERE hostname = 'h1';
+        UPDATE nodes n SET state = 'enrolled', current_instance_id = i.id, last_heartbeat_time = '2026-01-01 00:00Z'
+          FROM host_instances i WHERE i.node_id = n.id;
+        INSERT INTO node_evidence SELECT node_id, id, '2026-01-01 00:00Z', 'x' FROM host_instances";
+    run(&mut owner, rows, "rows").await;
+    for (_, path) in after {
+        let sql = fs::read_to_string(&path).expect("a script");
+        run(&mut owner, &sql, &path.display().to_string()).await;
+    }
+    let heard: Vec<(String, bool, bool)> = sqlx::query_as(
+        "SELECT n.hostname, b.beat_time = n.last_heartbeat_time AND b.observed_time = n.last_heartbeat_time
+                AND b.instance_id = n.current_instance_id, b.known_digest IS NULL
+           FROM nodes n JOIN host_beats b ON b.node_id = n.id",
+    )
+    .fetch_all(&mut owner)
+    .await
+    .expect("rows");
+    assert_eq!(heard, [("h1".to_owned(), true, true)]);
+    drop(owner);
+    empty.drop_it().await;
 }

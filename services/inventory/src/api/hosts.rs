@@ -16,13 +16,15 @@ use uuid::Uuid;
 use super::renewal::certificate;
 use super::{Hosts, at_most, bad, text};
 use crate::authority::{HostKey, Issued};
+use crate::domain::known;
 use crate::domain::names::AgentAddress;
 use crate::domain::renewal::not_current;
 use crate::domain::token;
+use crate::store::beats::{self, Repeated};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
 use crate::store::nodes::{self, Beat};
-use crate::workflow::ledger_sync::{push_now, set_desired_node};
+use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
 const MAX_TEXT: usize = 128;
 pub(super) const MAX_CSR: usize = 16 * 1024;
@@ -197,6 +199,22 @@ impl Hosts {
         digest::check_images("readiness.cached_image_digests", images)?;
         let held_by = readiness.map_or(&[][..], |report| &report.hugepages_allocated_to);
         id::parse_all("readiness.hugepages_allocated_to", held_by)?;
+        let observed_time = readiness
+            .and_then(|report| report.observed_time.as_ref())
+            .and_then(from_proto_time);
+        let freshness = self.0.config.freshness();
+        let digest = known::digest(&request);
+        if let Some(digest) = &digest {
+            let report = Repeated {
+                node_id: *node_id,
+                instance_id: *instance_id,
+                digest,
+                observed_time,
+            };
+            if beats::repeat(&self.0.pool, report, freshness).await? {
+                return Ok(());
+            }
+        }
         let beat = Beat {
             node_id: *node_id,
             instance_id: *instance_id,
@@ -204,15 +222,23 @@ impl Hosts {
             agent_version: &request.agent_version,
             agent_address: address.as_str(),
             readiness,
-            observed_time: readiness
-                .and_then(|report| report.observed_time.as_ref())
-                .and_then(from_proto_time),
+            observed_time,
         };
         let mut tx = self.0.pool.begin().await?;
         if !nodes::heartbeat(&mut tx, beat).await? {
             return Err(not_current());
         }
-        let news = set_desired_node(&mut tx, *node_id, self.0.config.freshness(), false).await?;
+        let observed = readiness.map(|_| observed_time);
+        beats::note(
+            &mut tx,
+            *node_id,
+            *instance_id,
+            observed,
+            digest.as_ref(),
+            freshness,
+        )
+        .await?;
+        let news = update_desired_node(&mut tx, *node_id, freshness, false).await?;
         tx.commit().await?;
         if news {
             tracing::info!(%node_id, %instance_id, "note change of host");

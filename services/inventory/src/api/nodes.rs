@@ -9,7 +9,7 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::{Mutation, Nodes, bad, gone, no_node, wire};
-use crate::domain::names::{Hostname, NodeMode, RegionCode};
+use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::token::{self, ENTROPY_BYTES, Token};
 use crate::store::nodes::{self, NewNode, NodeRow};
 use crate::store::{enrolment, regions, tasks};
@@ -132,6 +132,7 @@ impl Nodes {
         let mode = NodeMode::parse(&node.mode).map_err(bad("mode"))?;
         let max_vms_per_node = i32::try_from(node.max_vms_per_node)
             .map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
+        let rack = RackName::parse(&node.rack).map_err(bad("rack"))?;
         let node_id = self.0.ids.next();
         let mut tx = self.0.pool.begin().await?;
         if let Some(earlier) = mutation.earlier(&mut tx).await? {
@@ -156,6 +157,7 @@ impl Nodes {
             region: &region,
             mode,
             max_vms_per_node,
+            rack: &rack,
         };
         if !nodes::insert(&mut tx, &new).await? {
             return Err(Error::new(

@@ -59,6 +59,7 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             region_code: row.region_code,
             mode: row.mode,
             max_vms_per_node: u32::try_from(row.max_vms_per_node).unwrap_or_default(),
+            rack: row.rack,
         }),
         status: Some(api::NodeStatus {
             state: state.into(),

@@ -11,6 +11,7 @@ pub struct BadName(pub &'static str);
 
 const LABEL_RULE: &str = "A name consists of lower-case letters, digits and hyphens, begins and ends with a letter or digit, and has at most 63 characters.";
 const HOSTNAME_RULE: &str = "A host name consists of DNS labels (lower-case letters, digits, hyphens) separated by dots and has at most 253 characters.";
+const RACK_RULE: &str = "A rack's name consists of letters, digits, dots, underscores and hyphens, begins with a letter or digit, and has at most 63 characters.";
 
 fn is_label(text: &str) -> bool {
     text.parse::<DnsLabel>().is_ok()
@@ -58,6 +59,33 @@ impl RegionCode {
     }
 
     /// The code.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Name of a rack or failure domain, as an operator writes it; empty: unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RackName(String);
+
+impl RackName {
+    /// Parses a name, or nothing.
+    ///
+    /// # Errors
+    /// [`BadName`] with the rule.
+    pub fn parse(text: &str) -> Result<Self, BadName> {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let first = text.bytes().next();
+        let named = first.is_none_or(|first| first.is_ascii_alphanumeric());
+        if named && text.len() <= 63 && text.bytes().all(inner) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadName(RACK_RULE))
+        }
+    }
+
+    /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -2,6 +2,8 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::beats;
+
 /// An approval that the ledger has accepted.
 #[derive(Debug, Clone)]
 pub struct NewApproval<'a> {
@@ -17,7 +19,7 @@ pub struct NewApproval<'a> {
     pub principal: &'a str,
 }
 
-/// Stores an approval.
+/// Stores an approval. The host's next report is taken in full: it is judged by the slots there are now.
 ///
 /// # Errors
 /// Database errors.
@@ -32,9 +34,9 @@ pub async fn insert(conn: &mut PgConnection, approval: &NewApproval<'_>) -> sqlx
     .bind(approval.slot_indexes)
     .bind(approval.slot_ids)
     .bind(approval.principal)
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
-    Ok(())
+    beats::forget(conn, &[approval.node_id]).await
 }
 
 /// Slots of an approval.

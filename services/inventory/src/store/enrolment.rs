@@ -218,6 +218,15 @@ pub async fn insert_instance(
     )
     .bind(node_id)
     .bind(instance.id)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "INSERT INTO host_beats (node_id, instance_id, beat_time) VALUES ($1, $2, clock_timestamp())
+         ON CONFLICT (node_id) DO UPDATE SET instance_id = EXCLUDED.instance_id, beat_time = EXCLUDED.beat_time,
+             observed_time = NULL, known_digest = NULL, known_time = NULL",
+    )
+    .bind(node_id)
+    .bind(instance.id)
     .execute(conn)
     .await?;
     Ok(())

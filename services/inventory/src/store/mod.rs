@@ -1,5 +1,6 @@
 //! The SQL of schema `inventory`. Statements that must commit together take a connection in a transaction.
 pub mod approvals;
+pub mod beats;
 pub mod enrolment;
 pub mod ledger_sync;
 pub mod nodes;

@@ -1,12 +1,15 @@
 //! Nodes with their current host instance and evidence, and what a heartbeat changes.
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::beats;
 use crate::config::Freshness;
-use crate::domain::names::{Hostname, NodeMode, RegionCode};
+use crate::domain::known;
+use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::readiness::{self, EvidenceFacts, Facts, Readiness};
 
 /// A node, its current instance and its latest evidence, read in one statement.
@@ -22,6 +25,8 @@ pub struct NodeRow {
     pub mode: String,
     /// 0: no limit.
     pub max_vms_per_node: i32,
+    /// Rack or failure domain; empty: unknown.
+    pub rack: String,
     /// `pending`, `enrolled` or `lost`.
     pub state: String,
     /// Last sign of life of the current instance.
@@ -55,6 +60,8 @@ pub struct NodeRow {
     pub report: Option<Vec<u8>>,
     /// That report is recent.
     pub evidence_fresh: bool,
+    /// When the host observed what it reported, as of its last repetition.
+    pub observed_time: Option<Timestamp>,
 }
 
 impl NodeRow {
@@ -64,11 +71,10 @@ impl NodeRow {
     /// Bytes in the row that are not a report.
     pub fn report(&self) -> sqlx::Result<Option<ReadinessReport>> {
         let decode = |bytes: &Vec<u8>| ReadinessReport::decode(bytes.as_slice());
-        self.report
-            .as_ref()
-            .map(decode)
-            .transpose()
-            .map_err(|error| sqlx::Error::Decode(error.into()))
+        let report = self.report.as_ref().map(decode).transpose();
+        let report = report.map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let at = self.observed_time.map(|at| proto_time(at.to_jiff()));
+        Ok(report.map(|report| known::observed(report, at)))
     }
 
     /// Whether the host is schedulable, by its current evidence.
@@ -99,16 +105,30 @@ fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     report.blockers.iter().cloned().chain(failed).collect()
 }
 
-const SELECT: &str = "SELECT n.id, n.hostname, n.region_code, n.mode, n.max_vms_per_node, n.state,
-        n.last_heartbeat_time, n.revision, n.create_time, n.update_time,
+const SELECT: &str = "SELECT n.id, n.hostname, n.region_code, n.mode, n.max_vms_per_node, n.rack, n.state,
+        greatest(n.last_heartbeat_time, b.beat_time) AS last_heartbeat_time, n.revision, n.create_time, n.update_time,
         i.id AS instance_id, i.boot_id, i.agent_version, i.agent_built_time, i.agent_address, i.host_profile,
         i.lab, i.hypervisor, i.enrol_time,
-        coalesce(n.last_heartbeat_time > clock_timestamp() - make_interval(secs => $1), false) AS heartbeat_fresh,
-        e.report,
-        coalesce(e.observed_time > clock_timestamp() - make_interval(secs => $2), false) AS evidence_fresh
+        coalesce(greatest(n.last_heartbeat_time, b.beat_time) > clock_timestamp() - make_interval(secs => $1), false)
+            AS heartbeat_fresh,
+        e.report, greatest(e.observed_time, b.observed_time) AS observed_time,
+        coalesce(greatest(e.observed_time, b.observed_time) > clock_timestamp() - make_interval(secs => $2)
+                 AND e.node_id IS NOT NULL, false) AS evidence_fresh
     FROM nodes n
     LEFT JOIN host_instances i ON i.id = n.current_instance_id
-    LEFT JOIN node_evidence e ON e.node_id = n.id AND e.instance_id = n.current_instance_id";
+    LEFT JOIN node_evidence e ON e.node_id = n.id AND e.instance_id = n.current_instance_id
+    LEFT JOIN host_beats b ON b.node_id = n.id AND b.instance_id = n.current_instance_id";
+
+/// Enrolled nodes whose host was silent for $1 seconds, or whose evidence has aged beyond $2 since it made them
+/// schedulable.
+const AGED: &str = "FROM nodes n
+    LEFT JOIN host_beats b ON b.node_id = n.id AND b.instance_id = n.current_instance_id
+    WHERE n.state = 'enrolled'
+      AND (greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1)
+           OR n.schedulable AND NOT EXISTS (
+               SELECT FROM node_evidence e
+               WHERE e.node_id = n.id AND e.instance_id = n.current_instance_id
+                 AND greatest(e.observed_time, b.observed_time) > clock_timestamp() - make_interval(secs => $2)))";
 
 /// One node.
 ///
@@ -160,6 +180,8 @@ pub struct NewNode<'a> {
     pub mode: NodeMode,
     /// 0: no limit.
     pub max_vms_per_node: i32,
+    /// Where it stands.
+    pub rack: &'a RackName,
 }
 
 /// Registers a node. `false` when the name is taken.
@@ -168,7 +190,7 @@ pub struct NewNode<'a> {
 /// Database errors.
 pub async fn insert(conn: &mut PgConnection, node: &NewNode<'_>) -> sqlx::Result<bool> {
     let done = sqlx::query(
-        "INSERT INTO nodes (id, hostname, region_code, mode, max_vms_per_node) VALUES ($1, $2, $3, $4, $5)
+        "INSERT INTO nodes (id, hostname, region_code, mode, max_vms_per_node, rack) VALUES ($1, $2, $3, $4, $5, $6)
          ON CONFLICT (hostname) DO NOTHING",
     )
     .bind(node.id)
@@ -176,6 +198,7 @@ pub async fn insert(conn: &mut PgConnection, node: &NewNode<'_>) -> sqlx::Result
     .bind(node.region.as_str())
     .bind(node.mode.as_str())
     .bind(node.max_vms_per_node)
+    .bind(node.rack.as_str())
     .execute(conn)
     .await?;
     Ok(done.rows_affected() == 1)
@@ -199,26 +222,32 @@ pub struct Beat<'a> {
     pub observed_time: Option<jiff::Timestamp>,
 }
 
-/// Takes in a heartbeat; locks the node's row. `false`, and nothing changed, when the instance is not the current
-/// one (A-09).
+/// Takes in a heartbeat in full; locks the node's row. `false`, and nothing changed, when the instance is not the current
+/// one (A-09). What is as it was is not written; [`super::beats::note`] notes the time.
 ///
 /// # Errors
 /// Database errors.
 pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<bool> {
-    let current = sqlx::query(
-        "UPDATE nodes SET
-             last_heartbeat_time = greatest(clock_timestamp(), last_heartbeat_time),
-             revision = CASE WHEN state = 'enrolled' THEN revision ELSE revision + 1 END,
-             update_time = CASE WHEN state = 'enrolled' THEN update_time ELSE clock_timestamp() END,
-             state = 'enrolled'
-         WHERE id = $1 AND current_instance_id = $2",
+    let state: Option<String> = sqlx::query_scalar(
+        "SELECT state FROM nodes WHERE id = $1 AND current_instance_id = $2 FOR NO KEY UPDATE",
     )
     .bind(beat.node_id)
     .bind(beat.instance_id)
-    .execute(&mut *conn)
+    .fetch_optional(&mut *conn)
     .await?;
-    if current.rows_affected() == 0 {
-        return Ok(false);
+    match state.as_deref() {
+        None => return Ok(false),
+        Some("lost") => {
+            sqlx::query(
+                "UPDATE nodes SET state = 'enrolled', revision = revision + 1, update_time = greatest(clock_timestamp(), update_time),
+                     last_heartbeat_time = greatest(clock_timestamp(), last_heartbeat_time)
+                 WHERE id = $1",
+            )
+            .bind(beat.node_id)
+            .execute(&mut *conn)
+            .await?;
+        }
+        Some(_) => {}
     }
     sqlx::query(
         "UPDATE host_instances SET boot_id = $2, agent_version = $3, agent_address = $4
@@ -245,15 +274,17 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     .await?;
     // An inspection "in the future" is one of now: the host's clock cannot make evidence live longer.
     sqlx::query(
-        "INSERT INTO node_evidence (node_id, instance_id, observed_time, report)
+        "INSERT INTO node_evidence AS e (node_id, instance_id, observed_time, report)
          VALUES ($1, $2, least(coalesce($3, clock_timestamp()), clock_timestamp()), $4)
          ON CONFLICT (node_id) DO UPDATE SET
-             instance_id = EXCLUDED.instance_id, observed_time = EXCLUDED.observed_time, report = EXCLUDED.report",
+             instance_id = EXCLUDED.instance_id, observed_time = EXCLUDED.observed_time, report = EXCLUDED.report
+         WHERE e.instance_id <> EXCLUDED.instance_id OR e.report <> EXCLUDED.report
+            OR e.observed_time > EXCLUDED.observed_time",
     )
     .bind(beat.node_id)
     .bind(beat.instance_id)
     .bind(beat.observed_time.map(Timestamp::from))
-    .bind(report.encode_to_vec())
+    .bind(known::timeless(report).encode_to_vec())
     .execute(conn)
     .await?;
     Ok(true)
@@ -268,20 +299,25 @@ pub async fn sweep_aged(
     conn: &mut PgConnection,
     freshness: Freshness,
 ) -> sqlx::Result<Vec<(Uuid, bool)>> {
-    let aged: Vec<(Uuid, bool)> = sqlx::query_as(
-        "SELECT n.id, n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1) AS lost
-         FROM nodes n
-         WHERE n.state = 'enrolled'
-           AND (n.last_heartbeat_time <= clock_timestamp() - make_interval(secs => $1)
-                OR n.schedulable AND NOT EXISTS (
-                    SELECT FROM node_evidence e
-                    WHERE e.node_id = n.id AND e.instance_id = n.current_instance_id
-                      AND e.observed_time > clock_timestamp() - make_interval(secs => $2)))
-         ORDER BY n.id LIMIT 100
-         FOR NO KEY UPDATE OF n SKIP LOCKED",
-    )
+    let suspects: Vec<Uuid> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+        "SELECT n.id {AGED} ORDER BY n.id LIMIT 100 FOR NO KEY UPDATE OF n SKIP LOCKED"
+    )))
     .bind(freshness.heartbeat_seconds)
     .bind(freshness.evidence_seconds)
+    .fetch_all(&mut *conn)
+    .await?;
+    if suspects.is_empty() {
+        return Ok(Vec::new());
+    }
+    // from here on no report of theirs is taken in; one that was taken in before counts
+    beats::forget(&mut *conn, &suspects).await?;
+    let aged: Vec<(Uuid, bool)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "SELECT n.id, greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1) AS lost
+         {AGED} AND n.id = ANY ($3) ORDER BY n.id"
+    )))
+    .bind(freshness.heartbeat_seconds)
+    .bind(freshness.evidence_seconds)
+    .bind(suspects)
     .fetch_all(&mut *conn)
     .await?;
     let lost: Vec<Uuid> = aged
@@ -290,8 +326,10 @@ pub async fn sweep_aged(
         .map(|(id, _)| *id)
         .collect();
     sqlx::query(
-        "UPDATE nodes SET state = 'lost', revision = revision + 1,
-             update_time = greatest(clock_timestamp(), update_time)
+        "UPDATE nodes n SET state = 'lost', revision = revision + 1,
+             update_time = greatest(clock_timestamp(), update_time),
+             last_heartbeat_time = greatest(last_heartbeat_time,
+                 (SELECT beat_time FROM host_beats b WHERE b.node_id = n.id AND b.instance_id = n.current_instance_id))
          WHERE id = ANY ($1)",
     )
     .bind(lost)

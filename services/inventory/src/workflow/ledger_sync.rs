@@ -17,7 +17,7 @@ use crate::domain::readiness::HostHealth;
 use crate::state::State;
 use crate::store::ledger_sync::{self, ClaimedPush, Kind};
 use crate::store::regions::RegionRow;
-use crate::store::{nodes, tasks};
+use crate::store::{beats, nodes, tasks};
 
 /// A push that takes longer is given up; its lease outlives it.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,11 +27,26 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Sets the ledger's desired state of a node: the node as it is now. The node's row is locked by the caller. Returns whether that is
-/// news; the caller notifies the workers after the commit.
+/// news; the caller notifies the workers after the commit. The host's next report is taken in full, because what it led to
+/// may be another now.
 ///
 /// # Errors
 /// Database errors.
 pub(crate) async fn set_desired_node(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    freshness: Freshness,
+    reimaged: bool,
+) -> sqlx::Result<bool> {
+    beats::forget(&mut *conn, &[node_id]).await?;
+    update_desired_node(conn, node_id, freshness, reimaged).await
+}
+
+/// The same for a report that is being taken in full, whose digest the caller notes.
+///
+/// # Errors
+/// Database errors.
+pub(crate) async fn update_desired_node(
     conn: &mut PgConnection,
     node_id: Uuid,
     freshness: Freshness,
@@ -88,6 +103,7 @@ pub(crate) async fn set_desired_node(
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,
+        rack: node.rack,
     };
     nodes::set_schedulable(&mut *conn, node_id, readiness.schedulable()).await?;
     ledger_sync::set_desired(

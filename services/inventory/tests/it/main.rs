@@ -1,5 +1,6 @@
 //! Inventory as its callers see it: real PostgreSQL, real mutual TLS, hosts that speak the agent's protocol.
 mod approval;
+mod cost;
 mod discovery;
 mod enrolment;
 mod host;

@@ -23,6 +23,7 @@ fn node(hostname: &str, region_code: &str, mode: &str) -> api::CreateNodeRequest
         region_code: region_code.into(),
         mode: mode.into(),
         max_vms_per_node: 0,
+        ..Default::default()
     }
 }
 

@@ -226,6 +226,7 @@ impl World {
             region_code: REGION.into(),
             mode: "slice".into(),
             max_vms_per_node: 0,
+            ..Default::default()
         };
         self.nodes()
             .create_node(self.admin(hostname, node))

@@ -1,0 +1,117 @@
+//! When two reports of a host say the same: what differs is the time alone.
+//!
+//! Whatever differs in every report by itself (a time, an uptime) must be left out by [`timeless`]: else no report is ever
+//! known, and each is taken in full.
+//!
+//! A check that was made for the report has the report's time; one that the host made earlier and repeats has its own,
+//! which is part of what it says.
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::internal::inventory::v1::HeartbeatRequest;
+use prost::Message as _;
+use prost_types::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+/// The report without the time at which it was made.
+#[must_use]
+pub fn timeless(report: &ReadinessReport) -> ReadinessReport {
+    let mut report = report.clone();
+    let made = report.observed_time.take();
+    for evidence in &mut report.evidence {
+        if evidence.observed_at == made {
+            evidence.observed_at = None;
+        }
+    }
+    report
+}
+
+/// The report as of the last time that the host repeated it.
+#[must_use]
+pub fn observed(mut report: ReadinessReport, at: Option<Timestamp>) -> ReadinessReport {
+    report.observed_time = at.or(report.observed_time);
+    for evidence in &mut report.evidence {
+        evidence.observed_at = evidence.observed_at.or(report.observed_time);
+    }
+    report
+}
+
+/// SHA-256 of everything that a heartbeat says except the time; `None` for one without a report.
+#[must_use]
+pub fn digest(request: &HeartbeatRequest) -> Option<[u8; 32]> {
+    let report = request.readiness.as_ref()?;
+    let said = HeartbeatRequest {
+        readiness: Some(timeless(report)),
+        ..request.clone()
+    };
+    Some(Sha256::digest(said.encode_to_vec()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
+
+    use super::*;
+
+    fn at(seconds: i64) -> Option<Timestamp> {
+        Some(Timestamp { seconds, nanos: 7 })
+    }
+
+    fn beat(seconds: i64) -> HeartbeatRequest {
+        let check = |check: &str, observed_at| Evidence {
+            check: check.into(),
+            status: EvidenceStatus::Pass.into(),
+            detail: "well".into(),
+            observed_at,
+            ..Evidence::default()
+        };
+        HeartbeatRequest {
+            boot_id: "b".into(),
+            agent_version: "1".into(),
+            agent_address: "h:1".into(),
+            readiness: Some(ReadinessReport {
+                evidence: vec![check("kvm", at(seconds)), check("nat", at(3))],
+                hugepages_1g_free: 5,
+                observed_time: at(seconds),
+                ..ReadinessReport::default()
+            }),
+            ..HeartbeatRequest::default()
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_report_is_no_difference_and_everything_else_is() {
+        let known = digest(&beat(10));
+        assert_eq!(known, digest(&beat(20)));
+        let changes: [fn(&mut HeartbeatRequest); 8] = [
+            |beat| beat.boot_id = "other".into(),
+            |beat| beat.agent_version = "2".into(),
+            |beat| beat.agent_address = "h:2".into(),
+            |beat| report(beat).hugepages_1g_free = 4,
+            |beat| report(beat).blockers.push("kvm".into()),
+            |beat| report(beat).evidence[0].detail = "ill".into(),
+            |beat| report(beat).evidence[0].set_status(EvidenceStatus::Fail),
+            // made again, not repeated
+            |beat| report(beat).evidence[1].observed_at = at(4),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut other = beat(20);
+            change(&mut other);
+            assert_ne!(known, digest(&other), "change {number}");
+        }
+        let silent = HeartbeatRequest::default();
+        assert_eq!(digest(&silent), None);
+    }
+
+    fn report(beat: &mut HeartbeatRequest) -> &mut ReadinessReport {
+        beat.readiness.as_mut().expect("a report")
+    }
+
+    #[test]
+    fn a_stored_report_is_shown_as_of_its_last_repetition() {
+        let made = beat(10).readiness.expect("a report");
+        let shown = observed(timeless(&made), at(30));
+        assert_eq!(shown.observed_time, at(30));
+        let times: Vec<_> = shown.evidence.iter().map(|one| one.observed_at).collect();
+        assert_eq!(times, [at(30), at(3)]);
+        assert_eq!(observed(timeless(&made), at(10)), made);
+    }
+}
