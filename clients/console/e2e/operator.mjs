@@ -1,12 +1,31 @@
 // Hosts: readiness, candidates and slots, cordon and drain.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { live, page, shot, signIn, signOut, test } from "./world.mjs";
+import { WIDE, live, page, shot, signIn, signOut, test } from "./world.mjs";
 
 const openHost = async () => {
   await page.getByRole("link", { name: "Nodes" }).click();
   await page.getByRole("link", { name: /lab-host/ }).click();
 };
+
+/** A discovery as a host with eight GPUs on two sockets reports it. */
+function eightGpus() {
+  const on = (address, numa_node) => ({ pci_address: address, numa_node, driver: "vfio-pci" });
+  const each = (count, make) => Array.from({ length: count }, (_, n) => make(n, n < count / 2 ? 0 : 1));
+  const gpu = (n) => `0000:${n}b:00.0`;
+  const disk = (n) => `/dev/disk/by-id/nvme-eui.${n}`;
+  return {
+    id: "drawn",
+    state: "completed",
+    candidates: each(8, (n, numa) => ({ slot_index: n + 10, slot_class: "gpu", blockers: n === 7 ? ["its disk is mounted"] : [], bindings: { gpu_pci_address: gpu(n), gpu_module_id: n, numa_node: numa, nvme_device: disk(n), nvme_bytes: "3840755982336", fabric_device: `mlx5_${numa}`, fabric_vf_pci_address: `0000:a${numa}:00.${n % 4}` } })),
+    host: {
+      numa_nodes: each(2, (n) => ({ id: n, cpus: `${n * 56}-${n * 56 + 55}`, memory_bytes: "1099511627776" })),
+      gpus: each(8, (n, numa) => ({ module_id: n, uuid: `GPU-uuid-${n}`, function: on(gpu(n), numa) })),
+      disks: each(10, (n, numa) => ({ by_id: disk(n), kernel_name: `nvme${n}n1`, bytes: "3840755982336", controller: on(`0000:c${n}:00.0`, numa), uses: n > 7 ? [{ kind: "mount", device: `nvme${n}n1p1`, detail: "/" }] : [] })),
+      fabric_devices: each(2, (n) => ({ rdma_device: `mlx5_${n}`, function: on(`0000:a${n}:00.7`, n), ports: [{ number: 1, state: "ACTIVE" }], virtual_functions: each(16, (v) => ({ number: v, function: on(`0000:a${n}:00.${v}`, n) })) })),
+    },
+  };
+}
 
 export async function approve() {
   await test("an operator approves the slots of a host", async () => {
@@ -41,6 +60,15 @@ export async function hosts() {
     await live();
     await shot("nodes");
     await accessible(page, "nodes");
+    const search = page.getByRole("searchbox", { name: "Search" });
+    await search.fill("no such node");
+    await page.getByText("No node matches").waitFor();
+    await page.reload();
+    await page.getByText("No node matches").waitFor();
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await page.getByLabel("Health", { exact: true }).selectOption("lost");
+    await page.getByText("No node matches").waitFor();
+    await page.getByLabel("Health", { exact: true }).selectOption("schedulable");
     await host.getByRole("link").click();
     await page.getByRole("heading", { name: /Slot 0/ }).waitFor();
     await shot("node-slots");
@@ -49,6 +77,33 @@ export async function hosts() {
     await page.getByRole("table", { name: "Evidence" }).waitFor();
     await shot("node-checks");
     await accessible(page, "a node's checks");
+  });
+
+  await test("a_58_a_node_of_eight_gpus_is_drawn_with_the_identity_of_each_device_and_fits_a_phone", async () => {
+    const found = "**/slice-topology/discovery";
+    await page.route(found, (route) => (route.request().method() === "GET" ? route.fulfill({ json: eightGpus() }) : route.continue()));
+    await page.getByRole("tab", { name: "Slots" }).click();
+    await page.reload();
+    const [first, second] = [0, 1].map((numa) => page.getByRole("listbox", { name: `Devices of NUMA node ${numa}` }));
+    await second.waitFor();
+    const gpu = first.getByRole("option", { name: /^GPU 2/ });
+    await gpu.hover();
+    const identity = page.locator(".device-identity");
+    await identity.getByText("GPU-uuid-2").waitFor();
+    await gpu.focus();
+    await page.keyboard.press("ArrowRight");
+    await identity.getByText("nvme-eui.2").waitFor();
+    await accessible(page, "the drawing of a node");
+    for (const width of [1440, 768, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await shot(`node-drawing-${width}`);
+      const over = await page.evaluate(() => [...document.querySelectorAll(".domain svg, .domain svg *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).length);
+      assert.equal(over, 0, `nothing of the drawing is cut off at ${width}`);
+    }
+    await page.setViewportSize(WIDE);
+    await page.unroute(found);
+    await page.reload();
+    await page.getByRole("heading", { name: /Slot 0/ }).waitFor();
   });
 
   await test("h_30_candidates_and_approved_slots_are_shown_and_discovered_anew", async () => {

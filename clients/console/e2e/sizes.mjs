@@ -11,7 +11,7 @@ const SIZES = [
 
 /** What is wider than its place, or a row of tabs that is higher. */
 function tooLarge() {
-  const inner = [...document.querySelectorAll(".table-card, .scroll, main table")].filter((e) => e.scrollWidth > e.clientWidth + 1);
+  const inner = [...document.querySelectorAll(".table-card, .scroll, main table, .domains")].filter((e) => e.scrollWidth > e.clientWidth + 1);
   const tabs = [...document.querySelectorAll("[role=tablist]")].filter((e) => e.scrollHeight > e.clientHeight);
   const page = document.documentElement.scrollWidth > innerWidth ? [document.documentElement] : [];
   return [...page, ...inner, ...tabs].map((e) => `${e.tagName}.${e.className} ${e.getAttribute("aria-label") ?? ""} ${e.scrollWidth}x${e.scrollHeight} in ${e.clientWidth}x${e.clientHeight}`);

@@ -8,7 +8,7 @@ export function suggestName(random: () => number = Math.random): string {
   return `${pick(FIRST)}-${pick(SECOND)}`;
 }
 
-const ACRONYMS: Record<string, string> = { cpu: "CPU", dns: "DNS", gpu: "GPU", iommu: "IOMMU", ip: "IP", kvm: "KVM", mac: "MAC", nat: "NAT", nvme: "NVMe", ovs: "OVS", pci: "PCI", ssh: "SSH", vfio: "VFIO", vm: "VM" };
+const ACRONYMS: Record<string, string> = { bios: "BIOS", cpu: "CPU", dhcp: "DHCP", dns: "DNS", gpu: "GPU", iommu: "IOMMU", ip: "IP", ipoib: "IPoIB", kvm: "KVM", lldp: "LLDP", mac: "MAC", nat: "NAT", numa: "NUMA", nvme: "NVMe", ovs: "OVS", pci: "PCI", smart: "SMART", sriov: "SR-IOV", ssh: "SSH", vfio: "VFIO", vf: "VF", vfs: "VFs", vm: "VM", vms: "VMs" };
 
 /** "cleanup_blocked" → "Cleanup blocked", "ip_forwarding" → "IP forwarding". */
 export function sentence(value: string): string {

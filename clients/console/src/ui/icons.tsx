@@ -23,6 +23,7 @@ export {
   Radar,
   ReceiptText,
   RotateCw,
+  Search,
   Server,
   Shuffle,
   Square,

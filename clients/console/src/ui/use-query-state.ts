@@ -15,6 +15,12 @@ export function useQuerySwitch(key: string): [boolean, (on: boolean) => void] {
   return [value === "1", (on) => change(on ? "1" : "")];
 }
 
+/** Leaves several parameters out at once: two changes by hooks of their own would each undo the other. */
+export function useQueryReset(keys: string[]): () => void {
+  const [, setParams] = useSearchParams();
+  return () => setParams((before) => keys.reduce((params, key) => withParam(params, key, ""), before), { replace: true });
+}
+
 /** Parameters with one of them changed; an empty value is left out. */
 export function withParam(before: URLSearchParams, key: string, value: string): URLSearchParams {
   const next = new URLSearchParams(before);

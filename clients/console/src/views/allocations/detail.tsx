@@ -13,9 +13,11 @@ import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
+import { useSession } from "../../session/session";
 import { useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
+import { Conditions } from "./conditions";
 import { constraintsText } from "./constraints";
 import { observedIn } from "./operations";
 import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
@@ -200,6 +202,7 @@ export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
   const [terminal, setTerminal] = useQuerySwitch("terminal");
   const wasShown = useRef(false);
+  const admin = useSession()?.admin ?? false;
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
   if (!watched.view || !allocation) {
@@ -236,6 +239,7 @@ export default function AllocationView({ id }: { id: string }) {
       }
     >
       <WatchProblem watched={watched} />
+      <Conditions allocation={allocation} admin={admin} />
       <Queued allocation={allocation} />
       <Running allocation={allocation} />
       <Failure allocation={allocation} entries={watched.view.entries} />

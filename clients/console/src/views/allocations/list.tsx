@@ -37,6 +37,11 @@ function Row({ allocation, cost, places }: { allocation: Allocation; cost: Amoun
             Position {status.queue.position} in the queue. {status.queue.message}
           </small>
         )}
+        {status?.conditions?.map(({ type, message }) => (
+          <small key={type} className="muted">
+            {message}
+          </small>
+        ))}
         {status?.failure && <small className="muted">{status.failure.message}</small>}
       </td>
       <td className="tight">

@@ -28,7 +28,17 @@ export function stateWord(allocation: Allocation): string {
 
 export function StateBadge({ allocation }: { allocation: Allocation }) {
   const word = stateWord(allocation);
-  return <Badge tone={TONES[word] ?? "idle"}>{sentence(word)}</Badge>;
+  return (
+    <>
+      <Badge tone={TONES[word] ?? "idle"}>{sentence(word)}</Badge>
+      {isHostLost(allocation) && <Badge tone="bad">Host lost</Badge>}
+    </>
+  );
+}
+
+/** Its host does not answer, or was installed anew. */
+export function isHostLost({ status }: Pick<Allocation, "status">): boolean {
+  return status?.conditions?.some(({ type }) => type === "host_lost") ?? false;
 }
 
 /** Bare metal has no terminal and no power actions. */

@@ -10,7 +10,8 @@ import { Confirm } from "../../ui/dialog";
 import { Radar } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
-import { isNew } from "./drift";
+import { Comparison } from "./compare";
+import { comparisonsOf, isNew } from "./drift";
 
 const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Status"];
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
@@ -94,6 +95,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
     setLeft(next);
   };
   return (
+    <>
     <div className="card">
       <header>
         <h2>
@@ -149,5 +151,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
         </p>
       )}
     </div>
+    <Comparison comparisons={comparisonsOf(slots, discovery)} />
+    </>
   );
 }

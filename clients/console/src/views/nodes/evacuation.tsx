@@ -7,6 +7,7 @@ import { Empty, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { type Column, TableCard } from "../../ui/table";
+import { ForceRelease } from "../allocations/force-release";
 
 const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Planned placement or reason"];
 
@@ -17,7 +18,7 @@ export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): 
   return ["Does not fit elsewhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
 }
 
-export function Evacuation({ nodeId }: { nodeId: string }) {
+export function Evacuation({ nodeId, isLost }: { nodeId: string; /** Its reports have stopped: what is on it can be ended by force alone. */ isLost: boolean }) {
   const plan = useEvacuationPlan(nodeId);
   if (plan.isPending) return <Skeleton lines={4} label="Loading the plan" />;
   if (plan.error) return <ProblemNote error={plan.error} retry={() => plan.refetch()} />;
@@ -50,7 +51,14 @@ export function Evacuation({ nodeId }: { nodeId: string }) {
             <td>
               <Time value={one.allocation?.create_time} />
             </td>
-            <td>{outcomeOf(one)}</td>
+            <td>
+              {outcomeOf(one)}
+              {isLost && (
+                <p className="row-action">
+                  <ForceRelease small id={one.allocation?.id ?? ""} name={one.allocation?.name ?? "the allocation"} />
+                </p>
+              )}
+            </td>
           </tr>
         ))}
       </TableCard>

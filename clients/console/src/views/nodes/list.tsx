@@ -1,21 +1,29 @@
 /** The nodes with their readiness, slots and blockers. */
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 import { usePlacements } from "../../api/queries";
 import type { InventoryNode, NodePlacement, Slot } from "../../api/types";
 import { nodesOf, slotsOf, useFleetWatch } from "../../api/watches";
 import { plural } from "../../lib/text";
-import { Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
-import { Server } from "../../ui/icons";
+import { Button, Card, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
+import { Select } from "../../ui/form";
+import { Search, Server } from "../../ui/icons";
+import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
+import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
-import { SlotMap, evidenceCounts } from "./parts";
+import { countsText } from "./checks";
+import { HEALTH, HEALTH_LABELS, type Placements, filtered, healthParts } from "./fleet";
+import { SlotMap } from "./parts";
 import { NodeState, isSchedulable } from "./placement";
+
+/** Nodes that are shown at first, and that each "Show more" adds. */
+const PAGE = 60;
+const NO_PLACEMENTS: Placements = new Map();
 
 function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot[]; placement: NodePlacement | undefined }) {
   const { config, status, id = "" } = node;
-  const counts = evidenceCounts(status?.evidence ?? []);
   return (
     <article className="card node-card">
       <header>
@@ -29,7 +37,7 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
           <NodeState node={node} placement={placement} />
         </span>
       </header>
-      {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No approved slots.</p>}
+      {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No approved slots. Run a discovery on its Topology tab.</p>}
       <Facts
         rows={[
           ["Region", config?.region_code],
@@ -37,7 +45,7 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
           // the watch carries no heartbeats, so the time would be stale for a healthy node
           ...(status?.state === "lost" ? ([["Last heartbeat", <Time value={status.last_heartbeat_time} />]] as [string, ReactNode][]) : []),
           ["Slots", Object.entries(status?.slots ?? {}).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "–"],
-          ["Checks", `${counts.pass} pass${counts.fail ? `, ${counts.fail} fail` : ""}${counts.warn ? `, ${counts.warn} warn` : ""}`],
+          ["Checks", countsText(status?.evidence ?? [])],
         ]}
       />
       {status?.blockers?.map((blocker) => (
@@ -49,12 +57,64 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
   );
 }
 
+/** A choice among the values that there are; the empty one is all. */
+function choices(all: string, values: (string | undefined)[]): { value: string; label: string }[] {
+  const known = [...new Set(values.filter((value): value is string => !!value))].sort();
+  return [{ value: "", label: all }, ...known.map((value) => ({ value, label: value }))];
+}
+
+function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (node: string) => Slot[]; placements: Placements }) {
+  const [search, setSearch] = useQueryState("search");
+  const [region, setRegion] = useQueryState("region");
+  const [mode, setMode] = useQueryState("mode");
+  const [health, setHealth] = useQueryState("health");
+  const [most, setMost] = useState(PAGE);
+  const shown = filtered(nodes, placements, { search, region, mode, health });
+  const ready = nodes.filter((node) => isSchedulable(node, placements.get(node.id ?? ""))).length;
+  const clear = useQueryReset(["search", "region", "mode", "health"]);
+  return (
+    <>
+      <Card title="Health">
+        <Meter parts={healthParts(nodes, placements)} label="Nodes by health" legend />
+      </Card>
+      <div className="filters" role="search" aria-label="Nodes">
+        <span className="search">
+          <Search size={15} aria-hidden="true" />
+          <input type="search" aria-label="Search by hostname, id or blocker" placeholder="Hostname, id or blocker" value={search} onChange={(event) => setSearch(event.target.value)} />
+        </span>
+        <Select label="Health" value={health} onChoose={setHealth} options={[{ value: "", label: "All" }, ...HEALTH.map((value) => ({ value: value as string, label: HEALTH_LABELS[value] }))]} />
+        <Select label="Region" value={region} onChoose={setRegion} options={choices("All", nodes.map(({ config }) => config?.region_code))} />
+        <Select label="Mode" value={mode} onChoose={setMode} options={choices("All", nodes.map(({ config }) => config?.mode))} />
+      </div>
+      <p className="muted" role="status">
+        {shown.length < nodes.length && `${shown.length} of `}
+        {plural(nodes.length, "node")}, {ready} schedulable
+      </p>
+      {shown.length === 0 ? (
+        <Empty icon={<Search size={28} />} title="No node matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+          Change the search or a filter to see other nodes.
+        </Empty>
+      ) : (
+        <div className="node-grid">
+          {shown.slice(0, most).map((node) => (
+            <NodeCard key={node.id} node={node} slots={slots(node.id ?? "")} placement={placements.get(node.id ?? "")} />
+          ))}
+        </div>
+      )}
+      {shown.length > most && (
+        <p className="more">
+          <Button onClick={() => setMost(most + PAGE)}>Show {Math.min(PAGE, shown.length - most)} more</Button>
+        </p>
+      )}
+    </>
+  );
+}
+
 export default function NodeList() {
   const watched = useFleetWatch();
   const placements = usePlacements();
   const fleet = watched.view;
   const nodes = fleet && nodesOf(fleet);
-  const ready = nodes?.filter((node) => isSchedulable(node, placements.data?.get(node.id ?? ""))).length ?? 0;
   return (
     <Page title="Nodes" actions={<LiveMark watched={watched} />}>
       <WatchProblem watched={watched} />
@@ -62,21 +122,10 @@ export default function NodeList() {
       {!nodes && !watched.problem && <Skeleton lines={6} label="Loading nodes" />}
       {nodes?.length === 0 && (
         <Empty icon={<Server size={28} />} title="No nodes registered">
-          Register a node with the API, then start its agent with the enrolment token.
+          Register a node with <code>gpuaas admin node create</code>, then start its agent with the enrolment token of <code>gpuaas admin node enrol-token</code>.
         </Empty>
       )}
-      {nodes && nodes.length > 0 && (
-        <>
-          <p className="muted" role="status">
-            {plural(nodes.length, "node")}, {ready} schedulable
-          </p>
-          <div className="node-grid">
-            {nodes.map((node) => (
-              <NodeCard key={node.id} node={node} slots={slotsOf(fleet, node.id ?? "")} placement={placements.data?.get(node.id ?? "")} />
-            ))}
-          </div>
-        </>
-      )}
+      {nodes && nodes.length > 0 && <Nodes nodes={nodes} slots={(node) => slotsOf(fleet, node)} placements={placements.data ?? NO_PLACEMENTS} />}
     </Page>
   );
 }

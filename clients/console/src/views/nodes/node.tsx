@@ -9,9 +9,11 @@ import { Back, Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
+import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
-import { EvidenceTable, evidenceCounts } from "./parts";
+import { Hardware } from "./hardware";
+import { evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
 
@@ -68,6 +70,7 @@ export default function NodeView({ id }: { id: string }) {
   const { config, status } = node;
   const evidence = status?.evidence ?? [];
   const failing = evidenceCounts(evidence).fail;
+  const isLost = status?.state === "lost";
   return (
     <Page
       crumb={crumb}
@@ -114,19 +117,20 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="slots">
-          <Slots nodeId={id} slots={slots} />
+          <Hardware nodeId={id} slots={slots} />
+          <Slots slots={slots} isLost={isLost} />
         </Tabs.Content>
         <Tabs.Content value="topology">
           <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
         </Tabs.Content>
         <Tabs.Content value="evidence">
-          {evidence.length === 0 ? <Empty title="No report from the node yet">Start its agent with the enrolment token. Its checks appear here after the first report.</Empty> : <EvidenceTable evidence={evidence} />}
+          <Checks evidence={evidence} />
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />
         </Tabs.Content>
         <Tabs.Content value="evacuation">
-          <Evacuation nodeId={id} />
+          <Evacuation nodeId={id} isLost={isLost} />
         </Tabs.Content>
       </Tabs.Root>
     </Page>

@@ -1,8 +1,8 @@
 /** Shared parts of the node views. */
 import type { Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
 import { sentence } from "../../lib/text";
-import { Badge, Time, type Tone } from "../../ui/basics";
-import { type Column, TableCard } from "../../ui/table";
+import { Badge, type Tone } from "../../ui/basics";
+import { isFirstWipe } from "./wipe";
 
 export const SLOT_TONES: Record<SlotStatus, Tone> = {
   unspecified: "idle",
@@ -18,7 +18,26 @@ export const SLOT_TONES: Record<SlotStatus, Tone> = {
 };
 
 export function slotWord(slot: Slot): string {
+  if (isFirstWipe(slot)) return "first_wipe";
   return slot.disabled && slot.status === "available" ? "disabled" : (slot.status ?? "unspecified");
+}
+
+/** Colour of a slot by its word. */
+export function slotTone(slot: Slot): Tone {
+  const word = slotWord(slot);
+  return word === "first_wipe" ? "busy" : SLOT_TONES[word as SlotStatus];
+}
+
+/** Its status and, where that says more, its health. */
+export function SlotBadges({ slot }: { slot: Slot }) {
+  const word = slotWord(slot);
+  return (
+    <>
+      <Badge tone={slotTone(slot)}>{sentence(word)}</Badge>
+      {slot.disabled && word !== "disabled" && <Badge tone="idle">Disabled after release</Badge>}
+      {slot.health_state !== "healthy" && word !== "first_wipe" && <Badge tone="bad">{sentence(slot.health_state ?? "")}</Badge>}
+    </>
+  );
 }
 
 export function NodeBadge({ node }: { node: InventoryNode }) {
@@ -36,7 +55,7 @@ export function SlotMap({ slots }: { slots: Slot[] }) {
         const word = slotWord(slot);
         const text = `Slot ${slot.slot_index}: ${sentence(word)}`;
         return (
-          <li key={slot.id} className={SLOT_TONES[word as SlotStatus] ?? "idle"} data-status={word} title={text}>
+          <li key={slot.id} className={slotTone(slot)} data-status={word} title={text}>
             <span className="visually-hidden">{text}</span>
             <span aria-hidden="true">{slot.slot_index}</span>
           </li>
@@ -50,35 +69,6 @@ export function evidenceCounts(evidence: Evidence[]): { pass: number; fail: numb
   const counts = { pass: 0, fail: 0, warn: 0, skip: 0 };
   for (const { status } of evidence) if (status && status !== "unspecified") counts[status] += 1;
   return counts;
-}
-
-const EVIDENCE_TONES: Record<string, Tone> = { pass: "good", fail: "bad", warn: "warn", skip: "idle" };
-const COLUMNS: Column[] = ["Check", "Result", "Details", ["Observed", "number"]];
-const ORDER = ["fail", "warn", "pass", "skip"];
-
-export function EvidenceTable({ evidence }: { evidence: Evidence[] }) {
-  const sorted = [...evidence].sort((a, b) => ORDER.indexOf(a.status ?? "") - ORDER.indexOf(b.status ?? ""));
-  return (
-    <TableCard label="Evidence" columns={COLUMNS}>
-      {sorted.map((item) => (
-        <tr key={item.check}>
-          <td>
-            <strong>{sentence(item.check ?? "")}</strong>
-          </td>
-          <td>
-            <Badge tone={EVIDENCE_TONES[item.status ?? ""] ?? "idle"}>{sentence(item.status ?? "")}</Badge>
-          </td>
-          <td>
-            {item.detail}
-            {item.remediation && <p className="remediation">{item.remediation}</p>}
-          </td>
-          <td className="number">
-            <Time value={item.observed_at} />
-          </td>
-        </tr>
-      ))}
-    </TableCard>
-  );
 }
 
 /** The reason of an action, for the audit trail. */

@@ -1,26 +1,33 @@
 /** The approved slots of a node, and the actions on them. */
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { client, unwrap } from "../../api/client";
-import { useDiscovery, useEvacuationPlan } from "../../api/queries";
-import type { EvacuatedAllocation, Slot, SlotStatus } from "../../api/types";
-import { bytes, sentence, shortId } from "../../lib/text";
-import { Badge, Button, Empty, Facts, Time } from "../../ui/basics";
+import { useAdminAllocations, useSlotRepair } from "../../api/nodes";
+import type { Allocation, Slot } from "../../api/types";
+import { bytes, shortId } from "../../lib/text";
+import { Button, Empty, Facts, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Power, Wrench } from "../../ui/icons";
 import { ProjectName } from "../../ui/project";
-import { drift } from "./drift";
-import { Reason, SLOT_TONES, slotWord } from "./parts";
+import { ForceRelease } from "../allocations/force-release";
+import { isHostLost } from "../allocations/state";
+import { Drifts } from "./compare";
+import { Reason, SlotBadges } from "./parts";
+import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 
-function SlotActions({ slot }: { slot: Slot }) {
+function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; /** Its node is. */ isLost: boolean }) {
   const [reason, setReason] = useState("");
   const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
   const disable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:disable", { params: { path }, body: { reason } }));
   const enable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:enable", { params: { path }, body: {} }));
   const repair = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", { params: { path }, body: { reason } }));
   const name = `slot ${slot.slot_index}`;
+  // a forced release disables a slot until a repair has wiped it
+  const isUnproven = slot.status === "disabled" && !slot.allocation_id && slot.clean_generation !== slot.generation;
+  const isRepairable = slot.status === "cleanup_blocked" || isUnproven;
   return (
     <div className="slot-actions">
-      {slot.status === "cleanup_blocked" && (
+      {slot.allocation_id && (isLost || (allocation && isHostLost(allocation))) && <ForceRelease small id={slot.allocation_id} name={allocation?.config?.name ?? `the allocation of ${name}`} />}
+      {isRepairable && (
         <Confirm danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair</Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
           <p>
             The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
@@ -45,62 +52,81 @@ function SlotActions({ slot }: { slot: Slot }) {
 }
 
 /** The allocation of a slot by its name and project. */
-function Owner({ id, allocation }: { id: string; allocation: EvacuatedAllocation["allocation"] }) {
+function Owner({ id, allocation }: { id: string; allocation: Allocation | undefined }) {
   if (!allocation) return <code title={id}>…{shortId(id)}</code>;
   return (
     <span title={id}>
-      {allocation.name} <span className="muted">of</span> <ProjectName id={allocation.project_id} />
+      {allocation.config?.name} <span className="muted">of</span> <ProjectName id={allocation.config?.project_id} />
     </span>
   );
 }
 
-export function Slots({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
-  const discovery = useDiscovery(nodeId);
-  // the plan knows the names of the allocations on the node
-  const plan = useEvacuationPlan(nodeId);
-  const claimed = slots.map(({ allocation_id }) => allocation_id).join();
-  const { refetch } = plan;
-  useEffect(() => void refetch(), [claimed, refetch]);
-  const owners = new Map((plan.data?.allocations ?? []).map(({ allocation }) => [allocation?.id ?? "", allocation]));
+/** Why a slot that is wiped takes no allocations, and how far the wipe is. */
+export function WipeNote({ slot }: { slot: Slot }) {
+  const isWiped = slot.status === "cleanup";
+  const repair = useSlotRepair(slot.node_id ?? "", slot.id ?? "", isWiped).data;
+  if (!isWiped) return null;
+  const step = repair?.state === "running" ? (repair.detail ?? "") : "";
+  const percent = percentIn(step);
+  const why = slot.health_detail || "The disk is being wiped and verified.";
+  return (
+    <div className="wipe-note" role="status">
+      <p>
+        <strong>Not schedulable yet.</strong> {why}
+      </p>
+      {percent !== undefined && <Progress value={percent} label={`Wipe of slot ${slot.slot_index}`} />}
+      {step && step !== slot.health_detail && (
+        <small className="muted">
+          {withoutPercent(step)} {percent !== undefined && `${percent} %. `}
+          {repair?.create_time && (
+            <>
+              Began <Time value={repair.create_time} />.
+            </>
+          )}
+        </small>
+      )}
+    </div>
+  );
+}
+
+function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean }) {
+  const b = slot.bindings;
+  return (
+    <article id={`slot-${slot.slot_index}`} className="card slot" aria-label={`Slot ${slot.slot_index}`} tabIndex={-1}>
+      <header>
+        <h2>
+          Slot {slot.slot_index} <SlotBadges slot={slot} />
+        </h2>
+        <SlotActions slot={slot} allocation={allocation} isLost={isLost} />
+      </header>
+      <WipeNote slot={slot} />
+      {slot.health_detail && slot.status !== "cleanup" && <p className="blocker">{slot.health_detail}</p>}
+      <Drifts slot={slot} />
+      <Facts
+        rows={[
+          ["Class", slot.slot_class],
+          ["GPU", b?.gpu_pci_address || "none (lab)"],
+          ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
+          ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
+          ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
+          ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}{isFirstWipe(slot) ? ", not verified clean yet" : `, verified clean at ${slot.clean_generation}`}</span>],
+          ["Wipe evidence", slot.clean_evidence || "–"],
+          ["Allocation", slot.allocation_id ? <Owner id={slot.allocation_id} allocation={allocation} /> : "–"],
+          ["Changed", <Time value={slot.update_time} />],
+        ]}
+      />
+    </article>
+  );
+}
+
+export function Slots({ slots, isLost }: { slots: Slot[]; /** Its reports have stopped. */ isLost: boolean }) {
+  const owners = useAdminAllocations(slots.flatMap(({ allocation_id }) => allocation_id || []));
   if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
     <div className="slots">
-      {slots.map((slot) => {
-        const word = slotWord(slot);
-        const drifts = drift(slot, discovery.data ?? undefined);
-        const b = slot.bindings;
-        return (
-          <article key={slot.id} className="card slot" aria-label={`Slot ${slot.slot_index}`}>
-            <header>
-              <h2>
-                Slot {slot.slot_index} <Badge tone={SLOT_TONES[word as SlotStatus] ?? "idle"}>{sentence(word)}</Badge>
-                {slot.disabled && word !== "disabled" && <Badge tone="idle">Disabled after release</Badge>}
-                {slot.health_state !== "healthy" && <Badge tone="bad">{sentence(slot.health_state ?? "")}</Badge>}
-              </h2>
-              <SlotActions slot={slot} />
-            </header>
-            {slot.health_detail && <p className="blocker">{slot.health_detail}</p>}
-            {drifts.map((text) => (
-              <p key={text} className="blocker">
-                {text}
-              </p>
-            ))}
-            <Facts
-              rows={[
-                ["Class", slot.slot_class],
-                ["GPU", b?.gpu_pci_address || "none (lab)"],
-                ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
-                ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
-                ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
-                ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}, verified clean at {slot.clean_generation}</span>],
-                ["Wipe evidence", slot.clean_evidence || "–"],
-                ["Allocation", slot.allocation_id ? <Owner id={slot.allocation_id} allocation={owners.get(slot.allocation_id)} /> : "–"],
-                ["Changed", <Time value={slot.update_time} />],
-              ]}
-            />
-          </article>
-        );
-      })}
+      {slots.map((slot) => (
+        <SlotCard key={slot.id} slot={slot} allocation={owners.get(slot.allocation_id ?? "")} isLost={isLost} />
+      ))}
     </div>
   );
 }

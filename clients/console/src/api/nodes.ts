@@ -1,0 +1,34 @@
+/** Queries of the node pages. */
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import { Problem } from "./problem";
+import type { Allocation } from "./types";
+
+const LIVE_MS = 1000;
+const CALM_MS = 10_000;
+
+/** Allocations of any project by id, as an administrator sees them; without those that are not loaded yet. */
+export function useAdminAllocations(ids: string[]): Map<string, Allocation> {
+  const found = useQueries({
+    queries: ids.map((allocation_id) => ({
+      queryKey: ["admin-allocation", allocation_id],
+      queryFn: () => unwrap(client.GET("/api/v1/admin/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
+      refetchInterval: CALM_MS,
+    })),
+  });
+  return new Map(found.flatMap(({ data }) => (data?.allocation ? [[data.allocation.id ?? "", data.allocation] as const] : [])));
+}
+
+/** The latest wipe of a slot outside of a release; `null` when there was none. */
+export function useSlotRepair(node_id: string, slot_id: string, wanted: boolean) {
+  return useQuery({
+    queryKey: ["slot-repair", slot_id],
+    enabled: wanted,
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/repair", { params: { path: { node_id, slot_id } } })).catch((error: unknown) => {
+        if (error instanceof Problem && error.status === 404) return null;
+        throw error;
+      }),
+    refetchInterval: LIVE_MS,
+  });
+}

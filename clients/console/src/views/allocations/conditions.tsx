@@ -1,0 +1,23 @@
+/** What is unusual about an allocation now, such as a lost host. */
+import type { Allocation } from "../../api/types";
+import { sentence } from "../../lib/text";
+import { Time } from "../../ui/basics";
+import { TriangleAlert } from "../../ui/icons";
+import { ForceRelease } from "./force-release";
+import { isHostLost } from "./state";
+
+export function Conditions({ allocation, admin }: { allocation: Allocation; /** Is offered the way out. */ admin: boolean }) {
+  const { id = "", config, status } = allocation;
+  return status?.conditions?.map(({ type = "", message, since }) => (
+    <div key={type} className="problem condition" role="alert">
+      <TriangleAlert size={18} aria-hidden="true" />
+      <div>
+        <p className="problem-message">{sentence(type)}</p>
+        <p>
+          {message} <span className="muted">Since <Time value={since} />.</span>
+        </p>
+      </div>
+      {admin && isHostLost(allocation) && <ForceRelease id={id} name={config?.name ?? id} />}
+    </div>
+  ));
+}
