@@ -1,7 +1,7 @@
 // An allocation from the launch form to its bill, followed by its watch.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { BASE, LAUNCH_MS, WIDE, live, name, newPublicKey, page, prewarmed, shot, state, tabTo, test } from "./world.mjs";
+import { BASE, LAUNCH_MS, WIDE, live, name, newPublicKey, page, prewarmed, shot, signIn, signOut, state, tabTo, test } from "./world.mjs";
 
 const KEY = newPublicKey();
 const NEVER = "01900000-0000-7000-8000-000000000000";
@@ -175,6 +175,11 @@ export async function release() {
   });
 }
 
+/** Fails when the focus has fallen out of the page, so that Tab would begin at the top. */
+async function focused(after) {
+  assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", `the focus stays in the page after ${after}`);
+}
+
 /** Without a mouse: signed in, launched, released. */
 export async function byKeyboard() {
   await test("sign in, launch and release by keyboard alone", async () => {
@@ -197,13 +202,45 @@ export async function byKeyboard() {
     await shot("keyboard-focus");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: `${name}-keys` }).waitFor();
-    assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", "the focus stays in the page");
+    await focused("a launch");
     await tabTo(page.getByRole("button", { name: "Release" }));
     await page.keyboard.press("Enter");
     await page.getByText("All data on it is lost.").waitFor();
     await tabTo(page.getByRole("alertdialog").getByRole("button", { name: "Release" }));
     await page.keyboard.press("Enter");
     await state("Released").waitFor({ timeout: LAUNCH_MS });
+    await focused("a release");
+  });
+
+  await test("the focus stays in the page wherever the keyboard leads", async () => {
+    const heading = (text) => page.getByRole("heading", { level: 1, name: text });
+    const go = async (locator, there) => {
+      await tabTo(locator);
+      await page.keyboard.press("Enter");
+      await there.waitFor();
+      await focused(String(locator));
+    };
+    const menu = (text) => page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: text, exact: true });
+    await go(page.locator(".crumb").getByRole("link"), heading("Allocations"));
+    await go(menu("Reservations"), heading("Reservations"));
+    await go(menu("Usage"), heading("Usage"));
+    await go(menu("Allocations"), heading("Allocations"));
+    await tabTo(page.getByRole("switch", { name: "Show ended" }));
+    await page.keyboard.press("Space");
+    await page.getByRole("link", { name: `${name}-keys` }).waitFor();
+    await go(page.getByRole("link", { name: `${name}-keys` }), state("Released"));
+    await signOut();
+    await signIn("user:admin");
+    await go(menu("Nodes"), page.getByRole("article"));
+    await go(page.getByRole("article").getByRole("link"), page.getByRole("heading", { name: /Slot 0/ }));
+    await tabTo(page.getByRole("tab", { name: "Slots" }));
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("table", { name: "Candidates" }).waitFor();
+    await focused("a change of tab");
+    await go(menu("Capacity"), heading("Capacity"));
+    await go(menu("All reservations"), heading("All reservations"));
+    await signOut();
+    await signIn("user:demo");
   });
 }
 

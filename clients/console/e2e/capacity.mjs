@@ -58,6 +58,13 @@ export async function reservations() {
       await page.getByLabel("GPUs", { exact: true }).fill("2");
       await page.getByLabel("Name").fill(`${name}-team`);
       await page.getByRole("button", { name: "1 day" }).click();
+      await page.getByLabel("Release a GPU after").selectOption({ label: "2 hours" });
+      await page.reload();
+      await heading("Reserve GPUs").waitFor();
+      assert.equal(await page.getByLabel("GPUs", { exact: true }).inputValue(), "2", "a reload keeps what was typed");
+      assert.equal(await page.getByRole("button", { name: "1 day" }).getAttribute("aria-pressed"), "true", "and the length");
+      assert.equal(await page.getByLabel("Release a GPU after").inputValue(), "7200", "and the idle release");
+      await page.getByLabel("Release a GPU after").selectOption({ index: 0 });
     });
     await page.getByRole("alert").getByText("1 of 2 GPUs can be reserved now.").waitFor();
     await seen("reserve-operator", "a reservation for which too little is free", TALL);
@@ -107,6 +114,9 @@ export async function several() {
     await page.getByRole("radio", { name: "Affinity", exact: true }).check({ force: true });
     await page.getByLabel("Same node as", { exact: true }).selectOption({ index: 1 });
     await page.getByText("Fits with the placement constraint").waitFor();
+    await page.reload();
+    await page.getByText("Fits with the placement constraint").waitFor();
+    assert.ok(await page.getByRole("radio", { name: "Affinity", exact: true }).isChecked(), "a reload keeps the placement");
     await page.getByText("Fits on 1 of 1 node").waitFor();
     await page.waitForFunction(() => !document.querySelector(".summary .problem"));
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isEnabled());
@@ -124,6 +134,9 @@ export async function several() {
   await test("several are queued together, with position and reason", async () => {
     await page.getByRole("radiogroup", { name: "GPUs" }).getByRole("radio").nth(1).check({ force: true });
     await page.getByLabel("Queue this launch if it does not fit now").check();
+    await page.getByText("Does not fit now with the placement constraint").waitFor();
+    await page.reload();
+    assert.ok(await page.getByLabel("Queue this launch if it does not fit now").isChecked(), "a reload keeps that it may be queued");
     await page.getByText("Does not fit now with the placement constraint").waitFor();
     await page.getByText("Fits on 0 of 1 node").waitFor();
     await seen("launch-queued", "a launch that would be queued", TALL);
@@ -192,6 +205,9 @@ export async function reports() {
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.getByText("Moving at most 8 allocations does not let another launch fit").waitFor();
     await seen("capacity-defragmentation", "a defragmentation");
+    await page.getByRole("combobox", { name: "Maximum moves" }).selectOption("16");
+    await page.reload();
+    assert.equal(await page.getByRole("combobox", { name: "Maximum moves" }).inputValue(), "16", "a reload keeps what was chosen");
     await tab("Bare metal");
     await page.getByText("This is the only node").waitFor();
     await seen("capacity-baremetal", "nodes for bare metal");

@@ -12,8 +12,10 @@ import { Loaded } from "../../ui/loaded";
 import { NoRegions } from "../../ui/no-regions";
 import { ProblemNote } from "../../ui/problem";
 import { firstRegion, optionsOf, skusOf } from "../launch/choice";
+import { useQueryState } from "../../ui/use-query-state";
 import { Moves, movesText } from "./moves";
 
+const USUAL_MOVES = 8;
 const MAX_MOVES = [1, 2, 4, 8, 16, 32, 64].map((value) => ({ value, label: String(value) }));
 
 export function Suggestion({ plan, max_moves }: { plan: Defragmentation; max_moves: number }) {
@@ -66,16 +68,19 @@ export function firstWithNodes(skus: Sku[], region: string, nodes: NodePreservat
 }
 
 function Form({ regions, skus }: { regions: Region[]; skus: Sku[] }) {
-  const [region, setRegion] = useState(firstRegion(regions));
-  const [wantedSku, setSku] = useState("");
+  const [wantedRegion, setRegion] = useQueryState("region");
+  const region = wantedRegion || firstRegion(regions);
+  const [wantedSku, setSku] = useQueryState("sku");
   const nodes = usePreservation().data?.nodes ?? [];
   const skuCode = wantedSku || (firstWithNodes(skus, region, nodes)?.code ?? "");
   const sku = skus.find(({ code }) => code === skuCode);
   const counts = sku?.allowed_gpu_counts ?? [];
-  const [count, setCount] = useState(0);
+  const [wantedCount, setCount] = useQueryState("gpus");
+  const count = Number(wantedCount);
   // the largest size by default
   const gpus = counts.includes(count) ? count : Math.max(0, ...counts);
-  const [moves, setMoves] = useState(8);
+  const [wantedMoves, setMoves] = useQueryState("moves");
+  const moves = MAX_MOVES.find(({ label }) => label === wantedMoves)?.value ?? USUAL_MOVES;
   const [query, setQuery] = useState<DefragmentationQuery>();
   const suggestion = useDefragmentation(query);
   const submit = (event: FormEvent) => {
@@ -90,8 +95,8 @@ function Form({ regions, skus }: { regions: Region[]; skus: Sku[] }) {
         <form className="question" onSubmit={submit}>
           <Select label="Region" value={region} onChoose={setRegion} options={optionsOf(regions)} />
           <Select label="SKU" value={skuCode} onChoose={setSku} options={optionsOf(skus)} />
-          <Select label="GPUs per launch" value={gpus} onChoose={setCount} options={counts.map((value) => ({ value, label: String(value) }))} />
-          <Select label="Maximum moves" value={moves} onChoose={setMoves} options={MAX_MOVES} />
+          <Select label="GPUs per launch" value={gpus} onChoose={(value) => setCount(String(value))} options={counts.map((value) => ({ value, label: String(value) }))} />
+          <Select label="Maximum moves" value={moves} onChoose={(value) => setMoves(value === USUAL_MOVES ? "" : String(value))} options={MAX_MOVES} />
           <Button type="submit" kind="primary" busy={suggestion.isFetching} disabled={!sku}>
             {query ? "Run again" : "Run"}
           </Button>

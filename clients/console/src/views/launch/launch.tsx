@@ -19,11 +19,11 @@ import { withParam } from "../../ui/use-query-state";
 import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
-import { SHAPES, type Shape, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
+import { SHAPES, type Shape, WAITS, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
 import { rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Placement } from "./placement";
-import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, placementOf, sensible, takenAmong, whereProblem } from "./request";
+import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, paramsOf, placementOf, sensible, takenAmong, whereOf, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -71,10 +71,10 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
   const [name, setName] = useState(given.get("name") ?? usual.name);
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys(principal));
-  const [where, setWhere] = useState(again?.where ?? ANYWHERE);
+  const [where, setWhere] = useState(whereOf(given) ?? again?.where ?? ANYWHERE);
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
-  const [waits, setWaits] = useState(false);
-  const [waitHours, setWaitHours] = useState(2);
+  const [waits, setWaits] = useState(given.has("queue"));
+  const [waitHours, setWaitHours] = useState(WAITS.find((hours) => String(hours) === given.get("queue")) ?? 2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
   // a reload keeps what was chosen; keys are no part of an address
@@ -86,6 +86,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     image: wantedImage === (earlier?.image ?? "") ? "" : wantedImage,
     name: name === usual.name ? "" : name,
     labels: labelText === (again?.labels ?? "") ? "" : labelText,
+    ...paramsOf(where, again?.where),
+    queue: waits ? String(waitHours) : "",
   });
   useEffect(() => {
     const values = JSON.parse(chosen) as Record<string, string>;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Allocation } from "../../api/types";
-import { ANYWHERE, kindsFor, labelsOf, namesOf, neighbours, placementOf, sensible, takenAmong, whereProblem } from "./request";
+import { ANYWHERE, type Where, kindsFor, labelsOf, namesOf, neighbours, paramsOf, placementOf, sensible, takenAmong, whereOf, whereProblem } from "./request";
 
 describe("several at once", () => {
   it("a taken name is known before anything is sent; that of an ended allocation is free", () => {
@@ -67,4 +67,26 @@ it("labels are read as they are typed", () => {
   expect(labelsOf("  ")).toEqual({});
   expect(labelsOf("app")).toBeUndefined();
   expect(labelsOf("=db")).toBeUndefined();
+});
+
+describe("a placement in the address", () => {
+  const read = (where: Where, usual?: Where) => whereOf(new URLSearchParams(Object.entries(paramsOf(where, usual)).filter(([, value]) => value)));
+  it("is the same after a reload", () => {
+    for (const where of [
+      { ...ANYWHERE, kind: "affinity", affinity: "a" },
+      { ...ANYWHERE, kind: "affinity_label", affinity_label: "app=db" },
+      { ...ANYWHERE, kind: "anti_affinity", anti_affinity: ["a", "b"], prewarmed: true },
+      { ...ANYWHERE, kind: "anti_affinity_label", anti_affinity_label: "app=db" },
+      { ...ANYWHERE, kind: "spread" },
+      { ...ANYWHERE, prewarmed: true },
+    ] satisfies Where[]) expect(read(where)).toEqual(where);
+  });
+
+  it("is left out when it is the usual one, which a launch that is repeated brings along", () => {
+    expect(read(ANYWHERE)).toBeUndefined();
+    const earlier: Where = { ...ANYWHERE, kind: "affinity", affinity: "a" };
+    expect(read(earlier, earlier)).toBeUndefined();
+    expect(read(ANYWHERE, earlier)).toEqual(ANYWHERE);
+    expect(whereOf(new URLSearchParams("placement=elsewhere"))).toBeUndefined();
+  });
 });

@@ -37,6 +37,29 @@ export interface Where {
 
 export const ANYWHERE: Where = { kind: "anywhere", affinity: "", affinity_label: "", anti_affinity: [], anti_affinity_label: "", prewarmed: false };
 
+/** A placement constraint as parameters of an address; all empty when it is the `usual` one. */
+export function paramsOf(where: Where, usual: Where = ANYWHERE): Record<string, string> {
+  const { kind, affinity, affinity_label, anti_affinity, anti_affinity_label, prewarmed } = where;
+  const value = { anywhere: "", spread: "", affinity, affinity_label, anti_affinity: anti_affinity.join(","), anti_affinity_label }[kind];
+  const isUsual = JSON.stringify(where) === JSON.stringify(usual);
+  return isUsual ? { placement: "", of: "", cached: "" } : { placement: kind, of: value, cached: prewarmed ? "1" : "" };
+}
+
+/** The constraint that an address names; nothing when it names none. */
+export function whereOf(given: URLSearchParams): Where | undefined {
+  const kind = given.get("placement") ?? "";
+  if (!isKind(kind)) return undefined;
+  const value = given.get("of") ?? "";
+  const where: Where = { ...ANYWHERE, kind, prewarmed: given.get("cached") === "1" };
+  if (kind === "anti_affinity") where.anti_affinity = value.split(",").filter(Boolean);
+  else if (kind !== "anywhere" && kind !== "spread") where[kind] = value;
+  return where;
+}
+
+function isKind(text: string): text is WhereKind {
+  return ["anywhere", "affinity", "affinity_label", "anti_affinity", "anti_affinity_label", "spread"].includes(text);
+}
+
 /**
  * Without what does not apply: "one per node" for a single allocation, a cached image for bare metal, which boots none, and
  * allocations that are not among `others`, once they are known.

@@ -21,10 +21,9 @@ import { type Opening, firstChoice, firstRegion } from "../launch/choice";
 import { RegionChoice } from "../launch/parts";
 import { HOME, TITLE, RULES } from "./parts";
 import { ProjectField } from "./project-field";
-import { type Draft, problemsOf, requestOf, unusedOf, waysOf, windowOf } from "./rules";
+import { type Draft, draftOf, paramsOf, problemsOf, requestOf, unusedOf, waysOf, windowOf } from "./rules";
 import { NoLimit } from "./no-limit";
 
-const HOUR_MS = 3_600_000;
 const LENGTHS: [string, number][] = [
   ["8 hours", 8],
   ["1 day", 24],
@@ -46,25 +45,13 @@ function Form({ side, skus, regions, opening }: { side: Side; skus: Sku[]; regio
     const first = firstChoice(skus, opening, given.get("region") || region);
     return { project: session?.project || session?.projects[0]?.id || "", name: suggestName(), region, sku: first?.code ?? "", gpus: String(Math.min(...(first?.allowed_gpu_counts ?? [1]))) };
   });
-  const [draft, setDraft] = useState<Draft>(() => ({
-    project: given.get("project") ?? usual.project,
-    name: given.get("name") ?? usual.name,
-    region: given.get("region") ?? usual.region,
-    sku: given.get("sku") ?? usual.sku,
-    gpus: given.get("gpus") ?? usual.gpus,
-    later: false,
-    start: toField(Date.now() + HOUR_MS),
-    end: "",
-    hours: 8,
-    unused: 0,
-    gather: false,
-  }));
+  const [draft, setDraft] = useState<Draft>(() => draftOf(given, usual, Date.now()));
   const [shown, setShown] = useState(false);
   const set = <K extends keyof Draft>(field: K, value: Draft[K]) => setDraft((before) => ({ ...before, [field]: value }));
   // a reload keeps what was typed
-  const typed = JSON.stringify(Object.keys(usual).map((key) => [key, draft[key as keyof typeof usual] === usual[key as keyof typeof usual] ? "" : draft[key as keyof typeof usual]]));
+  const typed = JSON.stringify(paramsOf(draft, usual));
   useEffect(() => {
-    const values = JSON.parse(typed) as [string, string][];
+    const values = Object.entries(JSON.parse(typed) as Record<string, string>);
     setParams((before) => values.reduce((params, [key, value]) => withParam(params, key, value), before), { replace: true });
   }, [typed]);
   const sku = skus.find(({ code }) => code === draft.sku);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Reservation } from "../../api/types";
 import { fromField, toField } from "../../lib/time";
 import { partsText } from "../../ui/meter";
-import { type Draft, mayEnd, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
+import { type Draft, draftOf, mayEnd, paramsOf, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
 
 const NOW = new Date(2026, 0, 31, 12, 0).getTime();
 const HOUR = 3_600_000;
@@ -100,4 +100,18 @@ it("a length that was chosen is kept to the second, whatever the field for the e
   const later = requestOf({ ...draft, later: true }, "project", "", pressed).config;
   expect([later.start_time, later.end_time]).toEqual([new Date(NOW + HOUR).toISOString(), new Date(NOW + 9 * HOUR).toISOString()]);
   expect(problemsOf(draft, "project", 1, pressed)).toEqual({});
+});
+
+it("the choices of a reservation are the same after a reload, and nothing usual stands in the address", () => {
+  const usual = { project: "p", name: "n", region: "a", sku: "s", gpus: "1" };
+  const read = (draft: Draft) => draftOf(new URLSearchParams(Object.entries(paramsOf(draft, usual)).filter(([, value]) => value)), usual, NOW);
+  const fresh = draftOf(new URLSearchParams(), usual, NOW);
+  expect(Object.values(paramsOf(fresh, usual)).join("")).toBe("");
+  for (const draft of [
+    fresh,
+    { ...fresh, gpus: "16", gather: true, unused: 7200, hours: 168 },
+    { ...fresh, later: true, start: toField(NOW + 5 * HOUR), hours: undefined, end: toField(NOW + 9 * HOUR) },
+  ]) expect(read(draft)).toEqual(draft);
+  // a sent link means the same moment in every zone
+  expect(paramsOf({ ...fresh, later: true, start: toField(NOW) }, usual).start).toBe(new Date(NOW).toISOString());
 });

@@ -1,7 +1,7 @@
 /** The state of a reservation and the rules of the form: pure decisions. */
 import type { Side } from "../../api/capacity";
 import type { Region, Reservation, ReservationConfig } from "../../api/types";
-import { fromField } from "../../lib/time";
+import { fromField, toField } from "../../lib/time";
 import { nameProblem, plural } from "../../lib/text";
 import type { Tone } from "../../ui/basics";
 import { type Part, partsText } from "../../ui/meter";
@@ -95,6 +95,57 @@ export interface Draft {
 }
 
 const HOUR_MS = 3_600_000;
+
+/** The length that a new reservation has. */
+const USUAL_HOURS = 8;
+
+/** What a draft starts with where the address names nothing. */
+export type Usual = Pick<Draft, "project" | "name" | "region" | "sku" | "gpus">;
+
+/** The draft that an address names; times stand there in UTC, so that a sent link means the same time. */
+export function draftOf(given: URLSearchParams, usual: Usual, now: number): Draft {
+  const text = (key: keyof Usual) => given.get(key) ?? usual[key];
+  const field = (key: string) => {
+    const time = Date.parse(given.get(key) ?? "");
+    return Number.isNaN(time) ? "" : toField(time);
+  };
+  const start = field("start");
+  const end = field("end");
+  return {
+    project: text("project"),
+    name: text("name"),
+    region: text("region"),
+    sku: text("sku"),
+    gpus: text("gpus"),
+    later: start !== "",
+    start: start || toField(now + HOUR_MS),
+    end,
+    hours: end ? undefined : Number(given.get("hours")) || USUAL_HOURS,
+    unused: Number(given.get("unused")) || 0,
+    gather: given.get("gather") === "1",
+  };
+}
+
+/** A draft as parameters of an address; empty where it is as usual. */
+export function paramsOf(draft: Draft, usual: Usual): Record<string, string> {
+  const text = (key: keyof Usual) => (draft[key] === usual[key] ? "" : draft[key]);
+  const time = (field: string) => {
+    const at = fromField(field);
+    return at === undefined ? "" : new Date(at).toISOString();
+  };
+  return {
+    project: text("project"),
+    name: text("name"),
+    region: text("region"),
+    sku: text("sku"),
+    gpus: text("gpus"),
+    start: draft.later ? time(draft.start) : "",
+    end: draft.hours === undefined ? time(draft.end) : "",
+    hours: draft.hours === undefined || draft.hours === USUAL_HOURS ? "" : String(draft.hours),
+    unused: draft.unused === 0 ? "" : String(draft.unused),
+    gather: draft.gather ? "1" : "",
+  };
+}
 
 /** When it begins and ends, in milliseconds since the epoch; undefined for what is not a time. */
 export function windowOf({ later, start, end, hours }: Pick<Draft, "later" | "start" | "end" | "hours">, now: number): [number | undefined, number | undefined] {
