@@ -18,6 +18,7 @@ mod commands;
 mod failure;
 mod fit;
 mod node;
+mod owners;
 mod profile;
 mod progress;
 mod project;

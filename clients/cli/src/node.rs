@@ -36,6 +36,29 @@ pub struct NodeStatus {
     pub lab: bool,
     pub last_heartbeat_time: Option<Timestamp>,
     pub slots: BTreeMap<String, u32>,
+    pub evidence: Vec<Evidence>,
+    pub hypervisor: String,
+    pub host_profile: String,
+    pub instance: HostInstance,
+}
+
+/// One checked condition of a host.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    pub check: String,
+    pub status: String,
+    pub detail: String,
+    pub remediation: String,
+    pub observed_at: Option<Timestamp>,
+}
+
+/// One boot of an installed image.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct HostInstance {
+    pub boot_id: String,
+    pub agent_version: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,6 +79,7 @@ pub struct NodePlacement {
 #[serde(default)]
 pub struct Slot {
     pub id: String,
+    pub node_id: String,
     pub slot_index: u32,
     pub slot_class: String,
     pub status: String,
@@ -69,6 +93,36 @@ pub struct Slot {
     /// The generation that the evidence is of.
     #[serde(deserialize_with = "number")]
     pub clean_generation: i64,
+    pub drift: Vec<SlotDrift>,
+}
+
+impl Slot {
+    /// Its disk is being wiped and verified.
+    pub fn is_wiped(&self) -> bool {
+        self.status == "cleanup"
+    }
+
+    /// It was approved and its disk is not proven empty yet.
+    pub fn is_first_wipe(&self) -> bool {
+        self.is_wiped() && self.health_state == "unknown" && self.allocation_id.is_empty()
+    }
+}
+
+/// A difference between what was approved for a slot and what its host has now.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SlotDrift {
+    pub message: String,
+    pub remediation: String,
+    pub since: Option<Timestamp>,
+}
+
+impl SlotDrift {
+    /// What differs and what to do about it.
+    pub fn text(&self) -> String {
+        let line = format!("{} {}", self.message, self.remediation);
+        line.trim_end().to_owned()
+    }
 }
 
 /// A node by id, beginning of id, or hostname.

@@ -134,6 +134,23 @@ pub fn time(timestamp: Option<Timestamp>) -> String {
         .unwrap_or_default()
 }
 
+/// How long ago something was, in its largest unit.
+pub fn age(timestamp: Option<Timestamp>) -> String {
+    timestamp
+        .map(|then| old(Timestamp::now().as_second() - then.as_second()))
+        .unwrap_or_default()
+}
+
+fn old(seconds: i64) -> String {
+    match seconds {
+        ..1 => "now".to_owned(),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// A time of day in the user's zone.
 pub fn clock(timestamp: Option<Timestamp>) -> String {
     timestamp
@@ -378,6 +395,14 @@ mod tests {
         assert_eq!(span(65_900_000), "1m 05s");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(2 * 1024 * 1024 + 512 * 1024), "2.5 MiB");
+    }
+
+    #[test]
+    fn an_age_has_one_unit() {
+        assert_eq!(
+            [-5, 0, 59, 61, 7200, 200_000].map(old),
+            ["now", "now", "59s", "1m", "2h", "2d"]
+        );
     }
 
     #[test]

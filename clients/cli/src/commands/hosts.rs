@@ -9,6 +9,7 @@ use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::node::{self, Node, NodePlacement, Slot};
 use crate::output::{print_json, print_table, short, time};
+use crate::owners;
 
 /// `nodes`.
 ///
@@ -88,7 +89,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
 }
 
 /// The administrative state of a node, with the progress of a drain.
-fn admin_state(placement: &NodePlacement) -> String {
+pub fn admin_state(placement: &NodePlacement) -> String {
     let state = match placement.admin_state.as_str() {
         "draining" if placement.drained => "drained".to_owned(),
         "draining" => format!("draining, {} claim(s) left", placement.live_claims),
@@ -124,13 +125,14 @@ pub async fn slots(session: &Session, flags: &SlotFlags) -> Result<(), Failure> 
             "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
         ),
     )
+    .await
 }
 
 /// Slots as table or JSON; `empty` is printed when there are none.
 ///
 /// # Errors
 /// See [`Failure`].
-pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(), Failure> {
+pub async fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
         return Ok(());
@@ -140,6 +142,10 @@ pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(),
         say!("{empty}");
         return Ok(());
     }
+    let ids = slots.iter().map(|slot| slot.allocation_id.as_str());
+    let owners = owners::of(&session.api, ids).await;
+    let wipes = wipes(session, &slots).await;
+    let notes: Vec<String> = slots.iter().filter_map(|slot| note(slot, &wipes)).collect();
     print_table(
         [
             "INDEX",
@@ -150,22 +156,79 @@ pub fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(),
             "GENERATION",
             "ALLOCATION",
             "WIPE EVIDENCE",
+            "ALLOCATION ID",
         ],
-        slots.into_iter().map(slot_row).collect(),
+        slots
+            .into_iter()
+            .map(|slot| slot_row(slot, &owners))
+            .collect(),
     );
+    for note in notes {
+        say!("{note}");
+    }
     Ok(())
 }
 
-fn slot_row(slot: Slot) -> [String; 8] {
-    let health = if slot.health_detail.is_empty() {
-        slot.health_state
+/// What the running wipes say of their slots, by slot: a step and its share, such as "Wiping the disk. (40 %)".
+async fn wipes(session: &Session, slots: &[Slot]) -> HashMap<String, String> {
+    let mut told = HashMap::new();
+    for slot in slots.iter().filter(|slot| slot.is_wiped()) {
+        let path = [
+            "admin",
+            "nodes",
+            &slot.node_id,
+            "resource-slots",
+            &slot.id,
+            "repair",
+        ];
+        // a wipe that is part of a release is no repair
+        let Ok(repair) = session.api.get(&path, &[]).await else {
+            continue;
+        };
+        let detail = repair["detail"].as_str().unwrap_or_default();
+        if repair["state"] == "running" && detail != slot.health_detail {
+            told.insert(slot.id.clone(), detail.to_owned());
+        }
+    }
+    told
+}
+
+/// Why a slot that is wiped takes no allocations, and how far the wipe is; how an approved slot and its host differ.
+fn note(slot: &Slot, wipes: &HashMap<String, String>) -> Option<String> {
+    if let Some(drift) = slot.drift.first() {
+        let index = slot.slot_index;
+        return Some(format!("Slot {index}: {}", drift.text()));
+    }
+    slot.is_wiped().then(|| {
+        let why = if slot.health_detail.is_empty() {
+            "The disk is being wiped and verified."
+        } else {
+            &slot.health_detail
+        };
+        let step = wipes.get(&slot.id).map_or("", String::as_str);
+        let line = format!(
+            "Slot {} is not schedulable yet. {why} {step}",
+            slot.slot_index
+        );
+        line.trim_end().to_owned()
+    })
+}
+
+fn slot_row(slot: Slot, owners: &HashMap<String, String>) -> [String; 9] {
+    // nobody has looked at a disk that was never wiped: its health is not in doubt
+    let health = if slot.is_first_wipe() {
+        String::new()
+    } else if slot.health_detail.is_empty() || slot.is_wiped() {
+        slot.health_state.clone()
     } else {
         format!("{}: {}", slot.health_state, short(&slot.health_detail, 60))
     };
-    let status = if slot.disabled && slot.status != "disabled" {
+    let status = if slot.is_first_wipe() {
+        "first wipe".to_owned()
+    } else if slot.disabled && slot.status != "disabled" {
         format!("{} (disabled after release)", slot.status)
     } else {
-        slot.status
+        slot.status.clone()
     };
     // evidence of an earlier generation does not count for this one
     let evidence = if slot.clean_generation == slot.generation {
@@ -180,7 +243,8 @@ fn slot_row(slot: Slot) -> [String; 8] {
         status,
         health,
         slot.generation.to_string(),
-        slot.allocation_id,
+        owners.get(&slot.allocation_id).cloned().unwrap_or_default(),
         evidence,
+        slot.allocation_id,
     ]
 }

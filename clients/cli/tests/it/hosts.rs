@@ -205,3 +205,144 @@ fn p7_an_allocation_on_a_silent_host_says_so() {
         ran.out
     );
 }
+
+#[test]
+fn a_slot_under_its_first_wipe_says_why_it_is_not_schedulable_and_how_far_it_is() {
+    let world = World::new();
+    let path = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
+    let wiped = "The disk is being wiped and verified before its first use.";
+    world.get(&path, json!({ "slots": [{ "id": SLOT, "node_id": NODE, "slot_index": 3, "status": "cleanup", "health_state": "unknown", "health_detail": wiped }] }));
+    world.get(
+        &format!("{path}/{SLOT}/repair"),
+        json!({ "state": "running", "detail": "Wiping the disk. (40 %)" }),
+    );
+    let ran = world.run(&["slots", NODE]).ok();
+    assert!(
+        ran.out.contains("first wipe") && !ran.out.contains("unknown"),
+        "{}",
+        ran.out
+    );
+    let note = format!("Slot 3 is not schedulable yet. {wiped} Wiping the disk. (40 %)");
+    assert!(ran.out.contains(&note), "{}", ran.out);
+}
+
+#[test]
+fn slots_and_queue_name_allocations_and_their_projects() {
+    const ALLOCATION: &str = "01930000-0001-7000-8000-000000000001";
+    const UNKNOWN: &str = "01930000-0002-7000-8000-000000000002";
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/projects",
+        json!({ "projects": [{ "id": "p", "slug": "ml" }] }),
+    );
+    world.get(
+        &format!("/api/v1/admin/allocations/{ALLOCATION}"),
+        json!({ "allocation": { "id": ALLOCATION, "config": { "name": "train", "project_id": "p" } } }),
+    );
+    let slot = |index: u32, allocation: &str| json!({ "id": SLOT, "slot_index": index, "status": "active", "allocation_id": allocation });
+    world.get(
+        &format!("/api/v1/admin/nodes/{NODE}/resource-slots"),
+        json!({ "slots": [slot(0, ALLOCATION), slot(1, UNKNOWN)] }),
+    );
+    let ran = world.run(&["slots", NODE]).ok();
+    // the ids stand at the end, for the commands that take them, and give way first
+    let last = |id: &str| ran.out.lines().any(|line| line.ends_with(id));
+    assert!(
+        ran.out.contains("train of ml") && last(ALLOCATION) && last(UNKNOWN),
+        "{}",
+        ran.out
+    );
+    let narrow = world
+        .command(&["slots", NODE])
+        .env("COLUMNS", "80")
+        .output();
+    let narrow = String::from_utf8(narrow.expect("runs").stdout).expect("text");
+    assert!(
+        narrow.contains("train of ml") && narrow.lines().all(|line| line.len() <= 80),
+        "{narrow}"
+    );
+
+    world.get("/api/v1/admin/queue", json!({ "requests": [{ "position": 1, "project_id": "p", "allocation_ids": [ALLOCATION, UNKNOWN] }] }));
+    let ran = world
+        .run(&["admin", "queue", "list", "--region", "lab"])
+        .ok();
+    let both = format!("{ALLOCATION} {UNKNOWN}");
+    assert!(
+        ran.out.contains("train and 1 more") && ran.out.trim_end().ends_with(&both),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
+    let world = World::new();
+    let path = format!("/api/v1/admin/nodes/{NODE}");
+    let check = |check: &str, status: &str| json!({ "check": check, "status": status, "detail": "no rule masquerades 10.100.0.0/24", "remediation": format!("Run host.sh {check}."), "observed_at": "2026-01-02T03:04:05Z" });
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }] }),
+    );
+    world.get(
+        &path,
+        json!({ "id": NODE, "config": { "hostname": "h1", "mode": "slice", "region_code": "lab" }, "status": {
+            "state": "enrolled", "host_profile": "h200", "blockers": ["nat: no rule"], "instance": { "agent_version": "1.2.3" },
+            "evidence": [check("kvm", "pass"), check("nat", "fail")] } }),
+    );
+    world.get(
+        &format!("{path}/placement"),
+        json!({ "node_id": NODE, "admin_state": "cordoned", "admin_reason": "new power supply" }),
+    );
+    world.get(&format!("{path}/resource-slots"), json!({ "slots": [{ "id": SLOT, "slot_index": 0, "status": "available", "bindings": { "gpu_pci_address": "0000:1b:00.0" } }] }));
+    world.get(
+        &format!("{path}/slice-topology/discovery"),
+        json!({ "state": "completed",
+            "comparisons": [
+                { "slot_index": 0, "state": "different", "bindings": [{ "field": "nvme_device", "approved": "disk-a", "found": "disk-b", "differs": true }] },
+                { "slot_index": 1, "state": "not_found" },
+            ],
+            "host": { "machine": { "vendor": "Dell", "model": "XE9680L" }, "gpus": [{ "function": { "pci_address": "0000:1b:00.0", "numa_node": 1 }, "uuid": "GPU-7" }],
+                "disks": [{ "kernel_name": "nvme9n1", "bytes": "1073741824", "uses": [{ "kind": "mount", "device": "nvme9n1p1" }] }] } }),
+    );
+    let ran = world.run(&["admin", "node", "describe", "h1"]).ok();
+    for told in [
+        "h200",
+        "1.2.3",
+        "cordoned: new power supply",
+        "nat: no rule",
+        "To do, nat: Run host.sh nat.",
+        "disk-a    disk-b",
+        "Not found: slot 1.",
+        "Dell XE9680L",
+        "0000:1b:00.0  1     0     -",
+        "in use: mount nvme9n1p1",
+    ] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    // what fails comes first, and what passes needs nothing done
+    let place = |text: &str| ran.out.find(text).expect("shown");
+    assert!(place("nat    fail") < place("kvm    pass"), "{}", ran.out);
+    assert!(!ran.out.contains("host.sh kvm"), "{}", ran.out);
+    let told = world
+        .run(&["admin", "node", "describe", "h1", "--output", "json"])
+        .ok()
+        .json();
+    assert_eq!(told["node"]["placement"]["admin_state"], "cordoned");
+    assert_eq!(told["slots"][0]["slot_index"], 0);
+    assert_eq!(told["discovery"]["comparisons"][1]["state"], "not_found");
+}
+
+#[test]
+fn a_node_that_nobody_has_heard_of_yet_is_described_with_what_comes_next() {
+    let world = World::new();
+    let path = format!("/api/v1/admin/nodes/{NODE}");
+    world.get(
+        &path,
+        json!({ "id": NODE, "config": { "hostname": "h1" }, "status": { "state": "pending" } }),
+    );
+    world.get(&format!("{path}/resource-slots"), json!({}));
+    let ran = world.run(&["admin", "node", "describe", NODE]).ok();
+    for told in ["enrolment token", "gpuaas admin node discover"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+}

@@ -328,7 +328,7 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
         .run(&["admin", "queue", "list", "--region", "lab"])
         .ok();
     assert!(
-        ran.out.contains("high") && ran.out.contains("SLOTS_IN_USE  h1\n"),
+        ran.out.contains("high") && ran.out.contains("SLOTS_IN_USE  h1  "),
         "{}",
         ran.out
     );

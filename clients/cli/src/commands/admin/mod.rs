@@ -3,6 +3,7 @@ pub mod allocation;
 mod audit;
 mod capacity;
 mod catalog;
+mod describe;
 pub mod node;
 pub mod placement;
 mod plans;

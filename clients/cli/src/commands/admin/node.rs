@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, done, plans};
+use super::{Session, describe, done, plans};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::node::{self, Node};
@@ -91,6 +91,11 @@ pub enum Command {
         #[arg(required = true, num_args = 1..=32)]
         nodes: Vec<String>,
     },
+    /// Describe a node: its checks with what to do about them, slots, devices, and what differs from what was approved.
+    Describe {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+    },
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -162,6 +167,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             placement::change(session, &node, Verb::Drain, &reason, wait).await
         }
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
+        Command::Describe { node } => describe::run(session, &node).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

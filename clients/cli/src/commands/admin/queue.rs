@@ -13,6 +13,7 @@ use crate::commands::catalog::only_region;
 use crate::failure::Failure;
 use crate::node::Node;
 use crate::output::{print_json, print_table, time};
+use crate::owners;
 use crate::project;
 
 #[derive(Debug, clap::Subcommand)]
@@ -127,6 +128,8 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
         );
     }
     let projects = project::names(&session.api).await;
+    let first = requests.iter().filter_map(|one| one.allocation_ids.first());
+    let owners = owners::of(&session.api, first.map(String::as_str)).await;
     let rows = requests.into_iter().map(|one| {
         let reserved = one.backfill_node_ids.iter();
         let reserved: Vec<&str> = reserved
@@ -138,11 +141,12 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             one.priority,
             project::name_of(&projects, &one.project_id),
             one.gpus.to_string(),
-            one.allocation_ids.join(" "),
+            allocations_text(&one.allocation_ids, &owners),
             time(one.since),
             time(one.deadline),
             one.reason,
             reserved.join(" "),
+            one.allocation_ids.join(" "),
         ]
     });
     print_table(
@@ -157,8 +161,26 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             "DEADLINE",
             "REASON",
             "BACKFILL NODES",
+            "ALLOCATION IDS",
         ],
         rows.collect(),
     );
     Ok(())
+}
+
+/// The allocations of a request: the first by its name, else its id, and how many there are beside it. A column of its own
+/// has all ids.
+fn allocations_text(ids: &[String], owners: &HashMap<String, String>) -> String {
+    let Some((first, others)) = ids.split_first() else {
+        return String::new();
+    };
+    // the project has a column of its own
+    let name = owners::name_of(owners, first);
+    let name = name
+        .split_once(" of ")
+        .map_or(name.as_str(), |(name, _)| name);
+    match others.len() {
+        0 => name.to_owned(),
+        more => format!("{name} and {more} more"),
+    }
 }

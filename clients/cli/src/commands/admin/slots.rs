@@ -198,7 +198,7 @@ async fn approve(
             &session.key,
         )
         .await?;
-    print_slots(session, &answer, "No slot was approved.")
+    print_slots(session, &answer, "No slot was approved.").await
 }
 
 async fn repair(
