@@ -402,3 +402,43 @@ async fn bodies_of_other_types_are_refused() {
     }
     assert!(world.record.all().is_empty());
 }
+
+/// 0 is what an absent number looks like, so a number that must be given is told what it must be at least.
+#[tokio::test]
+async fn a_count_of_nothing_is_told_its_least_value() {
+    let world = World::start().await;
+    let without = {
+        let mut body = good();
+        let _ = body.as_object_mut().expect("object").remove("gpu_count");
+        body.to_string()
+    };
+    for body in [changed("gpu_count", json!(0)), without] {
+        let request = world
+            .http
+            .post(world.url(CREATE))
+            .bearer_auth(world.token("demo"))
+            .header("x-idempotency-key", "k")
+            .header("content-type", "application/json");
+        let sent = request.body(body.clone()).send().await.expect("answer");
+        let (status, refused) = answer(sent).await;
+        assert_eq!(
+            (status, reason(&refused), field(&refused)),
+            (400, "FIELD_REQUIRED", "gpu_count"),
+            "{body}"
+        );
+        let rule = "is required and must be at least 1";
+        assert!(refused.to_string().contains(rule), "{body}: {refused}");
+    }
+    // a text that must be given has no least value
+    let sent = world
+        .http
+        .post(world.url(CREATE))
+        .bearer_auth(world.token("demo"))
+        .header("x-idempotency-key", "k")
+        .header("content-type", "application/json")
+        .body(changed("image", json!("")));
+    let (_, refused) = answer(sent.send().await.expect("answer")).await;
+    assert_eq!(field(&refused), "image", "{refused}");
+    assert!(!refused.to_string().contains("at least 1"), "{refused}");
+    assert!(world.record.all().is_empty());
+}

@@ -324,3 +324,46 @@ async fn denials_of_known_identities_are_on_record() {
         ]
     );
 }
+
+/// The clocks of an issuer and of the gateway differ by seconds, never by a minute.
+#[tokio::test]
+async fn clocks_may_differ_by_seconds_and_not_by_a_minute() {
+    let world = World::start().await;
+    let forge = Forge::real(&world);
+    let now = Timestamp::now().as_second();
+    let slack = 3;
+    for (name, token, expected) in [
+        (
+            "expired a moment ago",
+            with(|c| c["exp"] = json!(now - slack)),
+            (200, ""),
+        ),
+        (
+            "valid in a moment",
+            with(|c| c["nbf"] = json!(now + slack)),
+            (200, ""),
+        ),
+        (
+            "made in a moment",
+            with(|c| c["iat"] = json!(now + slack)),
+            (200, ""),
+        ),
+        (
+            "expired a minute ago",
+            with(|c| c["exp"] = json!(now - 60)),
+            (401, "CREDENTIAL_EXPIRED"),
+        ),
+        (
+            "valid in a minute",
+            with(|c| c["nbf"] = json!(now + 60)),
+            (401, "CREDENTIAL_INVALID"),
+        ),
+    ] {
+        let asked = world
+            .http
+            .get(world.url(PATH))
+            .bearer_auth(forge.sign(&token));
+        let (status, body) = answer(asked.send().await.expect("answer")).await;
+        assert_eq!((status, reason(&body)), expected, "{name}: {body}");
+    }
+}
