@@ -82,8 +82,8 @@ pub enum Command {
     /// Capacity reservations of your project.
     #[command(subcommand)]
     Reservations(reservations::Command),
-    /// List the nodes (administrators).
-    Nodes,
+    /// List the nodes with their health, and find them (administrators).
+    Nodes(hosts::NodeFlags),
     /// List the slots of a node (administrators).
     Slots(hosts::SlotFlags),
     /// Set up and operate the platform (administrators).
@@ -94,6 +94,6 @@ pub enum Command {
 impl Command {
     /// Whether an administrator's token is needed.
     pub fn is_admin(&self) -> bool {
-        matches!(self, Self::Nodes | Self::Slots(_) | Self::Admin(_))
+        matches!(self, Self::Nodes(_) | Self::Slots(_) | Self::Admin(_))
     }
 }

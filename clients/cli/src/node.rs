@@ -145,6 +145,30 @@ pub async fn resolve(api: &Api, given: &str) -> Result<String, Failure> {
     )
 }
 
+/// The hostname of a node, else its id.
+pub async fn hostname(api: &Api, id: &str) -> String {
+    let found = api.get(&["admin", "nodes", id], &[]).await;
+    let named = found.ok().and_then(|node| {
+        let name = node["config"]["hostname"].as_str();
+        name.filter(|name| !name.is_empty()).map(str::to_owned)
+    });
+    named.unwrap_or_else(|| id.to_owned())
+}
+
+/// Slots of a node by their indexes, as text; their ids where the node does not tell them.
+pub async fn slot_names(api: &Api, node: &str, ids: &[String]) -> Vec<String> {
+    let path = ["admin", "nodes", node, "resource-slots"];
+    let found = api.get(&path, &[]).await.ok();
+    let slots: Vec<Slot> = found
+        .and_then(|answer| parse(answer.get("slots")?).ok())
+        .unwrap_or_default();
+    let name = |id: &String| {
+        let slot = slots.iter().find(|slot| slot.id == *id);
+        slot.map_or_else(|| id.clone(), |slot| slot.slot_index.to_string())
+    };
+    ids.iter().map(name).collect()
+}
+
 /// A slot of a node by id, beginning of id, or index.
 ///
 /// # Errors

@@ -11,11 +11,107 @@ use crate::node::{self, Node, NodePlacement, Slot};
 use crate::output::{print_json, print_table, short, time};
 use crate::owners;
 
+#[derive(Debug, clap::Args)]
+pub struct NodeFlags {
+    /// Only nodes with this in their hostname, id or blockers.
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Only nodes of this region.
+    #[arg(long)]
+    region: Option<String>,
+    /// Only nodes of this mode.
+    #[arg(long, value_parser = ["slice", "baremetal"])]
+    mode: Option<String>,
+    /// Only nodes of this health.
+    #[arg(long, value_enum)]
+    health: Option<Health>,
+}
+
+/// A node is in exactly one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Health {
+    /// Launches can go to it.
+    Schedulable,
+    /// It is ready, and operators keep launches away.
+    KeptOut,
+    /// Something blocks it.
+    NotReady,
+    /// Its reports have stopped.
+    Lost,
+    /// Its agent has not enrolled.
+    Waiting,
+}
+
+impl Health {
+    const ALL: [Self; 5] = [
+        Self::Schedulable,
+        Self::KeptOut,
+        Self::NotReady,
+        Self::Lost,
+        Self::Waiting,
+    ];
+
+    fn of(node: &Node) -> Self {
+        let is_kept_out = matches!(
+            node.placement.admin_state.as_str(),
+            "cordoned" | "draining" | "maintenance" | "broken"
+        );
+        match (node.status.state.as_str(), node.status.schedulable) {
+            ("lost", _) => Self::Lost,
+            ("pending", _) => Self::Waiting,
+            (_, true) if is_kept_out => Self::KeptOut,
+            (_, true) => Self::Schedulable,
+            (_, false) => Self::NotReady,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Schedulable => "schedulable",
+            Self::KeptOut => "kept out by operators",
+            Self::NotReady => "not ready",
+            Self::Lost => "lost",
+            Self::Waiting => "waiting for their agent",
+        }
+    }
+}
+
+impl NodeFlags {
+    fn lets_through(&self, node: &Node) -> bool {
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == value)
+        };
+        let text = format!(
+            "{} {} {}",
+            node.config.hostname,
+            node.id,
+            node.status.blockers.join(" ")
+        );
+        let search = self.search.as_deref().unwrap_or_default().to_lowercase();
+        text.to_lowercase().contains(&search)
+            && is(&self.region, &node.config.region_code)
+            && is(&self.mode, &node.config.mode)
+            && self.health.is_none_or(|wanted| wanted == Health::of(node))
+    }
+}
+
+/// "25 nodes: 20 schedulable, 2 not ready, 3 lost".
+fn health_text(nodes: &[Node]) -> String {
+    let counts = Health::ALL.into_iter().filter_map(|health| {
+        let count = nodes.iter().filter(|node| Health::of(node) == health);
+        let count = count.count();
+        (count > 0).then(|| format!("{count} {}", health.text()))
+    });
+    let counts: Vec<String> = counts.collect();
+    let plural = if nodes.len() == 1 { "" } else { "s" };
+    format!("{} node{plural}: {}.", nodes.len(), counts.join(", "))
+}
+
 /// `nodes`.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn nodes(session: &Session) -> Result<(), Failure> {
+pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> {
     let mut found = session.api.list(&["admin", "nodes"], &[], "nodes").await?;
     let mut placements = HashMap::new();
     if !found.is_empty() {
@@ -30,15 +126,23 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
             node["placement"] = placement.clone();
         }
     }
+    let mut nodes: Vec<Node> = parse_all(&found)?;
     if session.json() {
+        let mut wanted = nodes.iter().map(|node| flags.lets_through(node));
+        found.retain(|_| wanted.next().unwrap_or_default());
         print_json(&json!({ "nodes": found }));
         return Ok(());
     }
-    let nodes: Vec<Node> = parse_all(&found)?;
     if nodes.is_empty() {
         say!(
             "No nodes yet. Register one: gpuaas admin node create --hostname NAME --region REGION --mode slice"
         );
+        return Ok(());
+    }
+    let health = health_text(&nodes);
+    nodes.retain(|node| flags.lets_through(node));
+    if nodes.is_empty() {
+        say!("No node matches. {health}");
         return Ok(());
     }
     let rows = nodes.into_iter().map(|n| {
@@ -85,6 +189,7 @@ pub async fn nodes(session: &Session) -> Result<(), Failure> {
         ],
         rows.collect(),
     );
+    say!("{health}");
     Ok(())
 }
 

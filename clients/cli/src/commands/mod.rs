@@ -83,7 +83,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Availability(flags) => catalog::availability(&session, flags).await,
         Command::Reservations(command) => reservations::run(&session, command).await,
         Command::Explain(flags) => explain::run(&session, flags).await,
-        Command::Nodes => hosts::nodes(&session).await,
+        Command::Nodes(flags) => hosts::nodes(&session, &flags).await,
         Command::Slots(flags) => hosts::slots(&session, &flags).await,
         Command::Admin(command) => admin::run(&session, command).await,
     }

@@ -86,7 +86,10 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
             "--wait",
         ])
         .ok();
-    assert_eq!(ran.out, format!("Slot {SLOT} is available and healthy.\n"));
+    assert_eq!(
+        ran.out,
+        format!("Slot 1 of {NODE} is available and healthy.\n")
+    );
     world.on(
         "GET",
         &format!("{slots}/{SLOT}/repair"),
@@ -110,7 +113,7 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
             .run(&["admin", "slots", "disable", NODE, "1"])
             .ok()
             .out,
-        format!("Slot {SLOT} is disabled and unschedulable.\n")
+        format!("Slot 1 of {NODE} is disabled and unschedulable.\n")
     );
 }
 
@@ -345,4 +348,57 @@ fn a_node_that_nobody_has_heard_of_yet_is_described_with_what_comes_next() {
     for told in ["enrolment token", "gpuaas admin node discover"] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
+}
+
+#[test]
+fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
+    let world = World::new();
+    let node = |name: &str, region: &str, status: Value| json!({ "id": format!("id-{name}"), "config": { "hostname": name, "region_code": region, "mode": "slice" }, "status": status });
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [
+            node("h1", "eu", json!({ "state": "enrolled", "schedulable": true })),
+            node("h2", "us", json!({ "state": "enrolled", "schedulable": true })),
+            node("h3", "eu", json!({ "state": "enrolled", "blockers": ["NAT is missing"] })),
+            node("h4", "eu", json!({ "state": "lost" })),
+            node("h5", "eu", json!({ "state": "pending" })),
+        ] }),
+    );
+    world.get(
+        "/api/v1/admin/node-placements",
+        json!({ "nodes": [{ "node_id": "id-h2", "admin_state": "draining" }] }),
+    );
+    let found = |flags: &[&str]| {
+        let ran = world.run(&[&["nodes", "--output", "json"], flags].concat());
+        let told = ran.ok().json();
+        let names = told["nodes"].as_array().expect("nodes").iter();
+        let names = names.map(|one| one["config"]["hostname"].as_str().expect("name").to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(&[]), "h1 h2 h3 h4 h5");
+    assert_eq!(found(&["--search", "nat"]), "h3");
+    assert_eq!(found(&["--region", "us"]), "h2");
+    assert_eq!(found(&["--mode", "baremetal"]), "");
+    for (health, name) in [
+        ("schedulable", "h1"),
+        ("kept-out", "h2"),
+        ("not-ready", "h3"),
+        ("lost", "h4"),
+        ("waiting", "h5"),
+    ] {
+        assert_eq!(found(&["--health", health]), name);
+    }
+    let ran = world.run(&["nodes", "--search", "h1"]).ok();
+    let health = "5 nodes: 1 schedulable, 1 kept out by operators, 1 not ready, 1 lost, 1 waiting for their agent.";
+    assert!(
+        ran.out.trim_end().ends_with(health) && !ran.out.contains("h2"),
+        "{}",
+        ran.out
+    );
+    let ran = world.run(&["nodes", "--search", "nothing"]).ok();
+    assert!(
+        ran.out.starts_with("No node matches. 5 nodes"),
+        "{}",
+        ran.out
+    );
 }

@@ -9,6 +9,7 @@ use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse};
 use crate::commands::place;
 use crate::failure::Failure;
+use crate::node;
 use crate::output::{print_json, print_line, print_table, time, took};
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -133,10 +134,16 @@ async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Fa
     }
     let released: Released = parse(&answer)?;
     let state = &released.allocation.status.state;
+    let node = node::hostname(&session.api, &released.node_id).await;
+    let slots = node::slot_names(&session.api, &released.node_id, &released.slot_ids).await;
+    let name = match released.allocation.config.name.as_str() {
+        "" => id,
+        name => name.to_owned(),
+    };
     if flags.dry_run {
-        say!("{id} would be {state}. Nothing was changed.");
+        say!("{name} would be {state}. Nothing was changed.");
     } else {
-        say!("{id} is {state}.");
+        say!("{name} is {state}.");
     }
     print_line(
         "Billing",
@@ -145,14 +152,13 @@ async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Fa
             .map(|end| format!("ends {}", time(Some(end))))
             .unwrap_or_default(),
     );
-    print_line("Node", &released.node_id);
-    for slot in &released.slot_ids {
-        print_line("Disabled", slot);
+    print_line("Node", &node);
+    for slot in &slots {
+        print_line("Disabled", &format!("slot {slot}"));
     }
     if !flags.dry_run && !released.slot_ids.is_empty() {
         say!(
-            "When the host is back, wipe its disks: gpuaas admin slots repair {} SLOT --reason TEXT",
-            released.node_id
+            "When the host is back, wipe its disks: gpuaas admin slots repair {node} SLOT --reason TEXT"
         );
     }
     Ok(())
@@ -166,11 +172,12 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let detail: AllocationDetail = parse(&answer)?;
+    let node = node::hostname(&session.api, &detail.node_id).await;
     say!(
-        "{} is {} on node {}",
+        "{} ({}) is {} on node {node}",
+        detail.allocation.config.name,
         detail.allocation.id,
-        detail.allocation.status.state,
-        detail.node_id
+        detail.allocation.status.state
     );
     let constraints = detail.allocation.config.placement.as_ref();
     print_line(

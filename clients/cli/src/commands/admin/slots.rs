@@ -73,6 +73,11 @@ pub struct SlotRef {
 }
 
 impl SlotRef {
+    /// As the operator named it.
+    fn name(&self) -> String {
+        format!("{} of {}", self.slot, self.node)
+    }
+
     async fn resolve(&self, session: &Session) -> Result<(String, String), Failure> {
         let node = node::resolve(&session.api, &self.node).await?;
         let slot = node::resolve_slot(&session.api, &node, &self.slot).await?;
@@ -99,6 +104,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             discovery,
         } => approve(session, &node, index, all, discovery).await,
         Command::Disable { slot, reason } => {
+            let name = slot.name();
             let (node, slot) = slot.resolve(session).await?;
             let verb = format!("{slot}:disable");
             let path = ["admin", "nodes", &node, "resource-slots", &verb];
@@ -115,11 +121,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(
                 session,
                 &answer,
-                &format!("Slot {slot} is {status} and unschedulable."),
+                &format!("Slot {name} is {status} and unschedulable."),
             );
             Ok(())
         }
         Command::Enable { slot } => {
+            let name = slot.name();
             let (node, slot) = slot.resolve(session).await?;
             let verb = format!("{slot}:enable");
             let path = ["admin", "nodes", &node, "resource-slots", &verb];
@@ -128,7 +135,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 .change(Method::POST, &path, &json!({}), &session.key)
                 .await?;
             let status = answer["status"].as_str().unwrap_or_default().to_owned();
-            done(session, &answer, &format!("Slot {slot} is {status}."));
+            done(session, &answer, &format!("Slot {name} is {status}."));
             Ok(())
         }
         Command::Repair {
@@ -137,10 +144,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             wait,
             timeout,
         } => {
-            let (node, slot) = slot.resolve(session).await?;
             repair(
                 session,
-                &node,
                 &slot,
                 &reason,
                 wait.then(|| Duration::from_secs(timeout)),
@@ -203,17 +208,17 @@ async fn approve(
 
 async fn repair(
     session: &Session,
-    node: &str,
-    slot: &str,
+    given: &SlotRef,
     reason: &str,
     wait: Option<Duration>,
 ) -> Result<(), Failure> {
+    let (node, slot) = given.resolve(session).await?;
     let verb = format!("{slot}:repair");
     let mut answer = session
         .api
         .change(
             Method::POST,
-            &["admin", "nodes", node, "resource-slots", &verb],
+            &["admin", "nodes", &node, "resource-slots", &verb],
             &json!({ "reason": reason }),
             &session.key,
         )
@@ -233,7 +238,7 @@ async fn repair(
                 answer = session
                     .api
                     .get(
-                        &["admin", "nodes", node, "resource-slots", slot, "repair"],
+                        &["admin", "nodes", &node, "resource-slots", &slot, "repair"],
                         &[],
                     )
                     .await?;
@@ -247,11 +252,13 @@ async fn repair(
             (state, _) => {
                 let sentence = if state == "done" {
                     format!(
-                        "Slot {slot} is {} and {}.",
-                        repair.slot_status, repair.health_state
+                        "Slot {} is {} and {}.",
+                        given.name(),
+                        repair.slot_status,
+                        repair.health_state
                     )
                 } else {
-                    format!("The repair is {state}. See: gpuaas slots {node}")
+                    format!("The repair is {state}. See: gpuaas slots {}", given.node)
                 };
                 done(session, &answer, &sentence);
                 return Ok(());
