@@ -16,6 +16,7 @@ use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
 use crate::settings::Settings;
+use crate::topology::in_use::Observed;
 use crate::vm::Hypervisor;
 use crate::wire::Wire;
 
@@ -42,6 +43,8 @@ pub struct Node {
     pub wiper: Box<dyn Wiper>,
     /// The way to the guests.
     pub guests: Box<dyn GuestNetwork>,
+    /// What the last reports observed.
+    pub observed: Observed,
     /// Who stands at the edges of steps.
     pub edges: Box<dyn Edges>,
 }
@@ -82,6 +85,7 @@ impl Node {
             relay,
             wiper: host_wiper(),
             guests: Box::new(Bridge),
+            observed: Observed::default(),
             edges: Box::new(KillFile {
                 state_dir: settings.state_dir.clone(),
             }),

@@ -145,9 +145,13 @@ fn parse_tokens(tokens: &[pb::SlotToken]) -> HostResult<Bounded<(SlotId, Token),
     })
 }
 
+/// Most retired slots that had a device of one slot.
+const MAX_REPLACED: usize = 64;
+
 /// Reads a spec; every slot needs a token.
 fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
     let mut devices = Vec::new();
+    let mut replaced = Vec::new();
     let slots = Bounded::parse("slots", &request.slots, |slot| {
         let token = slot
             .token
@@ -165,6 +169,13 @@ fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
                 .filter(|device| !device.is_empty())
                 .map(|device| (id, device)),
         );
+        if slot.replaced_slot_ids.len() > MAX_REPLACED {
+            let rule = "must name at most 64 slots";
+            return Err(HostError::invalid("slots.replaced_slot_ids", rule));
+        }
+        for other in &slot.replaced_slot_ids {
+            replaced.push((id, other.parse()?));
+        }
         Ok((id, Token::from(token)))
     })?;
     let allocation: AllocationId = request.allocation_id.parse()?;
@@ -172,6 +183,7 @@ fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
         allocation,
         slots,
         devices,
+        replaced,
         purpose: Purpose::from_wire(request.purpose)?,
     })
 }

@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::holders::{DescriptorHolder, descriptor_holders};
-use super::mounts;
+use super::mounts::{self, Mount};
 use super::stack::{Stack, stack};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
@@ -59,13 +59,42 @@ pub struct DiskFacts {
 /// # Errors
 /// Anything that is there and cannot be read: what is not seen is not taken for free (P9).
 pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<DiskFacts> {
+    let stack = stack(root, name)?;
+    let descriptor_holders = descriptor_holders(root, &stack.devices, trusts)?;
+    let (mounts, swaps) = (mounts::all(root)?, mounts::swaps(root)?);
+    Ok(DiskFacts {
+        descriptor_holders,
+        ..of_stack(root, name, stack, &mounts, &swaps)?
+    })
+}
+
+/// The same but who holds the disk open, which is costly to find out; `mounts` and `swaps` are those of the host.
+///
+/// # Errors
+/// As [`gather`].
+pub fn attributes(
+    root: &HostRoot,
+    name: &str,
+    mounts: &[Mount],
+    swaps: &[String],
+) -> HostResult<DiskFacts> {
+    of_stack(root, name, stack(root, name)?, mounts, swaps)
+}
+
+fn of_stack(
+    root: &HostRoot,
+    name: &str,
+    stack: Stack,
+    mounts: &[Mount],
+    swaps: &[String],
+) -> HostResult<DiskFacts> {
     let Stack {
         partitions,
         above,
         devices,
         untraced,
-    } = stack(root, name)?;
-    let mut mounted: Vec<(String, String)> = mounts::all(root)?
+    } = stack;
+    let mut mounted: Vec<(String, String)> = mounts
         .iter()
         .filter_map(|mount| {
             let device = devices.iter().find(|device| {
@@ -76,8 +105,9 @@ pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<Disk
         .collect();
     mounted.sort();
     mounted.dedup();
-    let swaps = mounts::swaps(root)?
-        .into_iter()
+    let swaps = swaps
+        .iter()
+        .cloned()
         .filter(|path| devices.iter().any(|device| device.is_at(root, path)))
         .collect();
     Ok(DiskFacts {
@@ -92,7 +122,7 @@ pub fn gather(root: &HostRoot, name: &str, trusts: &[String]) -> HostResult<Disk
         swaps,
         holders: above,
         untraced,
-        descriptor_holders: descriptor_holders(root, &devices, trusts)?,
+        descriptor_holders: Vec::new(),
         claimed: false,
         signatures: Vec::new(),
         partition_signatures: Vec::new(),

@@ -136,6 +136,27 @@ impl DiskProbe {
         }
     }
 
+    /// Names of those domains that name a disk.
+    ///
+    /// # Errors
+    /// A source is there and cannot be looked at.
+    pub fn named_by(
+        &self,
+        identity: &DiskIdentity,
+        name: &str,
+        facts: &DiskFacts,
+        domains: &[&Domain],
+    ) -> HostResult<Vec<String>> {
+        let aliases = self.aliases(identity, name, facts)?;
+        let mut found = Vec::new();
+        for domain in domains {
+            if names(domain, &aliases)? {
+                found.push(domain.name.clone());
+            }
+        }
+        Ok(found)
+    }
+
     /// Every path under which a domain may name this disk.
     fn aliases(
         &self,

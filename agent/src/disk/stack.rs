@@ -229,7 +229,7 @@ pub fn controllers(root: &HostRoot, disk: &str) -> HostResult<BTreeSet<PciAddres
     Ok(paths.chain(of(&block)).collect())
 }
 
-fn partitions(root: &HostRoot, name: &str) -> io::Result<Vec<String>> {
+pub fn partitions(root: &HostRoot, name: &str) -> io::Result<Vec<String>> {
     let children = root.list(format!("{BLOCK}/{name}"))?;
     Ok(children
         .into_iter()

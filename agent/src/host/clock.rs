@@ -26,6 +26,11 @@ impl BootMoment {
         }
     }
 
+    /// Time since the start of the host.
+    pub fn since_start(&self) -> prost_types::Duration {
+        gpuaas_common::time::proto_duration(Duration::from_nanos(self.nanos))
+    }
+
     /// Time left from `now` until this moment; zero when it is past or of another boot.
     pub fn remaining(&self, now: &Self) -> Duration {
         if self.boot_id == now.boot_id {

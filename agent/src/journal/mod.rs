@@ -3,6 +3,7 @@
 //! One connection behind a mutex: statements take microseconds, a commit one `fsync`, and the rate is that of
 //! VM lifecycles. None of that happens on a thread that serves calls ([`crate::host::blocking`]). Every change wakes the
 //! watchers of [`Journal::changes`].
+mod devices;
 mod leases;
 mod operations;
 mod power;
@@ -16,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
+pub use devices::DeviceRow;
 pub use leases::{HoldRow, LeaseRow};
 pub use power::PowerRow;
 pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};

@@ -45,6 +45,8 @@ pub struct LeaseSpec {
     pub slots: Bounded<(SlotId, Token), MAX_SLOTS>,
     /// Disk, GPU and fabric function of each slot.
     pub devices: Vec<(SlotId, String)>,
+    /// Slots that are retired, each after the slot that has a device of it now.
+    pub replaced: Vec<(SlotId, SlotId)>,
     /// For what.
     pub purpose: Purpose,
 }
@@ -241,7 +243,8 @@ pub fn decide(
 }
 
 /// A device belongs to one slot: no other slot of the request or of the host may have it. A slot that was never seen here
-/// is not believed about a device that a known slot had, for nothing tells it from one that does not exist.
+/// is not believed about a device that a known slot had, for nothing tells it from one that does not exist: unless the control
+/// plane names that slot as retired. What is held stays with its holder, retired or not.
 fn check_devices(spec: &LeaseSpec, slots: &[SlotFacts]) -> Result<(), Refusal> {
     for (index, (slot, device)) in spec.devices.iter().enumerate() {
         let before = &spec.devices[..index];
@@ -255,10 +258,10 @@ fn check_devices(spec: &LeaseSpec, slots: &[SlotFacts]) -> Result<(), Refusal> {
         }
     }
     for facts in slots {
-        let taken = facts
-            .elsewhere
-            .iter()
-            .find(|one| one.held || facts.fence.is_none());
+        let taken = facts.elsewhere.iter().find(|one| {
+            let replaced = spec.replaced.contains(&(facts.slot, one.slot));
+            one.held || facts.fence.is_none() && !replaced
+        });
         if let Some(taken) = taken {
             return Err(Refusal::DeviceTaken {
                 slot: facts.slot,

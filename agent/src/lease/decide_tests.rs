@@ -82,6 +82,18 @@ impl Host {
         purpose: Purpose,
         now: &BootMoment,
     ) -> Result<LeaseId, ErrorReason> {
+        self.acquire_replacing(who, slots, devices, &[], (purpose, now))
+    }
+
+    /// The same, with retired slots whose devices they are.
+    fn acquire_replacing(
+        &mut self,
+        who: u128,
+        slots: &[(u128, Token)],
+        devices: &[(u128, &str)],
+        replaced: &[(u128, u128)],
+        (purpose, now): (Purpose, &BootMoment),
+    ) -> Result<LeaseId, ErrorReason> {
         self.next += 1;
         let spec = LeaseSpec {
             allocation: allocation(who),
@@ -94,6 +106,10 @@ impl Host {
             devices: devices
                 .iter()
                 .map(|(n, device)| (slot(*n), (*device).to_owned()))
+                .collect(),
+            replaced: replaced
+                .iter()
+                .map(|(n, old)| (slot(*n), slot(*old)))
                 .collect(),
             purpose,
         };
@@ -361,6 +377,34 @@ fn p6_an_unknown_slot_is_not_believed_about_a_disk_that_a_known_slot_had() {
     let changed = [(0, token(3, 1))];
     assert!(
         host.acquire_with(4, &changed, &[(0, "disk-b")], Purpose::Provision, &at(4))
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_slot_gets_the_devices_of_the_retired_slot_that_it_replaces() {
+    let mut host = Host::new();
+    let own = [(0, "disk-a"), (0, "0000:1b:00.0")];
+    let before = [(0, token(1, 1))];
+    host.acquire_with(1, &before, &own, Purpose::Provision, &at(0))
+        .unwrap();
+    let (new, devices) = ([(9, token(0, 1))], [(9, "disk-a"), (9, "0000:1b:00.0")]);
+    let repair = (Purpose::Repair, &at(1));
+    // retired or not: somebody holds it
+    let held = host.acquire_replacing(2, &new, &devices, &[(9, 0)], repair);
+    assert_eq!(held, Err(ErrorReason::LeaseHeld));
+    host.release(1, &[0]);
+    let unnamed = host.acquire_replacing(2, &new, &devices, &[], repair);
+    assert_eq!(unnamed, Err(ErrorReason::HostNotReady));
+    let another = host.acquire_replacing(2, &new, &devices, &[(9, 3)], repair);
+    assert_eq!(another, Err(ErrorReason::HostNotReady));
+    host.acquire_replacing(2, &new, &devices, &[(9, 0)], repair)
+        .expect("the retired slot's devices are the new one's");
+    // from now on it is known
+    host.release(2, &[9]);
+    let next = [(9, token(1, 1))];
+    assert!(
+        host.acquire_with(3, &next, &devices, Purpose::Provision, &at(2))
             .is_ok()
     );
 }

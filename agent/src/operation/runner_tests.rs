@@ -133,6 +133,7 @@ fn hold(node: &Node, new: &NewOperation, slot: SlotId) {
             .try_into()
             .unwrap(),
         devices: Vec::new(),
+        replaced: Vec::new(),
         purpose: crate::lease::Purpose::Release,
     };
     let now = node.clock.now();

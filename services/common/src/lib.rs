@@ -11,6 +11,7 @@ pub mod config;
 mod context;
 pub mod db;
 pub mod digest;
+pub mod drift;
 pub mod error;
 pub mod id;
 pub mod idempotency;

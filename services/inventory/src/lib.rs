@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a host that is not proven fit now is not schedulable (A-11, INC-04) | readiness is decided from the current instance's fresh evidence; a missed heartbeat and age end it |
 //! | an earlier image of a machine counts for nothing (A-09) | its certificate names its instance; only the node's current instance is heard |
+//! | what a host says is believed only in form and range, in order, and from the node's current instance | every report is checked before it is stored; a refusal changes nothing and is counted |
 //! | nothing a host proposes is schedulable before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
 //! | the ledger learns of every change | the desired state is stored with the change and pushed until confirmed |
 //! | every privileged action is on record (P10) | audit row in the transaction of the effect |
@@ -16,6 +17,7 @@ mod authority;
 mod chain;
 mod config;
 pub mod domain;
+mod refusals;
 mod state;
 mod store;
 mod watch;
@@ -37,6 +39,7 @@ use tokio::task::JoinSet;
 pub use config::{Config, Freshness};
 
 use authority::HostAuthority;
+use refusals::Refusals;
 use state::{Shared, State};
 
 /// Serves and works until `shutdown`.
@@ -88,11 +91,15 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             Box::pin(workflow::discovery::run(state.clone(), background.clone())),
         );
     }
+    let refusals = Refusals::new(&ctx.meter);
     let server = Server::new(&ctx)
         .add(RegionServiceServer::new(api::Regions(state.clone())))
         .add(RegionAdminServiceServer::new(api::Regions(state.clone())))
-        .add(NodeAdminServiceServer::new(api::Nodes(state.clone())))
-        .add(HostServiceServer::new(api::Hosts(state)))
+        .add(refusals.of(NodeAdminServiceServer::new(api::Nodes(state.clone()))))
+        .add(
+            refusals.of(HostServiceServer::new(api::Hosts(state))
+                .max_decoding_message_size(domain::report::MAX_BYTES)),
+        )
         .also_at(&host_listen, Clients::Hosts)
         .also_at(&enrolment_listen, Clients::Enrolling)
         .run(shutdown);

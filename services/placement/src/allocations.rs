@@ -13,7 +13,7 @@ macro_rules! columns {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
-         host_lost_since, billed_until"
+         host_lost_since, billed_until, device_drift_since, device_drift"
     };
 }
 pub(crate) use columns;
@@ -106,7 +106,9 @@ pub(crate) async fn advance(
                 releasing_at = CASE WHEN $2 = 'releasing' THEN clock.t ELSE releasing_at END,
                 ended_at = CASE WHEN $2 IN ('released', 'failed') THEN clock.t END,
                 deadline_at = clock.t + make_interval(secs => $5), billed_until = coalesce($7, billed_until),
-                host_lost_since = CASE WHEN $2 NOT IN ('released', 'failed') THEN host_lost_since END
+                host_lost_since = CASE WHEN $2 NOT IN ('released', 'failed') THEN host_lost_since END,
+                device_drift_since = CASE WHEN $2 NOT IN ('released', 'failed') THEN device_drift_since END,
+                device_drift = CASE WHEN $2 NOT IN ('released', 'failed') THEN device_drift ELSE '' END
            FROM clock WHERE id = $1",
     )
     .bind(id)

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::model::{Bindings, Slot, SlotClass, SlotStatus, StoredHealth};
 use crate::repair::{self, Origin};
-use crate::{Error, Result, lock, slots};
+use crate::{Error, Result, drift, lock, slots};
 
 /// A slot an operator approved.
 #[derive(Debug, Clone)]
@@ -126,6 +126,8 @@ pub async fn approve(
         };
         approve_one(conn, node_id, definition, seen, host_health, &mut new_id).await?;
     }
+    // of the moment of the approval, not of the inspection
+    let _ = drift::compare_again(conn, node_id).await?;
     slots::list(conn, node_id).await
 }
 

@@ -191,7 +191,9 @@ pub const INVARIANTS: [Invariant; 24] = [
                  WHERE (CASE WHEN e.revision IS NULL THEN kept.swept AND a.updated_at < kept.since
                    ELSE e.revision = a.revision AND (e.type = 'allocation.' || a.power
                         OR e.type = 'allocation.' || a.state AND coalesce(a.power, 'running') = 'running'
-                        OR e.type = CASE WHEN a.host_lost_since IS NULL THEN 'allocation.host_found' ELSE 'allocation.host_lost' END)
+                        OR e.type = CASE WHEN a.host_lost_since IS NULL THEN 'allocation.host_found' ELSE 'allocation.host_lost' END
+                        OR e.type = CASE WHEN a.device_drift_since IS NULL THEN 'allocation.device_drift_ended'
+                                         ELSE 'allocation.device_drift' END)
                    END) IS NOT TRUE",
     },
     Invariant {

@@ -18,6 +18,7 @@
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
+//! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain and what placement makes of a node |
 //! | [`sweep`] | deletes rows past their retention |
@@ -73,6 +74,7 @@ pub mod candidates;
 pub mod capacity;
 pub mod catalog;
 pub mod claims;
+pub mod drift;
 mod error;
 pub mod events;
 pub mod force_release;

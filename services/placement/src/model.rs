@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 pub use gpuaas_placement_decision::model::{Health, SlotClass, SlotStatus};
 
+use crate::drift::Standing;
 use crate::reserve::Constraints;
 
 /// Whose rows a read may see. Lists are always scoped.
@@ -381,6 +382,10 @@ pub struct Allocation {
     pub host_lost_since: Option<Timestamp>,
     /// End of its billable time, where a forced release ended it before that was accepted.
     pub billed_until: Option<Timestamp>,
+    /// Condition: since when a slot of it is not as it was approved.
+    pub device_drift_since: Option<Timestamp>,
+    /// The same, for its owner; empty: all are.
+    pub device_drift: String,
 }
 
 impl Allocation {
@@ -466,6 +471,8 @@ pub struct Slot {
     pub allocation_id: Option<Uuid>,
     /// How it was last proven clean: "kind: method".
     pub clean_evidence: Option<String>,
+    /// What is not as it was approved.
+    pub drift: Json<Vec<Standing>>,
 }
 
 /// Proof that a slot's disk holds no tenant data, for its current generation.

@@ -141,8 +141,11 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
         replace(conn, spec, &before).await?;
     }
     sqlx::query(
-        "UPDATE slots SET host_health = $2, revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
-          WHERE node_id = $1 AND host_health <> $2 AND status <> 'retired'",
+        "UPDATE slots s SET host_health = now.health, revision = s.revision + 1,
+                updated_at = greatest(clock_timestamp(), s.updated_at)
+           FROM (SELECT id, CASE WHEN drift = '[]' THEN $2 ELSE greatest($2, 'degraded') END AS health
+                   FROM slots WHERE node_id = $1 AND status <> 'retired') now
+          WHERE s.id = now.id AND s.host_health <> now.health",
     )
     .bind(spec.id)
     .bind(StoredHealth::from(spec.host_health))

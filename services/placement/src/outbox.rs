@@ -131,6 +131,8 @@ pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
         "failure": allocation.failure,
         "host_lost_since": allocation.host_lost_since.map(|at| at.to_jiff().to_string()),
         "billed_until": allocation.billed_until.map(|at| at.to_jiff().to_string()),
+        "device_drift_since": allocation.device_drift_since.map(|at| at.to_jiff().to_string()),
+        "device_drift": allocation.device_drift,
         "claims": claims,
     })
 }

@@ -1,4 +1,6 @@
 //! Slots: reading, the operator's intent, and the moves between statuses.
+use std::collections::BTreeMap;
+
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -18,7 +20,7 @@ macro_rules! select {
                     s.admin_state = 'disabled' AS disabled, s.health_state, s.health_detail, s.updated_at,
                     s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind,
                     s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
-                    s.fabric_claim_mode, s.destructive_wipe_policy,
+                    s.fabric_claim_mode, s.destructive_wipe_policy, s.drift,
                     (SELECT c.allocation_id FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS allocation_id,
                     (SELECT e.kind || ': ' || e.method FROM clean_evidence e
                       WHERE e.slot_id = s.id AND e.generation = s.clean_generation) AS clean_evidence
@@ -96,6 +98,42 @@ pub(crate) async fn lock_at(
     .fetch_optional(conn)
     .await?;
     Ok(row)
+}
+
+/// For each of these slots the retired slots of its node that had one of its devices, the latest first, at most 64.
+///
+/// # Errors
+/// Those of the database.
+pub async fn replaced(conn: &mut PgConnection, ids: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<Uuid>>> {
+    let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "SELECT s.id, o.id FROM slots s CROSS JOIN LATERAL
+           (SELECT r.id FROM slots r
+             WHERE r.node_id = s.node_id AND r.status = 'retired' AND r.id <> s.id
+               AND (r.nvme_device = s.nvme_device AND s.nvme_device <> ''
+                    OR r.gpu_pci_address = s.gpu_pci_address AND s.gpu_pci_address <> ''
+                    OR r.fabric_vf_pci_address = s.fabric_vf_pci_address AND s.fabric_vf_pci_address <> '')
+             ORDER BY r.updated_at DESC, r.id LIMIT 64) o
+          WHERE s.id = ANY ($1) ORDER BY s.id",
+    )
+    .bind(ids)
+    .fetch_all(conn)
+    .await?;
+    let mut replaced: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
+    for (slot, retired) in rows {
+        replaced.entry(slot).or_default().push(retired);
+    }
+    Ok(replaced)
+}
+
+/// The slots of a locked node but retired ones, by id, under their row locks.
+pub(crate) async fn lock_all(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Slot>> {
+    let rows = sqlx::query_as(select!(
+        "WHERE s.node_id = $1 AND s.status <> 'retired' ORDER BY s.id FOR NO KEY UPDATE OF s"
+    ))
+    .bind(node_id)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
 }
 
 /// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup.

@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gpuaas_placement::drift;
 use gpuaas_placement::model::SlotClass;
 use gpuaas_placement::queue::{Outcome, QueueLength};
 use opentelemetry::KeyValue;
@@ -17,6 +18,9 @@ pub struct Metrics {
     gpus: Gauge<u64>,
     oldest: Gauge<f64>,
     left: Counter<u64>,
+    drifted: Gauge<u64>,
+    /// Kinds of drift that were reported: one that has ended is reported as none.
+    drifts_told: Arc<Mutex<BTreeSet<(String, bool)>>>,
     /// Queues that were reported: one that has become empty is reported as empty.
     told: Arc<Mutex<BTreeSet<Line>>>,
 }
@@ -52,8 +56,42 @@ impl Metrics {
                      impossible",
                 )
                 .build(),
+            drifted: meter
+                .u64_gauge("scheduler_drifted_slots")
+                .with_description(
+                    "Slots whose host does not have what was approved, by kind of drift, and whether somebody has the slot",
+                )
+                .build(),
+            drifts_told: Arc::default(),
             told: Arc::default(),
         }
+    }
+
+    /// How many slots drift; a kind that is not among them has ended.
+    pub fn drifted(&self, counts: &[drift::Count]) {
+        let mut told = self
+            .drifts_told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut ended = std::mem::take(&mut *told);
+        for count in counts {
+            let key = (count.kind.clone(), count.occupied);
+            self.record_drift(&key, count.slots.unsigned_abs());
+            ended.remove(&key);
+            told.insert(key);
+        }
+        for key in &ended {
+            self.record_drift(key, 0);
+        }
+        told.append(&mut ended);
+    }
+
+    fn record_drift(&self, (kind, occupied): &(String, bool), slots: u64) {
+        let labels = [
+            KeyValue::new("kind", kind.clone()),
+            KeyValue::new("occupied", *occupied),
+        ];
+        self.drifted.record(slots, &labels);
     }
 
     /// How long the queues are; one that is not among them is empty.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
 use gpuaas_placement::reserve::Pass;
-use gpuaas_placement::{Result, outbox, queue, reservations, reserve, workflows};
+use gpuaas_placement::{Result, drift, outbox, queue, reservations, reserve, workflows};
 
 use crate::api::Api;
 use crate::metrics::Metrics;
@@ -50,6 +50,7 @@ async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
         metrics.left(&queue::outcomes(&mut conn, &left).await?);
     }
     metrics.lines(&queue::lengths(&mut conn).await?);
+    metrics.drifted(&drift::counts(&mut conn).await?);
     Ok(())
 }
 

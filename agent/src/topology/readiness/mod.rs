@@ -17,9 +17,12 @@ use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
 use crate::node::{Node, now_ms, timestamp};
+use crate::topology::in_use;
 
 /// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;
+/// Longest detail that is reported, in bytes.
+const MAX_DETAIL: usize = 4000;
 
 /// Runs all checks.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
@@ -38,16 +41,21 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     findings.push(vms::ended_with_host(node).await);
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
     let now = timestamp(now_ms());
+    let observed_uptime = node.clock.now().since_start();
+    let evidence: Vec<Evidence> = findings
+        .iter()
+        .map(|finding| evidence(finding, now))
+        .collect();
     pb::ReadinessReport {
+        devices: in_use::observe(node, &evidence).await,
+        schema_version: in_use::SCHEMA_VERSION,
+        observed_uptime: Some(observed_uptime),
         blockers: findings
             .iter()
             .filter(|finding| finding.status == EvidenceStatus::Fail)
             .map(|finding| finding.check.to_owned())
             .collect(),
-        evidence: findings
-            .into_iter()
-            .map(|finding| evidence(finding, now))
-            .collect(),
+        evidence,
         hugepages_1g_free,
         hugepages_allocated_to,
         hypervisor: profile.hypervisor.as_str().to_owned(),
@@ -81,14 +89,20 @@ fn cached(node: &Node) -> Vec<String> {
 }
 
 /// A finding on the wire.
-fn evidence(finding: Finding, now: prost_types::Timestamp) -> Evidence {
+fn evidence(finding: &Finding, now: prost_types::Timestamp) -> Evidence {
     Evidence {
         check: finding.check.to_owned(),
         status: finding.status.into(),
-        detail: finding.detail,
+        detail: clip(&finding.detail),
         remediation: finding.remediation.to_owned(),
         observed_at: Some(now),
     }
+}
+
+/// At most as much as inventory takes in.
+fn clip(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_DETAIL);
+    text[..end].replace(char::is_control, " ")
 }
 
 /// Configured disks that are not where they should be (D-80).

@@ -182,6 +182,11 @@ const REASONS: &[Row] = &[
         "Choose another name.",
     ),
     (
+        "REPORT_STALE",
+        "A host's report was observed before the last one that was taken in.",
+        "None: the agent sends a newer one with its next heartbeat.",
+    ),
+    (
         "NO_CAPACITY",
         "No node in the region has free GPUs of this class.",
         "Queue the launch, choose another region or SKU, or wait.",

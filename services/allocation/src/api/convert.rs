@@ -3,7 +3,7 @@
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
-use gpuaas_placement::{lost, model, node_tasks, timeline};
+use gpuaas_placement::{drift, lost, model, node_tasks, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
@@ -22,6 +22,7 @@ pub fn time(at: Timestamp) -> prost_types::Timestamp {
 pub fn allocation(row: Row, now: Now) -> pb::Allocation {
     let shape: common::CapacityShape = row.capacity_shape.into();
     let released = row.state == RowState::Released;
+    let conditions = conditions(&row, now.host_replaced);
     let status = pb::AllocationStatus {
         state: state(row.state).into(),
         power: power(row.power.as_deref()).into(),
@@ -65,11 +66,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             .unwrap_or_default(),
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
         queue: now.standing.map(queue),
-        conditions: row
-            .host_lost_since
-            .map(|since| host_lost(since, now.host_replaced))
-            .into_iter()
-            .collect(),
+        conditions,
     };
     pb::Allocation {
         id: row.id.to_string(),
@@ -93,6 +90,18 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         }),
         placement: None,
     }
+}
+
+fn conditions(row: &Row, host_replaced: bool) -> Vec<pb::AllocationCondition> {
+    let lost = row
+        .host_lost_since
+        .map(|since| host_lost(since, host_replaced));
+    let drift = row.device_drift_since.map(|since| pb::AllocationCondition {
+        r#type: drift::DEVICE_DRIFT.to_owned(),
+        message: row.device_drift.clone(),
+        since: Some(time(since)),
+    });
+    lost.into_iter().chain(drift).collect()
 }
 
 fn host_lost(since: Timestamp, replaced: bool) -> pb::AllocationCondition {

@@ -133,7 +133,10 @@ async fn of_claims(
     };
     let shape = shape(&first.snapshot.profile, held.len());
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
+    let ids: Vec<Uuid> = held.iter().filter_map(|claim| claim.slot_id).collect();
+    let replaced = slots::replaced(&mut conn, &ids).await.map_err(ledger)?;
     let grant = |claim: &Claim| SlotGrant {
+        replaced_slot_ids: named(claim.slot_id.and_then(|id| replaced.get(&id))),
         slot_id: claim.slot_id.map(|id| id.to_string()).unwrap_or_default(),
         slot_index: unsigned(claim.slot_index.unwrap_or_default()),
         slot_class: claim
@@ -174,7 +177,11 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
     // a slot that nothing holds is repaired under its own id: the host needs an owner for the lease
     let allocation_id = work.taken.allocation_id.unwrap_or(slot_id);
+    let replaced = slots::replaced(&mut conn, &[slot_id])
+        .await
+        .map_err(ledger)?;
     let grant = SlotGrant {
+        replaced_slot_ids: named(replaced.get(&slot_id)),
         slot_id: slot_id.to_string(),
         slot_index: unsigned(slot.slot_index),
         slot_class: slot.class.as_str().to_owned(),
@@ -194,6 +201,10 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
         grants: vec![grant],
         shape,
     })
+}
+
+fn named(ids: Option<&Vec<Uuid>>) -> Vec<String> {
+    ids.into_iter().flatten().map(ToString::to_string).collect()
 }
 
 /// The host instance that the repair began on; none before it has its lease.

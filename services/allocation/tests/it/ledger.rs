@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::capacity::Ledger;
-use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, SlotClass};
+use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, Slot, SlotClass};
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::{catalog, nodes, reserve, slots};
+use gpuaas_placement::{catalog, drift, nodes, reserve, slots};
 use gpuaas_placement_testing as testing;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
@@ -125,6 +126,24 @@ impl World {
         })
         .await;
         last_seen
+    }
+
+    /// The host reports so many of its disks, the first ones.
+    pub async fn report_disks(&self, count: usize) {
+        let mut tx = self.scheduler.begin().await.expect("a transaction");
+        let slots = slots::list(&mut tx, self.node_id).await.expect("slots");
+        let disk = |slot: Slot| HostDisk {
+            identity: slot.bindings.nvme_device,
+            bytes: slot.bindings.nvme_bytes.unsigned_abs(),
+            ..HostDisk::default()
+        };
+        let devices = HostDevices {
+            disks: slots.into_iter().take(count).map(disk).collect(),
+            ..HostDevices::default()
+        };
+        let noted = drift::note(&mut tx, self.node_id, Some(&devices)).await;
+        noted.expect("noted");
+        tx.commit().await.expect("commit");
     }
 
     /// Inventory hears the host again.

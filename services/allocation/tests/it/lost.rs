@@ -128,6 +128,39 @@ async fn p7_an_allocation_whose_host_is_silent_says_so_at_once_and_until_it_is_b
 }
 
 #[tokio::test]
+async fn d_80_an_allocation_whose_device_drifts_says_so_until_it_ends_and_is_billed_all_the_while()
+{
+    let platform = Platform::start().await;
+    let world = &platform.world;
+    let (id, text) = platform.active().await;
+    let conditions = async || {
+        let status = platform.get(&text).await.status;
+        status.expect("a status").conditions
+    };
+    let all = world.slot_ids.len();
+    world.report_disks(all).await;
+    assert!(conditions().await.is_empty());
+    world.report_disks(0).await;
+    let told = conditions().await;
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].r#type, "device_drift");
+    assert!(told[0].since.is_some() && told[0].message.contains("disk"));
+    assert!(!told[0].message.contains("lab-disk"), "nothing of the host");
+    let (kind, data) = last_event(&world.pool, id).await;
+    assert_eq!(kind, "allocation.device_drift");
+    assert_eq!(data["device_drift"], told[0].message);
+    sound(world).await;
+    world.report_disks(all).await;
+    assert!(conditions().await.is_empty());
+    assert_eq!(
+        last_event(&world.pool, id).await.0,
+        "allocation.device_drift_ended"
+    );
+    assert_eq!(world.periods(id).await, (1, 1));
+    sound(world).await;
+}
+
+#[tokio::test]
 async fn p7_what_was_on_a_host_that_was_installed_anew_stays_lost() {
     let mut platform = Platform::start().await;
     let (_, text) = platform.active().await;

@@ -19,11 +19,11 @@ use crate::authority::{HostKey, Issued};
 use crate::domain::known;
 use crate::domain::names::AgentAddress;
 use crate::domain::renewal::not_current;
-use crate::domain::token;
+use crate::domain::{report, token};
 use crate::store::beats::{self, Repeated};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
-use crate::store::nodes::{self, Beat};
+use crate::store::nodes::{self, Beat, Taken};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
 const MAX_TEXT: usize = 128;
@@ -195,6 +195,9 @@ impl Hosts {
         text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
         let readiness = request.readiness.as_ref();
+        if let Some(report) = readiness {
+            report::check(report).map_err(|fault| Error::invalid(fault.field, fault.rule))?;
+        }
         let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
         digest::check_images("readiness.cached_image_digests", images)?;
         let held_by = readiness.map_or(&[][..], |report| &report.hugepages_allocated_to);
@@ -202,6 +205,9 @@ impl Hosts {
         let observed_time = readiness
             .and_then(|report| report.observed_time.as_ref())
             .and_then(from_proto_time);
+        let observed_uptime = readiness
+            .and_then(|report| report.observed_uptime.as_ref())
+            .map(report::nanos);
         let freshness = self.0.config.freshness();
         let digest = known::digest(&request);
         if let Some(digest) = &digest {
@@ -210,6 +216,7 @@ impl Hosts {
                 instance_id: *instance_id,
                 digest,
                 observed_time,
+                observed_uptime,
             };
             if beats::repeat(&self.0.pool, report, freshness).await? {
                 return Ok(());
@@ -223,10 +230,13 @@ impl Hosts {
             agent_address: address.as_str(),
             readiness,
             observed_time,
+            observed_uptime,
         };
         let mut tx = self.0.pool.begin().await?;
-        if !nodes::heartbeat(&mut tx, beat).await? {
-            return Err(not_current());
+        match nodes::heartbeat(&mut tx, beat).await? {
+            Taken::In => {}
+            Taken::NotCurrent => return Err(not_current()),
+            Taken::Outdated => return Err(outdated()),
         }
         let observed = readiness.map(|_| observed_time);
         beats::note(
@@ -235,6 +245,7 @@ impl Hosts {
             *instance_id,
             observed,
             digest.as_ref(),
+            (&request.boot_id, observed_uptime),
             freshness,
         )
         .await?;
@@ -246,6 +257,14 @@ impl Hosts {
         }
         Ok(())
     }
+}
+
+fn outdated() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::ReportStale,
+        "The report was observed before the last one of this boot; send a newer one.",
+    )
 }
 
 fn bad_token() -> Error {

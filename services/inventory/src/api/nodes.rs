@@ -2,6 +2,7 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::{id, page, trace, watch};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminService;
@@ -9,6 +10,7 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::{Mutation, Nodes, bad, gone, no_node, wire};
+use crate::domain::comparison::{self, ApprovedSlot};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::token::{self, ENTROPY_BYTES, Token};
 use crate::store::nodes::{self, NewNode, NodeRow};
@@ -316,12 +318,48 @@ impl Nodes {
         let task =
             tasks::latest_discovery(&mut conn, node_id, self.0.config.discovery_max_age_seconds)
                 .await?;
-        wire::discovery(task.ok_or_else(|| {
+        drop(conn);
+        let mut discovery = wire::discovery(task.ok_or_else(|| {
             Error::new(
                 Code::NotFound,
                 ErrorReason::DiscoveryNotFound,
                 "The topology of this node has not been discovered yet; start a discovery.",
             )
-        })?)
+        })?)?;
+        if discovery.state() == api::DiscoveryState::Completed {
+            discovery.comparisons = self.comparisons(node_id, &discovery.candidates).await;
+        }
+        Ok(discovery)
+    }
+
+    /// A discovery must be shown also while the ledger does not answer.
+    async fn comparisons(
+        &self,
+        node_id: Uuid,
+        candidates: &[api::SlotCandidate],
+    ) -> Vec<api::SlotComparison> {
+        let slots = match self.0.ledger_slots(node_id).await {
+            Ok(answer) => answer.slots,
+            // no host has enrolled yet
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => Vec::new(),
+            Err(error) => {
+                tracing::warn!(%node_id, "show discovery without slots: {}", error.chain());
+                return Vec::new();
+            }
+        };
+        let approved: Vec<ApprovedSlot> = slots
+            .into_iter()
+            .filter(|slot| slot.status() != SlotStatus::Retired)
+            .map(|slot| ApprovedSlot {
+                slot_index: slot.slot_index,
+                id: slot.id,
+                bindings: slot.bindings.unwrap_or_default(),
+            })
+            .collect();
+        let found: Vec<_> = candidates
+            .iter()
+            .map(|one| (one.slot_index, one.bindings.clone().unwrap_or_default()))
+            .collect();
+        comparison::compare(&found, &approved)
     }
 }

@@ -1,4 +1,5 @@
 //! Approving, disabling and enabling slots. The slots live in the ledger; here is the operator's decision.
+use gpuaas_common::drift::Drift;
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::id;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
@@ -85,6 +86,7 @@ impl Nodes {
             host_blockers: &readiness.blockers,
             stale: stale(&discovery, latest.map(|latest| latest.id), node.instance_id),
             discovery_blockers: &found.blockers,
+            devices: report.as_ref().and_then(|report| report.devices.as_ref()),
             candidates: &candidates,
             slots: &slots,
             requested: &request.get_ref().slot_indexes,
@@ -360,6 +362,26 @@ fn refused(refusal: Refusal) -> Error {
                 error.field(
                     format!("candidates[{slot_index}].{}", violation.field),
                     violation.rule,
+                )
+            })
+        }
+        Refusal::Changed {
+            slot_index,
+            differences,
+        } => {
+            let messages: Vec<String> = differences.iter().map(Drift::message).collect();
+            let error = precondition(
+                ErrorReason::DiscoveryStale,
+                format!(
+                    "Candidate {slot_index} is not as it was discovered: {} Discover again.",
+                    messages.join(" ")
+                ),
+            )
+            .meta("slot_index", slot_index.to_string());
+            differences.iter().fold(error, |error, one| {
+                error.field(
+                    format!("candidates[{slot_index}].{}", one.field),
+                    one.message(),
                 )
             })
         }

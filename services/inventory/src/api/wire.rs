@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::time::proto_time;
-use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, TopologyReport};
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
@@ -35,7 +35,11 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
         agent_address: row.agent_address.unwrap_or_default(),
         enrol_time: row.enrol_time.map(time),
     });
-    let mut evidence = report.map(|report| report.evidence).unwrap_or_default();
+    let mut evidence = Vec::new();
+    if let Some(report) = report {
+        evidence = report.evidence;
+        evidence.extend(report.devices.and_then(unknown_domains));
+    }
     if slots.is_none() {
         evidence.push(Evidence {
             check: "ledger".to_owned(),
@@ -79,6 +83,20 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             revision: row.revision,
             labels: BTreeMap::new(),
         }),
+    })
+}
+
+/// Domains that nobody allocated. Only slots whose devices they have are not offered.
+fn unknown_domains(devices: HostDevices) -> Option<Evidence> {
+    (!devices.unknown_domains.is_empty()).then(|| Evidence {
+        check: "unknown_domains".to_owned(),
+        status: EvidenceStatus::Warn.into(),
+        detail: format!(
+            "The hypervisor has domains that are not an allocation of this host: {}.",
+            devices.unknown_domains.join(", ")
+        ),
+        remediation: "Find out whose they are, and remove them.".to_owned(),
+        observed_at: None,
     })
 }
 
@@ -140,6 +158,7 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         evidence,
         create_time: Some(time(task.create_time)),
         end_time: task.end_time.map(time),
+        comparisons: Vec::new(),
     })
 }
 
@@ -160,5 +179,6 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         update_time: slot.update_time,
         clean_evidence: slot.clean_evidence,
         clean_generation: slot.clean_generation,
+        drift: slot.drift,
     }
 }

@@ -1,4 +1,8 @@
 //! Whether an operator's choice of candidates may become slots: all of them or none (A-116..A-130).
+use std::collections::BTreeSet;
+
+use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};
+use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 
 use super::bindings::{self, SlotClass, Violation};
@@ -40,6 +44,8 @@ pub struct Review<'a> {
     pub discovery_blockers: &'a [String],
     /// What the reviewed discovery proposed.
     pub candidates: &'a [Candidate],
+    /// What the host has by its last report; `None`: it does not report that.
+    pub devices: Option<&'a HostDevices>,
     /// Slots of the node that are not retired.
     pub slots: &'a [ExistingSlot],
     /// The operator's choice.
@@ -74,6 +80,13 @@ pub enum Refusal {
         slot_index: u32,
         /// What is missing or wrong.
         violations: Vec<Violation>,
+    },
+    /// The host is not as the discovery found it any more.
+    Changed {
+        /// Index of the candidate.
+        slot_index: u32,
+        /// What is different now.
+        differences: Vec<Drift>,
     },
     /// Two slots would share what each must have for itself.
     Shared {
@@ -119,6 +132,7 @@ pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
             .find(|candidate| candidate.slot_index == index)
             .ok_or(Refusal::NoCandidate(index))?;
         check(candidate, review.lab)?;
+        is_unchanged(candidate, &review)?;
         let others = review
             .slots
             .iter()
@@ -141,6 +155,38 @@ pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
         chosen.push(candidate);
     }
     Ok(chosen)
+}
+
+/// Compares a candidate with the host's last report: what changed since the discovery was read is not approved. A device gets its
+/// driver when its slot is approved (D-58), and a slot that exists may have its addresses in use.
+fn is_unchanged(candidate: &Candidate, review: &Review<'_>) -> Result<(), Refusal> {
+    let Some(devices) = review.devices else {
+        return Ok(());
+    };
+    let slot_index = candidate.slot_index;
+    let exists = review
+        .slots
+        .iter()
+        .any(|slot| slot.slot_index == slot_index);
+    let approved = Approved {
+        bindings: &candidate.bindings,
+        content: Content::Empty,
+        allocations: &BTreeSet::new(),
+    };
+    let mut differences = drift::compare(&approved, devices);
+    differences.retain(|one| match one.kind {
+        Kind::DriverRebound => false,
+        Kind::DuplicateMac | Kind::DuplicateAddress => !exists,
+        _ => true,
+    });
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::Changed {
+            slot_index,
+            differences,
+        })
+    }
 }
 
 fn check(candidate: &Candidate, lab: bool) -> Result<(), Refusal> {
@@ -178,6 +224,8 @@ fn check(candidate: &Candidate, lab: bool) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::agent::v1::{HostDisk, HostFunction};
+
     use super::*;
     use crate::domain::bindings::samples;
 
@@ -200,6 +248,7 @@ mod tests {
             stale: None,
             discovery_blockers: &[],
             candidates,
+            devices: None,
             slots: &[],
             requested,
         }
@@ -334,6 +383,47 @@ mod tests {
             ..review(&all, &[0])
         });
         assert_eq!(refused, Err(Refusal::Stale("superseded")));
+    }
+
+    #[test]
+    fn a_58_what_changed_since_the_discovery_is_not_approved() {
+        let all = candidates();
+        let function = |address: &String| HostFunction {
+            pci_address: address.clone(),
+            ..HostFunction::default()
+        };
+        let bindings = &all[0].bindings;
+        let mut devices = HostDevices {
+            functions: vec![
+                function(&bindings.gpu_pci_address),
+                function(&bindings.fabric_vf_pci_address),
+            ],
+            disks: vec![HostDisk {
+                identity: bindings.nvme_device.clone(),
+                bytes: bindings.nvme_bytes,
+                ..HostDisk::default()
+            }],
+            ..HostDevices::default()
+        };
+        let of = |devices: &HostDevices| {
+            decide(Review {
+                devices: Some(devices),
+                ..review(&all, &[0])
+            })
+            .map(|chosen| chosen.len())
+        };
+        assert_eq!(of(&devices), Ok(1), "no driver is bound yet");
+        devices.disks[0].uses = vec!["nvme1n1p1 is mounted at /mnt".into()];
+        let Err(Refusal::Changed {
+            slot_index: 0,
+            differences,
+        }) = of(&devices)
+        else {
+            panic!("it was mounted since");
+        };
+        assert_eq!(differences[0].kind, Kind::DiskInUse);
+        devices.disks.clear();
+        assert!(matches!(of(&devices), Err(Refusal::Changed { .. })));
     }
 
     #[test]

@@ -160,12 +160,12 @@ fn is_pci_address(text: &str) -> bool {
     text.parse::<PciAddress>().is_ok()
 }
 
-fn is_nvme_identity(text: &str) -> bool {
+pub(super) fn is_nvme_identity(text: &str) -> bool {
     text.strip_prefix("/dev/disk/by-id/nvme-eui.")
         .is_some_and(|eui| !eui.is_empty() && eui.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-fn is_lab_disk(text: &str) -> bool {
+pub(super) fn is_lab_disk(text: &str) -> bool {
     text.strip_prefix("lab-disk:")
         .is_some_and(|id| id.len() == 36 && Uuid::try_parse(id).is_ok_and(|id| !id.is_nil()))
 }

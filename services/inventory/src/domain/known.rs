@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 pub fn timeless(report: &ReadinessReport) -> ReadinessReport {
     let mut report = report.clone();
     let made = report.observed_time.take();
+    report.observed_uptime = None;
     for evidence in &mut report.evidence {
         if evidence.observed_at == made {
             evidence.observed_at = None;
@@ -71,6 +72,7 @@ mod tests {
                 evidence: vec![check("kvm", at(seconds)), check("nat", at(3))],
                 hugepages_1g_free: 5,
                 observed_time: at(seconds),
+                observed_uptime: Some(prost_types::Duration { seconds, nanos: 0 }),
                 ..ReadinessReport::default()
             }),
             ..HeartbeatRequest::default()
@@ -112,6 +114,10 @@ mod tests {
         assert_eq!(shown.observed_time, at(30));
         let times: Vec<_> = shown.evidence.iter().map(|one| one.observed_at).collect();
         assert_eq!(times, [at(30), at(3)]);
+        let made = ReadinessReport {
+            observed_uptime: None,
+            ..made
+        };
         assert_eq!(observed(timeless(&made), at(10)), made);
     }
 }

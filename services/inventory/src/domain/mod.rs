@@ -1,8 +1,10 @@
 //! Pure types and decisions of inventory: names, bindings, readiness, approval. No clock, no database, no network.
 pub mod approval;
 pub mod bindings;
+pub mod comparison;
 pub mod known;
 pub mod names;
 pub mod readiness;
 pub mod renewal;
+pub mod report;
 pub mod token;

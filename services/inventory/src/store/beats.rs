@@ -23,6 +23,8 @@ pub struct Repeated<'a> {
     pub digest: &'a [u8; 32],
     /// When the host observed it, by its own clock.
     pub observed_time: Option<jiff::Timestamp>,
+    /// The same since the start of the host, in nanoseconds; what says the same is of the same boot.
+    pub observed_uptime: Option<i64>,
 }
 
 /// Takes in a report that says what is known. `false`, and nothing changed, when it must be taken in full.
@@ -36,9 +38,11 @@ pub async fn repeat(
 ) -> sqlx::Result<bool> {
     let done = sqlx::query(
         "UPDATE host_beats SET beat_time = greatest(clock_timestamp(), beat_time),
-             observed_time = least(coalesce($4, clock_timestamp()), clock_timestamp())
+             observed_time = least(coalesce($4, clock_timestamp()), clock_timestamp()),
+             observed_uptime = coalesce($7, observed_uptime)
          WHERE node_id = $1 AND instance_id = $2 AND known_digest = $3
            AND coalesce($4 >= observed_time AND $4 > clock_timestamp() - make_interval(secs => $5), true)
+           AND coalesce($7 >= observed_uptime, true)
            AND known_time > clock_timestamp() - make_interval(secs => $6)",
     )
     .bind(report.node_id)
@@ -47,6 +51,7 @@ pub async fn repeat(
     .bind(report.observed_time.map(Timestamp::from))
     .bind(freshness.evidence_seconds)
     .bind(KNOWN_SECONDS)
+    .bind(report.observed_uptime)
     .execute(pool)
     .await?;
     Ok(done.rows_affected() == 1)
@@ -63,19 +68,24 @@ pub async fn note(
     instance_id: Uuid,
     observed: Option<Option<jiff::Timestamp>>,
     digest: Option<&[u8; 32]>,
+    (boot_id, observed_uptime): (&str, Option<i64>),
     freshness: Freshness,
 ) -> sqlx::Result<()> {
     // A report "of the future" is one of now: the host's clock cannot make evidence live longer.
     sqlx::query(
-        "INSERT INTO host_beats AS b (node_id, instance_id, beat_time, observed_time, known_digest, known_time)
-         SELECT $1, $2, clock_timestamp(), made.at, known.digest, CASE WHEN known.digest IS NOT NULL THEN clock_timestamp() END
+        "INSERT INTO host_beats AS b (node_id, instance_id, beat_time, observed_time, known_digest, known_time, boot_id, observed_uptime)
+         SELECT $1, $2, clock_timestamp(), made.at, known.digest, CASE WHEN known.digest IS NOT NULL THEN clock_timestamp() END, $7, $8
            FROM (SELECT CASE WHEN $3 THEN least(coalesce($4, clock_timestamp()), clock_timestamp()) END AS at) made,
                 LATERAL (SELECT CASE WHEN made.at > clock_timestamp() - make_interval(secs => $6) THEN $5::bytea END AS digest) known
          ON CONFLICT (node_id) DO UPDATE SET
              beat_time = greatest(EXCLUDED.beat_time, b.beat_time), instance_id = EXCLUDED.instance_id,
              observed_time = CASE WHEN b.instance_id = EXCLUDED.instance_id
                                   THEN coalesce(EXCLUDED.observed_time, b.observed_time) ELSE EXCLUDED.observed_time END,
-             known_digest = EXCLUDED.known_digest, known_time = EXCLUDED.known_time",
+             known_digest = EXCLUDED.known_digest, known_time = EXCLUDED.known_time,
+             boot_id = EXCLUDED.boot_id,
+             observed_uptime = CASE WHEN (b.instance_id, b.boot_id) = (EXCLUDED.instance_id, EXCLUDED.boot_id)
+                                    THEN coalesce(EXCLUDED.observed_uptime, b.observed_uptime)
+                                    ELSE EXCLUDED.observed_uptime END",
     )
     .bind(node_id)
     .bind(instance_id)
@@ -83,6 +93,8 @@ pub async fn note(
     .bind(observed.flatten().map(Timestamp::from))
     .bind(digest.map(<[u8; 32]>::as_slice))
     .bind(freshness.evidence_seconds)
+    .bind(boot_id)
+    .bind(observed_uptime)
     .execute(conn)
     .await?;
     Ok(())

@@ -77,18 +77,25 @@ impl NodeRow {
         Ok(report.map(|report| known::observed(report, at)))
     }
 
+    /// It was judged silent, and has not been heard since. Silence alone is no loss: nobody may have listened.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.state == "lost" && !self.heartbeat_fresh
+    }
+
     /// Whether the host is schedulable, by its current evidence.
     #[must_use]
     pub fn readiness(&self, report: Option<&ReadinessReport>) -> Readiness {
         let failed = report.map(failed_checks).unwrap_or_default();
         readiness::assess(Facts {
             enrolled: self.instance_id.is_some(),
-            heartbeat_fresh: self.heartbeat_fresh,
+            heartbeat_fresh: !self.is_lost(),
             evidence: report.map(|report| EvidenceFacts {
                 fresh: self.evidence_fresh,
                 any_check: !report.evidence.is_empty(),
                 failed_checks: &failed,
-                drifted: !report.drifted_disks.is_empty(),
+                // a host that reports its devices is compared slot by slot
+                drifted: report.devices.is_none() && !report.drifted_disks.is_empty(),
             }),
         })
     }
@@ -120,15 +127,19 @@ const SELECT: &str = "SELECT n.id, n.hostname, n.region_code, n.mode, n.max_vms_
     LEFT JOIN host_beats b ON b.node_id = n.id AND b.instance_id = n.current_instance_id";
 
 /// Enrolled nodes whose host was silent for $1 seconds, or whose evidence has aged beyond $2 since it made them
-/// schedulable.
-const AGED: &str = "FROM nodes n
+/// schedulable. Without `judge_silence` silence is none.
+fn aged(judge_silence: bool) -> String {
+    format!(
+        "FROM nodes n
     LEFT JOIN host_beats b ON b.node_id = n.id AND b.instance_id = n.current_instance_id
     WHERE n.state = 'enrolled'
-      AND (greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1)
+      AND ({judge_silence} AND greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1)
            OR n.schedulable AND NOT EXISTS (
                SELECT FROM node_evidence e
                WHERE e.node_id = n.id AND e.instance_id = n.current_instance_id
-                 AND greatest(e.observed_time, b.observed_time) > clock_timestamp() - make_interval(secs => $2)))";
+                 AND greatest(e.observed_time, b.observed_time) > clock_timestamp() - make_interval(secs => $2)))"
+    )
+}
 
 /// One node.
 ///
@@ -220,34 +231,55 @@ pub struct Beat<'a> {
     pub readiness: Option<&'a ReadinessReport>,
     /// When it was inspected, by its own clock.
     pub observed_time: Option<jiff::Timestamp>,
+    /// The same since the start of the host, in nanoseconds; `None`: the agent does not tell.
+    pub observed_uptime: Option<i64>,
 }
 
-/// Takes in a heartbeat in full; locks the node's row. `false`, and nothing changed, when the instance is not the current
-/// one (A-09). What is as it was is not written; [`super::beats::note`] notes the time.
+/// What came of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// It counts.
+    In,
+    /// Its instance is not the node's current one (A-09).
+    NotCurrent,
+    /// Its report was observed before the last one of the same boot.
+    Outdated,
+}
+
+/// Takes in a heartbeat in full; locks the node's row. Unless it is taken in, nothing changes. What is as it was is not
+/// written; [`super::beats::note`] notes the time.
 ///
 /// # Errors
 /// Database errors.
-pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<bool> {
-    let state: Option<String> = sqlx::query_scalar(
-        "SELECT state FROM nodes WHERE id = $1 AND current_instance_id = $2 FOR NO KEY UPDATE",
+pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<Taken> {
+    let found: Option<(String, bool)> = sqlx::query_as(
+        "SELECT n.state, EXISTS (SELECT FROM host_beats b
+                                  WHERE b.node_id = n.id AND b.instance_id = n.current_instance_id
+                                    AND b.boot_id = $3 AND b.observed_uptime > $4)
+         FROM nodes n WHERE n.id = $1 AND n.current_instance_id = $2 FOR NO KEY UPDATE OF n",
     )
     .bind(beat.node_id)
     .bind(beat.instance_id)
+    .bind(beat.boot_id)
+    .bind(beat.observed_uptime)
     .fetch_optional(&mut *conn)
     .await?;
-    match state.as_deref() {
-        None => return Ok(false),
-        Some("lost") => {
-            sqlx::query(
-                "UPDATE nodes SET state = 'enrolled', revision = revision + 1, update_time = greatest(clock_timestamp(), update_time),
-                     last_heartbeat_time = greatest(clock_timestamp(), last_heartbeat_time)
-                 WHERE id = $1",
-            )
-            .bind(beat.node_id)
-            .execute(&mut *conn)
-            .await?;
-        }
-        Some(_) => {}
+    let Some((state, outdated)) = found else {
+        return Ok(Taken::NotCurrent);
+    };
+    if outdated {
+        return Ok(Taken::Outdated);
+    }
+    if state == "lost" {
+        sqlx::query(
+            "UPDATE nodes SET state = 'enrolled', revision = revision + 1, update_time = greatest(clock_timestamp(), update_time),
+                 last_heartbeat_time = greatest(clock_timestamp(), last_heartbeat_time)
+             WHERE id = $1",
+        )
+        .bind(beat.node_id)
+        .execute(&mut *conn)
+        .await?;
     }
     sqlx::query(
         "UPDATE host_instances SET boot_id = $2, agent_version = $3, agent_address = $4
@@ -260,7 +292,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     .execute(&mut *conn)
     .await?;
     let Some(report) = beat.readiness else {
-        return Ok(true);
+        return Ok(Taken::In);
     };
     sqlx::query(
         "UPDATE host_instances SET host_profile = $2, lab = $3, hypervisor = $4
@@ -287,20 +319,22 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
     .bind(known::timeless(report).encode_to_vec())
     .execute(conn)
     .await?;
-    Ok(true)
+    Ok(Taken::In)
 }
 
 /// Nodes whose host or evidence has aged since it was last judged; their rows are locked, hosts that missed their heartbeats
-/// are marked lost. Rows that others hold are left for the next sweep.
+/// are marked lost, if silence is judged. Rows that others hold are left for the next sweep.
 ///
 /// # Errors
 /// Database errors.
 pub async fn sweep_aged(
     conn: &mut PgConnection,
     freshness: Freshness,
+    judge_silence: bool,
 ) -> sqlx::Result<Vec<(Uuid, bool)>> {
+    let aged = aged(judge_silence);
     let suspects: Vec<Uuid> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
-        "SELECT n.id {AGED} ORDER BY n.id LIMIT 100 FOR NO KEY UPDATE OF n SKIP LOCKED"
+        "SELECT n.id {aged} ORDER BY n.id LIMIT 100 FOR NO KEY UPDATE OF n SKIP LOCKED"
     )))
     .bind(freshness.heartbeat_seconds)
     .bind(freshness.evidence_seconds)
@@ -311,16 +345,16 @@ pub async fn sweep_aged(
     }
     // from here on no report of theirs is taken in; one that was taken in before counts
     beats::forget(&mut *conn, &suspects).await?;
-    let aged: Vec<(Uuid, bool)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "SELECT n.id, greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1) AS lost
-         {AGED} AND n.id = ANY ($3) ORDER BY n.id"
+    let found: Vec<(Uuid, bool)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "SELECT n.id, {judge_silence} AND greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1) AS lost
+         {aged} AND n.id = ANY ($3) ORDER BY n.id"
     )))
     .bind(freshness.heartbeat_seconds)
     .bind(freshness.evidence_seconds)
     .bind(suspects)
     .fetch_all(&mut *conn)
     .await?;
-    let lost: Vec<Uuid> = aged
+    let lost: Vec<Uuid> = found
         .iter()
         .filter(|(_, lost)| *lost)
         .map(|(id, _)| *id)
@@ -335,7 +369,7 @@ pub async fn sweep_aged(
     .bind(lost)
     .execute(conn)
     .await?;
-    Ok(aged)
+    Ok(found)
 }
 
 /// Locks a node's row against heartbeats, enrolments and sweeps. `false` when there is none.

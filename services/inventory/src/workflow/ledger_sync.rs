@@ -59,7 +59,7 @@ pub(crate) async fn update_desired_node(
     let Some(instance_id) = node.instance_id else {
         return Ok(false);
     };
-    let report = node.report()?;
+    let (report, is_lost) = (node.report()?, node.is_lost());
     let readiness = node.readiness(report.as_ref());
     let topology = tasks::current_topology(&mut *conn, node_id)
         .await?
@@ -98,8 +98,9 @@ pub(crate) async fn update_desired_node(
         // its instance counts as heard from its enrolment on, so a host that is silent was heard last then or later
         host_lost_since: node
             .last_heartbeat_time
-            .filter(|_| !node.heartbeat_fresh)
+            .filter(|_| is_lost)
             .map(|at| proto_time(at.to_jiff())),
+        devices: report.as_ref().and_then(|report| report.devices.clone()),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,

@@ -180,7 +180,8 @@ async fn inc_04_a_known_report_keeps_evidence_fresh_and_an_old_one_does_not() {
 
 #[tokio::test]
 async fn inc_04_a_host_that_was_lost_or_distrusted_comes_back_with_the_report_it_left_with() {
-    let world = World::start().await;
+    // silence is judged once inventory has listened for as long
+    let world = World::start_with(|config| config.heartbeat_timeout_seconds = 10).await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
     let long_ago = "- interval '1 hour'";

@@ -1,7 +1,7 @@
 //! A host that enrols, reports and answers as the agent does.
 use std::sync::{Arc, Mutex};
 
-use gpuaas_common::client::Peers;
+use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Identity;
@@ -197,6 +197,11 @@ impl Host {
         HostServiceClient::new(self.peers.channel("inventory").expect("channel"))
             .heartbeat(request)
             .await
+    }
+
+    /// The host's way to inventory.
+    pub(crate) fn channel(&self) -> GrpcChannel {
+        self.peers.channel("inventory").expect("channel")
     }
 
     /// A heartbeat that says all is well.

@@ -1,7 +1,9 @@
 //! Inventory as its callers see it: real PostgreSQL, real mutual TLS, hosts that speak the agent's protocol.
 mod approval;
+mod bad_reports;
 mod cost;
 mod discovery;
+mod drift;
 mod enrolment;
 mod host;
 mod ledger;
@@ -10,6 +12,7 @@ mod readiness;
 mod ready;
 mod reflection;
 mod renewal;
+mod silence;
 mod stale;
 mod trust;
 mod watch;

@@ -297,3 +297,22 @@ async fn b_11_the_ledger_knows_whose_vms_had_hugepages_when_the_free_ones_were_c
     Host::enrol(&world, &node.id).await;
     knows(0, &[]).await;
 }
+
+#[tokio::test]
+async fn con_06_a_host_may_get_another_address_and_is_called_there() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let mut host = Host::enrol(&world, &node.id).await;
+    host.beat().await;
+    until("ready", || async {
+        world.ledger.schedulable(&node.id).await
+    })
+    .await;
+    host.address = "10.177.36.171:7110".into();
+    host.beat().await;
+    until("the ledger knows", || async {
+        let told = world.ledger.node(&node.id).await.expect("node");
+        told.agent_address == "10.177.36.171:7110" && told.schedulable
+    })
+    .await;
+}

@@ -38,6 +38,8 @@ pub(crate) struct World {
     minter: TokenMinter,
     token_key: PathBuf,
     gateway: Peers,
+    /// Of the inventory that was started last.
+    metrics: Option<prometheus::Registry>,
     shutdown: CancellationToken,
     running: JoinSet<anyhow::Result<()>>,
 }
@@ -109,6 +111,7 @@ impl World {
             minter,
             token_key: keys.public,
             gateway,
+            metrics: None,
             shutdown: CancellationToken::new(),
             running: JoinSet::new(),
         }
@@ -120,8 +123,10 @@ impl World {
     }
 
     fn run_inventory(&mut self) {
+        let context = self.context();
+        self.metrics = Some(context.registry.clone());
         self.running.spawn(gpuaas_inventory::run(
-            self.context(),
+            context,
             self.config.clone(),
             self.shutdown.clone(),
         ));
@@ -248,6 +253,41 @@ impl World {
 
     pub(crate) async fn status(&self, node_id: &str) -> api::NodeStatus {
         self.get_node(node_id).await.status.expect("status")
+    }
+
+    /// How often a method was refused for a reason.
+    pub(crate) fn refusals(&self, method: &str, reason: &str) -> u64 {
+        let registry = self.metrics.as_ref().expect("inventory runs");
+        let text = prometheus::TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .expect("metrics");
+        let reason = reason.trim_start_matches("ERROR_REASON_");
+        let labels = [
+            format!("method=\"{method}\""),
+            format!("reason=\"{reason}\""),
+        ];
+        let counted = text.lines().filter(|line| {
+            line.starts_with("inventory_refusals_total")
+                && labels.iter().all(|label| line.contains(label.as_str()))
+        });
+        counted
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum()
+    }
+
+    /// Nothing is left to push to the ledger.
+    pub(crate) async fn settled(&self) {
+        let owner = self.owner().await;
+        until("the ledger knows all", || async {
+            let due: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM inventory.ledger_sync WHERE pushed_version < version OR lease_until IS NOT NULL",
+            )
+            .fetch_one(&owner)
+            .await
+            .expect("pushes");
+            due == 0
+        })
+        .await;
     }
 
     /// Actions in the audit, oldest first.

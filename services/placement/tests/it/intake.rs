@@ -407,3 +407,28 @@ async fn only_lab_slice_sells_the_lab_class() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_new_slot_names_the_retired_slots_whose_devices_it_has() {
+    let world = World::new().await;
+    let node = world.node(lab_spec()).await;
+    let other = world.node(lab_spec()).await;
+    let old = lab_slot(0);
+    let mut new = lab_slot(1);
+    new.bindings.nvme_device = old.bindings.nvme_device.clone();
+    let retired = world.approve(node, std::slice::from_ref(&old)).await[0].id;
+    // the same disk at another node is another disk
+    let elsewhere = world.approve(other, &[old]).await[0].id;
+    let sql =
+        format!("UPDATE slots SET status = 'retired' WHERE id IN ('{retired}', '{elsewhere}')");
+    world.run_past_guards(&sql).await;
+    let slots = world.approve(node, &[new, lab_slot(2)]).await;
+    let [_, one, two] = slots.as_slice() else {
+        panic!("three slots: {slots:?}");
+    };
+    let mut conn = world.allocation.acquire().await.expect("connection");
+    let replaced = slots::replaced(&mut conn, &[one.id, two.id]).await;
+    let replaced = replaced.expect("replaced");
+    assert_eq!(replaced.get(&one.id), Some(&vec![retired]));
+    assert_eq!(replaced.get(&two.id), None);
+}

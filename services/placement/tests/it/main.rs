@@ -11,6 +11,7 @@ mod capacity;
 mod claims;
 mod constraints;
 mod decision;
+mod drift;
 mod events;
 mod explain;
 mod fair_share;

@@ -30,13 +30,14 @@ const NODE: [(&str, &str); 8] = [
 /// Columns of `nodes` that decide nothing. The address, the instance and the name are read under the lock; the mark is
 /// itself one, and the keys of images are made from their digests. Whose VMs have their hugepages decides where somebody has
 /// slots, and is tried there.
-const NODE_ELSE: [&str; 17] = [
+const NODE_ELSE: [&str; 18] = [
     "admin_at",
     "admin_reason",
     "agent_address",
     "changed_by",
     "created_at",
     "generation",
+    "host_devices",
     "host_health",
     "host_lost_since",
     "hostname",
@@ -71,14 +72,15 @@ const SLOT: [(&str, &str); 17] = [
     ("destructive_wipe_policy", "''"),
 ];
 
-/// Columns of `slots` that decide nothing: health is made from its two parts, `retired` from the status, and what a slot
-/// that is on sale proves is checked by the database.
-const SLOT_ELSE: [&str; 13] = [
+/// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
+/// status, and what a slot that is on sale proves is checked by the database.
+const SLOT_ELSE: [&str; 14] = [
     "admin_reason",
     "admin_state",
     "clean_generation",
     "clean_reusable",
     "created_at",
+    "drift",
     "generation",
     "health_detail",
     "health_state",

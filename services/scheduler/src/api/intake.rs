@@ -4,7 +4,7 @@ use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, id, trace};
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::{catalog, claims, nodes, outbox, slots, workflows};
+use gpuaas_placement::{catalog, claims, drift, nodes, outbox, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
     PutRegionRequest, PutSkuPriceRequest, SetSlotAdminStateRequest,
@@ -15,11 +15,19 @@ use serde_json::json;
 use super::{Api, parse, wire};
 
 impl Api {
-    pub(super) async fn take_node(&self, request: PutNodeRequest) -> Result<LedgerNode> {
+    pub(super) async fn take_node(&self, mut request: PutNodeRequest) -> Result<LedgerNode> {
+        let devices = request.devices.take();
         let spec = parse::node(request)?;
         let mut tx = self.pool.begin().await?;
         let node = nodes::put(&mut tx, &spec).await?;
+        let noted = drift::note(&mut tx, node.id, devices.as_ref()).await?;
         tx.commit().await?;
+        if noted.changed > 0 {
+            tracing::warn!(node_id = %node.id, slots = noted.changed, "note drift of slots");
+        }
+        if noted.wipes > 0 {
+            self.wake.notify(workflows::TOPIC).await;
+        }
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(
             node_id = %node.id, generation = node.generation, schedulable = node.schedulable,

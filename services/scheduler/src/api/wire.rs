@@ -5,6 +5,7 @@ use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::claims;
+use gpuaas_placement::drift::Standing;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
@@ -168,6 +169,7 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         update_time: Some(proto_time(slot.updated_at.to_jiff())),
         clean_evidence: slot.clean_evidence.unwrap_or_default(),
         clean_generation: slot.clean_generation.unwrap_or_default(),
+        drift: slot.drift.iter().map(Standing::to_proto).collect(),
     }
 }
 

@@ -105,6 +105,7 @@ impl LabHost {
                 workflow_epoch: 1,
             }),
             bindings: candidate.bindings.clone(),
+            ..pb::SlotGrant::default()
         }
     }
 

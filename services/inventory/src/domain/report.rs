@@ -1,0 +1,254 @@
+//! Whether a host's report can be believed to be one: sizes, forms and ranges, before anything of it is stored. A host is the
+//! least trusted of those who call, and what it says reaches the ledger, the console and other hosts' operators.
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use gpuaas_common::time::from_proto_time;
+use gpuaas_common::value::{Mac, PciAddress};
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk, HostFunction, ReadinessReport};
+use gpuaas_proto::gpuaas::common::v1::Evidence;
+use uuid::Uuid;
+
+use super::bindings::{is_lab_disk, is_nvme_identity};
+
+/// Newest schema of a report that is understood.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Largest report of a host in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+const MAX_CHECKS: usize = 256;
+const MAX_DEVICES: usize = 1024;
+const MAX_GUESTS: usize = 4096;
+const MAX_NAME: usize = 128;
+const MAX_TEXT: usize = 4096;
+const MAX_HUGEPAGES: u32 = 1 << 16;
+const MAX_NUMA_NODE: u32 = 1023;
+const MAX_DISK_BYTES: u64 = 1 << 60;
+/// Ten years: no host runs longer.
+const MAX_UPTIME_SECONDS: i64 = 10 * 365 * 86_400;
+
+/// A field that breaks its rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Path of the field in the heartbeat.
+    pub field: String,
+    /// The rule, to be read after the field's name.
+    pub rule: String,
+}
+
+type Checked = Result<(), Fault>;
+
+fn fault(field: &str, rule: impl Into<String>) -> Checked {
+    Err(Fault {
+        field: format!("readiness.{field}"),
+        rule: rule.into(),
+    })
+}
+
+fn at_most<T>(field: &str, list: &[T], most: usize) -> Checked {
+    if list.len() > most {
+        return fault(field, format!("must have at most {most} entries"));
+    }
+    Ok(())
+}
+
+/// Text of one line that cannot hide anything.
+fn text(field: &str, value: &str, most: usize) -> Checked {
+    if value.len() > most {
+        return fault(field, format!("must have at most {most} bytes"));
+    }
+    if value
+        .chars()
+        .any(|c| c.is_control() && c != '\n' && c != '\t')
+    {
+        return fault(field, "must not have control characters");
+    }
+    Ok(())
+}
+
+/// A name: of a check, a driver, an interface, a profile.
+fn name(field: &str, value: &str) -> Checked {
+    text(field, value, MAX_NAME)?;
+    if value.contains(['\n', '\t', '/']) {
+        return fault(field, "must be a name");
+    }
+    Ok(())
+}
+
+fn ids(field: &str, list: &[String], most: usize) -> Checked {
+    at_most(field, list, most)?;
+    match list.iter().all(|id| Uuid::try_parse(id).is_ok()) {
+        true => Ok(()),
+        false => fault(field, "must be ids"),
+    }
+}
+
+/// Checks a report.
+///
+/// # Errors
+/// The first field that breaks its rule.
+pub fn check(report: &ReadinessReport) -> Checked {
+    if report.schema_version > SCHEMA_VERSION {
+        return fault(
+            "schema_version",
+            format!(
+                "must be at most {SCHEMA_VERSION}; upgrade the control plane before the agents"
+            ),
+        );
+    }
+    at_most("evidence", &report.evidence, MAX_CHECKS)?;
+    for (index, evidence) in report.evidence.iter().enumerate() {
+        self::evidence(&format!("evidence[{index}]"), evidence)?;
+    }
+    at_most("blockers", &report.blockers, MAX_CHECKS)?;
+    for blocker in &report.blockers {
+        text("blockers", blocker, MAX_TEXT)?;
+    }
+    if report.hugepages_1g_free > MAX_HUGEPAGES {
+        return fault(
+            "hugepages_1g_free",
+            format!("must be at most {MAX_HUGEPAGES}"),
+        );
+    }
+    name("hypervisor", &report.hypervisor)?;
+    name("host_profile", &report.host_profile)?;
+    at_most("drifted_disks", &report.drifted_disks, MAX_DEVICES)?;
+    for disk in &report.drifted_disks {
+        identity("drifted_disks", disk)?;
+    }
+    ids(
+        "hugepages_allocated_to",
+        &report.hugepages_allocated_to,
+        MAX_GUESTS,
+    )?;
+    if let Some(at) = &report.observed_time
+        && from_proto_time(at).is_none()
+    {
+        return fault("observed_time", "must be a time");
+    }
+    if let Some(uptime) = &report.observed_uptime
+        && (!(0..=MAX_UPTIME_SECONDS).contains(&uptime.seconds)
+            || !(0..1_000_000_000).contains(&uptime.nanos))
+    {
+        return fault(
+            "observed_uptime",
+            "must be the time since the start of the host",
+        );
+    }
+    report.devices.as_ref().map_or(Ok(()), devices)
+}
+
+/// An uptime that was checked, in nanoseconds.
+#[must_use]
+pub fn nanos(uptime: &prost_types::Duration) -> i64 {
+    uptime
+        .seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(uptime.nanos.into())
+}
+
+fn evidence(field: &str, evidence: &Evidence) -> Checked {
+    let of = |part: &str| format!("{field}.{part}");
+    if evidence.check.is_empty() {
+        return fault(&of("check"), "is required");
+    }
+    name(&of("check"), &evidence.check)?;
+    text(&of("detail"), &evidence.detail, MAX_TEXT)?;
+    text(&of("remediation"), &evidence.remediation, MAX_TEXT)
+}
+
+fn devices(devices: &HostDevices) -> Checked {
+    at_most("devices.functions", &devices.functions, MAX_DEVICES)?;
+    let mut seen = BTreeSet::new();
+    for (index, one) in devices.functions.iter().enumerate() {
+        let field = format!("devices.functions[{index}]");
+        function(&field, one)?;
+        if !seen.insert(one.pci_address.to_ascii_lowercase()) {
+            return fault(&field, format!("must not report {} again", one.pci_address));
+        }
+    }
+    at_most("devices.disks", &devices.disks, MAX_DEVICES)?;
+    let mut seen = BTreeSet::new();
+    for (index, one) in devices.disks.iter().enumerate() {
+        let field = format!("devices.disks[{index}]");
+        disk(&field, one)?;
+        if !seen.insert(&one.identity) {
+            return fault(&field, format!("must not report {} again", one.identity));
+        }
+    }
+    at_most("devices.addresses", &devices.addresses, MAX_GUESTS)?;
+    for (index, one) in devices.addresses.iter().enumerate() {
+        let of = |part: &str| format!("devices.addresses[{index}].{part}");
+        optional_id(&of("allocation_id"), &one.allocation_id)?;
+        name(&of("interface"), &one.interface)?;
+        if !one.mac.is_empty() && one.mac.parse::<Mac>().is_err() {
+            return fault(&of("mac"), "must be a MAC address");
+        }
+        if !one.ip.is_empty() && one.ip.parse::<IpAddr>().is_err() {
+            return fault(&of("ip"), "must be an IP address");
+        }
+    }
+    at_most(
+        "devices.unknown_domains",
+        &devices.unknown_domains,
+        MAX_DEVICES,
+    )?;
+    for domain in &devices.unknown_domains {
+        text("devices.unknown_domains", domain, MAX_TEXT)?;
+    }
+    ids(
+        "devices.unprotected_allocations",
+        &devices.unprotected_allocations,
+        MAX_GUESTS,
+    )
+}
+
+fn function(field: &str, one: &HostFunction) -> Checked {
+    let of = |part: &str| format!("{field}.{part}");
+    if one.pci_address.parse::<PciAddress>().is_err() {
+        return fault(&of("pci_address"), "must be a PCI address");
+    }
+    if !one.physical_function.is_empty() && one.physical_function.parse::<PciAddress>().is_err() {
+        return fault(&of("physical_function"), "must be a PCI address");
+    }
+    name(&of("driver"), &one.driver)?;
+    if one.numa_node.is_some_and(|node| node > MAX_NUMA_NODE) {
+        return fault(&of("numa_node"), format!("must be at most {MAX_NUMA_NODE}"));
+    }
+    text(&of("fault"), &one.fault, MAX_TEXT)?;
+    text(&of("used_by"), &one.used_by, MAX_TEXT)
+}
+
+fn disk(field: &str, one: &HostDisk) -> Checked {
+    let of = |part: &str| format!("{field}.{part}");
+    identity(&of("identity"), &one.identity)?;
+    if one.bytes > MAX_DISK_BYTES {
+        return fault(&of("bytes"), format!("must be at most {MAX_DISK_BYTES}"));
+    }
+    for (part, list) in [("uses", &one.uses), ("content", &one.content)] {
+        at_most(&of(part), list, MAX_CHECKS)?;
+        for entry in list {
+            text(&of(part), entry, MAX_TEXT)?;
+        }
+    }
+    optional_id(&of("slot_id"), &one.slot_id)?;
+    text(&of("fault"), &one.fault, MAX_TEXT)
+}
+
+/// A disk's identity leads nowhere but to a disk: no path that escapes, and no kernel name.
+fn identity(field: &str, value: &str) -> Checked {
+    if is_nvme_identity(value) || is_lab_disk(value) {
+        return Ok(());
+    }
+    fault(
+        field,
+        "must be /dev/disk/by-id/nvme-eui.… or lab-disk: and a UUID",
+    )
+}
+
+fn optional_id(field: &str, value: &str) -> Checked {
+    if value.is_empty() || Uuid::try_parse(value).is_ok() {
+        return Ok(());
+    }
+    fault(field, "must be an id")
+}

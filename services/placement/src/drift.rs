@@ -1,0 +1,384 @@
+//! Drift (D-80): every report of a host is compared with what was approved for its slots, under the lock of the node.
+//!
+//! A slot that drifts is not healthier than degraded, so a free one is not offered from then on; an occupied one is marked, and
+//! so is its allocation, by the condition `device_drift`. Drift that ends, ends by itself. The exception is a free slot's
+//! disk:
+//!
+//! - Somebody used or wrote to it: the slot goes to `cleanup_blocked`, and only a repair, with its wipe, brings it back. It
+//!   is an operator's decision, since what is on the disk may be somebody's data.
+//! - It was out of sight and is back, empty and unused: it is wiped before it is offered again, by the workflow that also
+//!   does the first wipe.
+//!
+//! The host of a bare metal tenant is the tenant's, and nothing of it is compared.
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};
+use gpuaas_common::time::proto_time;
+use gpuaas_proto::gpuaas::agent::v1::HostDevices;
+use gpuaas_proto::gpuaas::common::v1::{SlotBindings, SlotDrift};
+use jiff_sqlx::Timestamp;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::model::{Scope, Slot, SlotStatus};
+use crate::outbox::{self, NewEvent};
+use crate::repair::{self, Origin};
+use crate::timeline::{self, State};
+use crate::{Error, Result, allocations, lock, slots};
+
+/// Name of the condition, and of the event and timeline entry when it begins or becomes another.
+pub const DEVICE_DRIFT: &str = "device_drift";
+/// Name of the event and timeline entry when it ends.
+pub const DEVICE_DRIFT_ENDED: &str = "device_drift_ended";
+const ENDED: &str = "The devices of the allocation are as they were approved again.";
+
+/// A difference that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The difference.
+    #[serde(flatten)]
+    pub drift: Drift,
+    /// Since when, by the ledger's clock.
+    pub since: jiff::Timestamp,
+}
+
+impl Standing {
+    /// On the wire.
+    #[must_use]
+    pub fn to_proto(&self) -> SlotDrift {
+        self.drift.to_proto(Some(proto_time(self.since)))
+    }
+}
+
+/// What came of a comparison.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Slots whose drift is another than before.
+    pub changed: usize,
+    /// Wipes that were started: notify [`crate::workflows::TOPIC`] after the commit.
+    pub wipes: usize,
+}
+
+/// Compares the slots of a node with what its host has now, and stores that for slots that are approved later. None: the
+/// host does not report it, and nothing is known of drift.
+///
+/// # Errors
+/// [`Error::NotFound`] for the node; those of the database.
+pub async fn note(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    devices: Option<&HostDevices>,
+) -> Result<Noted> {
+    lock::node(conn, node_id).await?;
+    sqlx::query(
+        "UPDATE nodes SET host_devices = $2 WHERE id = $1 AND host_devices IS DISTINCT FROM $2",
+    )
+    .bind(node_id)
+    .bind(devices.map(prost::Message::encode_to_vec))
+    .execute(&mut *conn)
+    .await?;
+    judge(conn, node_id, devices).await
+}
+
+/// Compares the slots of a locked node with what its host reported last.
+pub(crate) async fn compare_again(conn: &mut PgConnection, node_id: Uuid) -> Result<Noted> {
+    let stored: Option<Vec<u8>> =
+        sqlx::query_scalar("SELECT host_devices FROM nodes WHERE id = $1")
+            .bind(node_id)
+            .fetch_one(&mut *conn)
+            .await?;
+    let devices = stored
+        .map(|bytes| HostDevices::decode(bytes.as_slice()))
+        .transpose()
+        .map_err(gpuaas_common::Error::internal)
+        .map_err(Error::from)?;
+    judge(conn, node_id, devices.as_ref()).await
+}
+
+async fn judge(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    devices: Option<&HostDevices>,
+) -> Result<Noted> {
+    let is_a_tenants: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
+    )
+    .bind(node_id)
+    .fetch_one(&mut *conn)
+    .await?;
+    if is_a_tenants {
+        return Ok(Noted::default());
+    }
+    let facts = Facts::read(conn, node_id, devices).await?;
+    let mut noted = Noted::default();
+    for slot in slots::lock_all(conn, node_id).await? {
+        let found = devices.map_or_else(Vec::new, |devices| facts.compare(&slot, devices));
+        noted.changed += usize::from(note_slot(conn, &slot, &found).await?);
+        noted.wipes += usize::from(settle_disk(conn, &slot, &found, devices.is_some()).await?);
+    }
+    if noted.changed > 0 {
+        note_allocations(conn, node_id).await?;
+    }
+    Ok(noted)
+}
+
+/// What a comparison needs beside the slots.
+struct Facts {
+    /// Allocations that are seen on the host, by a slot that they have or had.
+    allocations: BTreeMap<Uuid, BTreeSet<String>>,
+    /// Generation of each slot's last wipe.
+    wiped: BTreeMap<Uuid, i64>,
+}
+
+impl Facts {
+    async fn read(
+        conn: &mut PgConnection,
+        node_id: Uuid,
+        devices: Option<&HostDevices>,
+    ) -> Result<Self> {
+        let seen: Vec<Uuid> = devices
+            .into_iter()
+            .flat_map(|devices| &devices.addresses)
+            .filter_map(|one| one.allocation_id.parse().ok())
+            .collect();
+        let pairs: Vec<(Uuid, Uuid)> = sqlx::query_as(
+            "SELECT DISTINCT slot_id, allocation_id FROM claims
+              WHERE node_id = $1 AND slot_id IS NOT NULL AND allocation_id = ANY ($2)",
+        )
+        .bind(node_id)
+        .bind(seen)
+        .fetch_all(&mut *conn)
+        .await?;
+        let mut allocations: BTreeMap<Uuid, BTreeSet<String>> = BTreeMap::new();
+        for (slot, allocation) in pairs {
+            allocations
+                .entry(slot)
+                .or_default()
+                .insert(allocation.to_string());
+        }
+        let wiped: Vec<(Uuid, i64)> = sqlx::query_as(
+            "SELECT e.slot_id, max(e.generation) FROM clean_evidence e JOIN slots s ON s.id = e.slot_id
+              WHERE s.node_id = $1 AND e.kind = 'wiped' GROUP BY e.slot_id",
+        )
+        .bind(node_id)
+        .fetch_all(&mut *conn)
+        .await?;
+        Ok(Self {
+            allocations,
+            wiped: wiped.into_iter().collect(),
+        })
+    }
+
+    fn compare(&self, slot: &Slot, devices: &HostDevices) -> Vec<Drift> {
+        let bindings: SlotBindings = slot.bindings.clone().into();
+        let (id, none) = (slot.id.to_string(), BTreeSet::new());
+        let content = match self.wiped.get(&slot.id) {
+            Some(generation) if is_clean(slot) => Content::EmptySince {
+                slot_id: &id,
+                generation: generation.unsigned_abs(),
+            },
+            _ => Content::Ignored,
+        };
+        let approved = Approved {
+            bindings: &bindings,
+            content,
+            allocations: self.allocations.get(&slot.id).unwrap_or(&none),
+        };
+        let mut found = drift::compare(&approved, devices);
+        if let Some(allocation) = slot.allocation_id {
+            found.extend(drift::rules_missing(
+                &allocation.to_string(),
+                &bindings,
+                devices,
+            ));
+        }
+        found
+    }
+}
+
+/// Nobody has the slot, and its disk is proven empty.
+fn is_clean(slot: &Slot) -> bool {
+    matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled)
+        && slot.clean_generation == Some(slot.generation)
+}
+
+/// Stores a slot's drift. Returns whether it is another than before.
+async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Result<bool> {
+    let before = &slot.drift.0;
+    if before.iter().map(|standing| &standing.drift).eq(found) {
+        return Ok(false);
+    }
+    let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(&mut *conn)
+        .await?;
+    let standing: Vec<Standing> = found
+        .iter()
+        .map(|drift| {
+            let same =
+                |one: &&Standing| (one.drift.kind, &one.drift.field) == (drift.kind, &drift.field);
+            let earlier = before.iter().find(same);
+            Standing {
+                drift: drift.clone(),
+                since: earlier.map_or(now.to_jiff(), |one| one.since),
+            }
+        })
+        .collect();
+    let (revision, at): (i64, Timestamp) = sqlx::query_as(
+        "UPDATE slots s SET drift = $2, revision = s.revision + 1,
+                host_health = CASE WHEN $3 THEN greatest(n.host_health, 'degraded') ELSE n.host_health END,
+                updated_at = greatest(clock_timestamp(), s.updated_at)
+           FROM nodes n WHERE s.id = $1 AND n.id = s.node_id RETURNING s.revision, s.updated_at",
+    )
+    .bind(slot.id)
+    .bind(Json(&standing))
+    .bind(!found.is_empty())
+    .fetch_one(&mut *conn)
+    .await?;
+    let kind = if found.is_empty() {
+        "slot.drift_ended"
+    } else {
+        "slot.drift"
+    };
+    let told: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
+    let told: Vec<serde_json::Value> = told
+        .iter()
+        .map(|one| {
+            json!({
+                "kind": one.kind, "field": one.field, "approved": one.approved, "observed": one.observed,
+                "message": one.message, "remediation": one.remediation,
+            })
+        })
+        .collect();
+    let event = NewEvent {
+        kind,
+        aggregate_id: slot.id,
+        revision,
+        at,
+        project_id: None,
+        data: json!({
+            "node_id": slot.node_id, "slot_index": slot.slot_index, "slot_class": slot.class.to_string(),
+            "generation": slot.generation.to_string(), "allocation_id": slot.allocation_id, "drift": told,
+        }),
+        traceparent: "",
+    };
+    outbox::append(conn, event).await?;
+    Ok(true)
+}
+
+/// Takes a free slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
+async fn settle_disk(
+    conn: &mut PgConnection,
+    slot: &Slot,
+    found: &[Drift],
+    is_known: bool,
+) -> Result<bool> {
+    if !is_clean(slot) || !is_known {
+        return Ok(false);
+    }
+    let free = [SlotStatus::Available, SlotStatus::Disabled];
+    let doubt = found.iter().find(|drift| drift.kind.needs_repair());
+    if let Some(doubt) = doubt {
+        let why = doubt.message();
+        let _ = slots::block(conn, &[slot.id], &free, &why).await?;
+        return Ok(false);
+    }
+    let out_of_sight = |kind: Kind| matches!(kind, Kind::DiskMissing | Kind::DiskFaulty);
+    let was_out = slot.drift.0.iter().any(|one| out_of_sight(one.drift.kind));
+    let is_out = found.iter().any(|drift| out_of_sight(drift.kind));
+    if !was_out || is_out {
+        return Ok(false);
+    }
+    let _ = slots::transition(conn, &[slot.id], &free, SlotStatus::Disabled, true).await?;
+    repair::first_wipe(conn, slot.id, Origin::default()).await?;
+    Ok(true)
+}
+
+/// An allocation with the drift of its slots.
+#[derive(sqlx::FromRow)]
+struct Marked {
+    id: Uuid,
+    device_drift: String,
+    standing: Json<Vec<Standing>>,
+}
+
+/// Notes the condition of every allocation on a locked node, each with its event and its timeline entry.
+async fn note_allocations(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+    let all: Vec<Marked> = sqlx::query_as(
+        "SELECT a.id, a.device_drift,
+                coalesce(jsonb_agg(d.one) FILTER (WHERE d.one IS NOT NULL), '[]') AS standing
+           FROM allocations a
+                JOIN claims c ON c.allocation_id = a.id AND c.state <> 'released'
+                JOIN slots s ON s.id = c.slot_id
+                LEFT JOIN LATERAL jsonb_array_elements(s.drift) AS d (one) ON true
+          WHERE a.node_id = $1 AND a.state IN ('provisioning', 'active', 'releasing')
+          GROUP BY a.id ORDER BY a.id",
+    )
+    .bind(node_id)
+    .fetch_all(&mut *conn)
+    .await?;
+    for marked in all {
+        let standing = &marked.standing.0;
+        let text = if standing.is_empty() {
+            String::new()
+        } else {
+            drift::for_owner(standing.iter().map(|one| &one.drift))
+        };
+        if text != marked.device_drift {
+            note_allocation(conn, marked.id, &text).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn note_allocation(conn: &mut PgConnection, id: Uuid, text: &str) -> Result<()> {
+    allocations::lock(conn, id).await?;
+    sqlx::query(
+        "UPDATE allocations SET device_drift = $2,
+                device_drift_since = CASE WHEN $2 <> '' THEN coalesce(device_drift_since, clock_timestamp()) END,
+                revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(id)
+    .bind(text)
+    .execute(&mut *conn)
+    .await?;
+    let (kind, told) = if text.is_empty() {
+        (DEVICE_DRIFT_ENDED, ENDED)
+    } else {
+        (DEVICE_DRIFT, text)
+    };
+    timeline::append(conn, id, kind, State::Done, told).await?;
+    let allocation = allocations::get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{kind}"), &allocation).await
+}
+
+/// How many slots drift.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Count {
+    /// Kind of drift.
+    pub kind: String,
+    /// Somebody has the slot.
+    pub occupied: bool,
+    pub slots: i64,
+}
+
+/// How many slots drift now, by kind, free and occupied.
+///
+/// # Errors
+/// Those of the database.
+pub async fn counts(conn: &mut PgConnection) -> Result<Vec<Count>> {
+    let rows = sqlx::query_as(
+        "SELECT d.one ->> 'kind' AS kind,
+                EXISTS (SELECT FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS occupied,
+                count(DISTINCT s.id) AS slots
+           FROM slots s CROSS JOIN LATERAL jsonb_array_elements(s.drift) AS d (one)
+          WHERE s.drift <> '[]' AND s.status <> 'retired' GROUP BY 1, 2 ORDER BY 1, 2",
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
