@@ -1,9 +1,13 @@
 //! The methods that the gateway answers itself: who calls, and which projects there are.
+use std::collections::{BTreeSet, HashMap};
+
 use gpuaas_common::page;
 use gpuaas_proto::gpuaas::identity::v1::{
     Caller, ListProjectsRequest, ListProjectsResponse, Project, Role,
 };
+use gpuaas_proto::gpuaas::scheduler::v1::{FleetOccupant, ListFleetNodesResponse};
 use prost_reflect::DynamicMessage;
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::sessions::Session;
@@ -87,6 +91,54 @@ async fn projects(
     })
 }
 
+/// The answer that has projects by their ids alone.
+const WITHOUT_NAMES: &str = "gpuaas.scheduler.v1.FleetAdminService.ListFleetNodes";
+
+/// Names the projects and organisations in an answer of the fleet record: no service but this one knows them. A project
+/// that there is not keeps its id alone.
+///
+/// # Errors
+/// A database that does not answer.
+pub async fn name_projects(
+    app: &App,
+    route: &Route,
+    answer: &mut DynamicMessage,
+) -> Result<(), ApiError> {
+    if route.method.full_name() != WITHOUT_NAMES {
+        return Ok(());
+    }
+    let mut record: ListFleetNodesResponse =
+        answer.transcode_to().map_err(|_| ApiError::internal())?;
+    let ids: BTreeSet<Uuid> = occupants(&mut record)
+        .filter_map(|one| one.project_id.parse().ok())
+        .collect();
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let found = store::find_projects(&app.pool, &ids)
+        .await
+        .map_err(|error| unreachable(&error))?;
+    name(&mut record, found);
+    answer
+        .transcode_from(&record)
+        .map_err(|_| ApiError::internal())
+}
+
+fn occupants(record: &mut ListFleetNodesResponse) -> impl Iterator<Item = &mut FleetOccupant> {
+    record.nodes.iter_mut().flat_map(|node| &mut node.occupants)
+}
+
+fn name(record: &mut ListFleetNodesResponse, projects: Vec<ProjectRow>) {
+    let by_id: HashMap<String, ProjectRow> = projects
+        .into_iter()
+        .map(|row| (row.id.to_string(), row))
+        .collect();
+    for one in occupants(record) {
+        if let Some(row) = by_id.get(&one.project_id) {
+            one.project.clone_from(&row.slug);
+            one.organisation.clone_from(&row.organisation);
+        }
+    }
+}
+
 fn to_wire(row: ProjectRow) -> Project {
     Project {
         id: row.id.to_string(),
@@ -99,4 +151,49 @@ fn to_wire(row: ProjectRow) -> Project {
 fn unreachable(error: &sqlx::Error) -> ApiError {
     tracing::error!("read projects: {error}");
     ApiError::unavailable()
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::scheduler::v1::FleetNode;
+
+    use super::*;
+
+    #[test]
+    fn the_fleet_record_names_projects_that_there_are() {
+        let occupant = |id: u128| FleetOccupant {
+            project_id: Uuid::from_u128(id).to_string(),
+            ..FleetOccupant::default()
+        };
+        let node = FleetNode {
+            occupants: vec![occupant(1), occupant(2)],
+            ..FleetNode::default()
+        };
+        let mut record = ListFleetNodesResponse {
+            nodes: vec![node.clone(), node],
+            ..ListFleetNodesResponse::default()
+        };
+        let row = ProjectRow {
+            id: Uuid::from_u128(2),
+            slug: "training".into(),
+            display_name: "Training".into(),
+            organisation: "acme".into(),
+        };
+        name(&mut record, vec![row]);
+        let named: Vec<_> = occupants(&mut record)
+            .map(|one| (one.project.clone(), one.organisation.clone()))
+            .collect();
+        let (unknown, known) = (Default::default(), ("training".into(), "acme".into()));
+        assert_eq!(
+            named,
+            [&unknown, &known, &unknown, &known].map(Clone::clone)
+        );
+    }
+
+    #[test]
+    fn the_answer_to_complete_is_one_of_the_contract() {
+        let routes = crate::routes().expect("served");
+        let mut methods = routes.routes().iter().map(|route| &route.method);
+        assert!(methods.any(|method| method.full_name() == WITHOUT_NAMES));
+    }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use gpuaas_common::server::connections::Running;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-
-use super::connections::Running;
 
 /// Most that is handed out of an answer at once, so that a client which takes only a little has only a little buffered.
 const PIECE: usize = 16 << 10;
@@ -185,10 +184,10 @@ impl hyper::body::Body for Answer {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use gpuaas_common::server::connections::Connections;
     use http_body_util::BodyExt as _;
     use hyper::body::Body as _;
 
-    use super::super::connections::Connections;
     use super::*;
 
     #[tokio::test]

@@ -137,7 +137,8 @@ async fn try_serve(
         );
         return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
-    let answer = upstream::call(&app.peers, route, &message, envelope).await?;
+    let mut answer = upstream::call(&app.peers, route, &message, envelope).await?;
+    identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer))
 }
 

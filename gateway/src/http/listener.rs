@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use gpuaas_common::CancellationToken;
+use gpuaas_common::server::connections::{Activity, Connection, Connections, Full, Running};
 use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -26,7 +27,6 @@ use tower::Service;
 
 use super::admission::refused_counter;
 use super::answer::{Answer, IsStream, Untaken};
-use super::connections::{Activity, Connection, Connections, Full, Running};
 use super::peer::{Peer, Proxies};
 use super::tls::Tls;
 

@@ -3,7 +3,6 @@ pub mod admission;
 mod answer;
 pub mod authorize;
 pub mod call;
-mod connections;
 pub mod headers;
 pub mod listener;
 pub mod metrics;

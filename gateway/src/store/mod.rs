@@ -10,7 +10,7 @@ use crate::auth::verify::Identity;
 
 pub use access::may_use;
 pub use bootstrap::{NewPrincipal, Seeded, seed};
-pub use projects::{ProjectRow, find_profile, list_projects};
+pub use projects::{ProjectRow, find_profile, find_projects, list_projects};
 
 /// A registered principal with the projects it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,22 @@ pub async fn find_profile(
     ))
 }
 
+/// Those of these projects that there are.
+///
+/// # Errors
+/// Database errors.
+pub async fn find_projects(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<ProjectRow>> {
+    let rows = sqlx::query(
+        "SELECT j.id, j.slug, j.display_name, o.slug AS organisation
+           FROM projects j JOIN organisations o ON o.id = j.organisation_id
+          WHERE j.id = ANY ($1)",
+    )
+    .bind(ids)
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
 /// The projects after one, given as slugs of its organisation and itself, in that order.
 ///
 /// # Errors

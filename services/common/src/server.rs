@@ -1,6 +1,8 @@
 //! The one gRPC server builder: mutual TLS, access rules, tracing, metrics, health, reflection, limits,
 //! graceful shutdown.
 mod auth;
+pub mod connections;
+mod limited;
 mod metrics;
 mod observe;
 mod tls;
@@ -17,6 +19,7 @@ use tonic::service::{Routes, RoutesBuilder};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use self::connections::Connections;
 use crate::config::DatabaseSettings;
 use crate::{Context, db, idempotency};
 
@@ -42,7 +45,7 @@ pub struct Server {
     health: HealthReporter,
     names: Vec<&'static str>,
     /// Listeners beside those of the settings.
-    more: Vec<(SocketAddr, Clients)>,
+    more: Vec<(SocketAddr, Clients, Option<Connections>)>,
 }
 
 impl Server {
@@ -83,7 +86,23 @@ impl Server {
     #[must_use]
     pub fn also_at(mut self, addresses: &[SocketAddr], clients: Clients) -> Self {
         self.more
-            .extend(addresses.iter().map(|address| (*address, clients)));
+            .extend(addresses.iter().map(|address| (*address, clients, None)));
+        self
+    }
+
+    /// The same with a limit on the connections of each of these addresses, for clients that nobody knows yet.
+    #[must_use]
+    pub fn also_limited_at(
+        mut self,
+        addresses: &[SocketAddr],
+        clients: Clients,
+        (most, most_per_peer): (usize, usize),
+    ) -> Self {
+        let limited = |address: &SocketAddr| {
+            let connections = Connections::new(most, most_per_peer);
+            (*address, clients, Some(connections))
+        };
+        self.more.extend(addresses.iter().map(limited));
         self
     }
 
@@ -123,8 +142,15 @@ impl Server {
         let settings = &self.context.settings.server;
         let routes = self.routes.routes();
         let mut running = tokio::task::JoinSet::new();
-        let services = settings.listen.iter().map(|at| (*at, Clients::Services));
-        for (address, clients) in services.chain(self.more) {
+        let refused = self
+            .context
+            .meter
+            .u64_counter("server_connections_refused_total")
+            .with_description("Connections turned away while all others were being answered, by limit (peer, all)")
+            .build();
+        let services = settings.listen.iter();
+        let services = services.map(|at| (*at, Clients::Services, None));
+        for (address, clients, connections) in services.chain(self.more) {
             ensure!(
                 self.context.tls.knows(clients),
                 "setting tls.host_ca_file is missing, by which hosts at {address} are checked"
@@ -133,6 +159,10 @@ impl Server {
                 .await
                 .with_context(|| format!("cannot listen on {address}"))?;
             let stop = shutdown.clone();
+            let limit = connections.map(|connections| tls::Limit {
+                connections,
+                refused: refused.clone(),
+            });
             let server = tonic::transport::Server::builder()
                 .timeout(Duration::from_secs(settings.request_timeout_seconds))
                 .concurrency_limit_per_connection(settings.concurrency_per_connection)
@@ -144,7 +174,7 @@ impl Server {
                 .layer(auth::AuthLayer::new(&self.context, clients))
                 .add_routes(routes.clone())
                 .serve_with_incoming_shutdown(
-                    tls::incoming(listener, self.context.tls.clone(), clients),
+                    tls::incoming(listener, self.context.tls.clone(), clients, limit),
                     async move { stop.cancelled().await }.boxed(),
                 );
             running.spawn(server);

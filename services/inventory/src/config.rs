@@ -13,6 +13,11 @@ pub struct Config {
     pub host_listen: Vec<SocketAddr>,
     /// Where hosts without a certificate call, to enrol by a token or to prove their key.
     pub enrolment_listen: Vec<SocketAddr>,
+    /// Connections at an address of `enrolment_listen` at once. The one that has rested longest makes place for a new one;
+    /// while all are being answered, a new one is turned away.
+    pub enrolment_max_connections: usize,
+    /// Of them, those from one peer address (of IPv6: one /64); 0: no limit.
+    pub enrolment_max_connections_per_peer: usize,
     /// Certificate of the intermediate authority that issues host certificates, in PEM, signed by that of
     /// `tls.host_ca_file`, whose key lies elsewhere.
     pub host_ca_cert_file: PathBuf,
@@ -47,6 +52,8 @@ impl Default for Config {
         Self {
             host_listen: Vec::new(),
             enrolment_listen: Vec::new(),
+            enrolment_max_connections: 1024,
+            enrolment_max_connections_per_peer: 64,
             host_ca_cert_file: PathBuf::new(),
             host_ca_key_file: PathBuf::new(),
             host_certificate_days: 90,

@@ -49,6 +49,10 @@ use state::{Shared, State};
 pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let (host_listen, enrolment_listen) =
         (config.host_listen.clone(), config.enrolment_listen.clone());
+    let enrolment_limits = (
+        config.enrolment_max_connections,
+        config.enrolment_max_connections_per_peer,
+    );
     let state = State::new(Shared {
         pool: ctx.database()?,
         peers: ctx.peers.clone(),
@@ -101,7 +105,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
                 .max_decoding_message_size(domain::report::MAX_BYTES)),
         )
         .also_at(&host_listen, Clients::Hosts)
-        .also_at(&enrolment_listen, Clients::Enrolling)
+        .also_limited_at(&enrolment_listen, Clients::Enrolling, enrolment_limits)
         .run(shutdown);
     let served = tokio::select! {
         served = server => served,

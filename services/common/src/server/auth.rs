@@ -9,10 +9,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::options::v1::{Access, Audience};
 use http::{HeaderMap, Request, Response};
 use tonic::body::Body;
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::limited::ConnectionInfo;
 use super::tls::Clients;
 use crate::identity::{Caller, Peer, TokenVerifier};
 use crate::{Context, Error, Result, access};
@@ -166,10 +166,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let peer = request
-            .extensions()
-            .get::<TlsConnectInfo<TcpConnectInfo>>()
-            .and_then(TlsConnectInfo::peer_certs)
+        let connection = request.extensions().get::<ConnectionInfo>();
+        let running = connection.and_then(ConnectionInfo::begin);
+        let peer = connection
+            .and_then(|connection| connection.tls.peer_certs())
             .and_then(|chain| Peer::from_certificate(self.rules.cell, chain.first()?));
         match self
             .rules
@@ -184,7 +184,11 @@ where
                 }
                 let clone = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, clone);
-                Box::pin(async move { inner.call(request).await })
+                Box::pin(async move {
+                    let answer = inner.call(request).await;
+                    drop(running);
+                    answer
+                })
             }
             Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
         }

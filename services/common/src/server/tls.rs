@@ -1,10 +1,13 @@
 //! TLS of the server. The certificate may be exchanged while it serves: connections that are open stay as they are,
 //! later ones are met with the new one.
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Counter;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -14,6 +17,9 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
+
+use super::connections::{Connection, Connections, Full, Peer};
+use super::limited::Limited;
 
 /// Longest handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -142,13 +148,38 @@ fn config(
     Ok(Arc::new(config))
 }
 
+/// How many connections a listener takes, and the count of those it did not.
+#[derive(Clone)]
+pub struct Limit {
+    /// Those that are open.
+    pub connections: Connections,
+    /// Connections that were turned away, by limit.
+    pub refused: Counter<u64>,
+}
+
+impl Limit {
+    fn enter(&self, address: SocketAddr) -> Option<Connection> {
+        let entered = self.connections.enter(Some(Peer::of(address.ip())));
+        let full = match entered {
+            Ok(connection) => return Some(connection),
+            Err(Full::Peer) => "peer",
+            Err(Full::All) => "all",
+        };
+        tracing::debug!(%address, limit = full, "refuse connection");
+        self.refused.add(1, &[KeyValue::new("limit", full)]);
+        None
+    }
+}
+
 /// Connections of a listener after their handshakes. A slow handshake holds up no other; the listener closes when the
-/// stream is dropped.
+/// stream is dropped. With a limit, the connection that has rested longest makes place for a new one; where all are being
+/// answered, the new one is turned away.
 pub fn incoming(
     listener: TcpListener,
     tls: ServerTls,
     clients: Clients,
-) -> ReceiverStream<io::Result<TlsStream<TcpStream>>> {
+    limit: Option<Limit>,
+) -> ReceiverStream<io::Result<Limited>> {
     let (ready, connections) = mpsc::channel(WAITING);
     tokio::spawn(async move {
         loop {
@@ -157,15 +188,25 @@ pub fn incoming(
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     let Some(acceptor) = tls.acceptor(clients) else {
                         return;
+                    };
+                    let place = match &limit {
+                        None => None,
+                        Some(limit) => match limit.enter(address) {
+                            Some(place) => Some(place),
+                            None => continue,
+                        },
                     };
                     let ready = ready.clone();
                     tokio::spawn(async move {
                         // whoever calls without TLS, or breaks off, is nobody's business
-                        if let Some(stream) = shake_hands(acceptor, stream).await {
-                            let _ = ready.send(Ok(stream)).await;
+                        let let_go = place.as_ref().map(|place| place.let_go.clone());
+                        let let_go = let_go.unwrap_or_default();
+                        let stream = let_go.run_until_cancelled(shake_hands(acceptor, stream));
+                        if let Some(stream) = stream.await.flatten() {
+                            let _ = ready.send(Ok(Limited::new(stream, place))).await;
                         }
                     });
                 }
@@ -203,6 +244,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_rustls::{TlsConnector, client};
     use tokio_stream::StreamExt as _;
+    use tonic::transport::server::Connected as _;
 
     use super::*;
 
@@ -264,7 +306,7 @@ mod tests {
         let tls = ServerTls::from_pem(&authority.pem, None, &first, &first_key).expect("usable");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let port = listener.local_addr().expect("address").port();
-        let mut connections = incoming(listener, tls.clone(), Clients::Enrolling);
+        let mut connections = incoming(listener, tls.clone(), Clients::Enrolling, None);
         tokio::spawn(async move {
             while let Some(Ok(mut stream)) = connections.next().await {
                 tokio::spawn(async move {
@@ -293,5 +335,49 @@ mod tests {
         let mut byte = [0_u8; 1];
         early.read_exact(&mut byte).await.expect("still open");
         assert_eq!(&byte, b"x");
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_makes_place_and_one_that_is_answered_does_not() {
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue();
+        let tls = ServerTls::from_pem(&authority.pem, None, &certificate, &key).expect("usable");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+        let port = listener.local_addr().expect("address").port();
+        let limit = Limit {
+            connections: Connections::new(100, 2),
+            refused: opentelemetry::global::meter("test")
+                .u64_counter("refused")
+                .build(),
+        };
+        let mut connections = incoming(listener, tls, Clients::Enrolling, Some(limit));
+        let mut accepted = async || {
+            connections
+                .next()
+                .await
+                .expect("listens")
+                .expect("accepted")
+        };
+        let first = connect(port, &authority).await;
+        let served = accepted().await;
+        let busy = served.connect_info().begin();
+        assert!(busy.is_some());
+        let mut silent = connect(port, &authority).await;
+        let mut served_silent = accepted().await;
+        let third = connect(port, &authority).await;
+        let served_third = accepted().await;
+        let mut byte = [0_u8; 1];
+        let gone = served_silent
+            .read(&mut byte)
+            .await
+            .expect_err("its place went to the third");
+        assert_eq!(gone.kind(), io::ErrorKind::ConnectionAborted);
+        drop(served_silent);
+        assert_eq!(
+            silent.read(&mut byte).await.unwrap_or(0),
+            0,
+            "and it is told"
+        );
+        drop((busy, served, served_third, first, third));
     }
 }

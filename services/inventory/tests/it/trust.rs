@@ -200,3 +200,50 @@ async fn inventory_takes_no_intermediate_of_another_authority() {
         );
     }
 }
+
+/// A connection that has shaken hands and says nothing.
+async fn silent(world: &World) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    use rustls::pki_types::pem::PemObject as _;
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = world::read(&world.ca.authority().certificate);
+    let root = rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes());
+    roots.add(root.expect("PEM")).expect("a root");
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols.push(b"h2".to_vec());
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", world.enrolment_port));
+    tokio_rustls::TlsConnector::from(std::sync::Arc::new(config))
+        .connect(
+            "inventory.gpuaas.internal".try_into().expect("a name"),
+            stream.await.expect("TCP"),
+        )
+        .await
+        .expect("a handshake")
+}
+
+#[tokio::test]
+async fn strangers_who_stay_silent_where_hosts_enrol_make_place_for_hosts() {
+    use tokio::io::AsyncReadExt as _;
+    let world = World::start_with(|config| config.enrolment_max_connections_per_peer = 2).await;
+    let node = world.create_node("n1").await;
+    world::until("inventory listens", || async {
+        tokio::net::TcpStream::connect(("127.0.0.1", world.enrolment_port))
+            .await
+            .is_ok()
+    })
+    .await;
+    let mut oldest = silent(&world).await;
+    let _others = [silent(&world).await, silent(&world).await];
+    Host::enrol(&world, &node.id).await;
+    // ended by the server: without the limit it stays open for as long as its owner likes
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(
+        std::time::Duration::from_secs(10),
+        oldest.read_to_end(&mut rest),
+    );
+    let _either_way = ended.await.expect("the oldest connection has ended");
+}

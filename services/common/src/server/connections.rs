@@ -4,12 +4,29 @@
 //! of all or of one peer address is reached, the one that has rested longest is let go for the new one. So whoever
 //! opens connections and stays silent takes places from itself, and in the end from nobody who speaks.
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpuaas_common::CancellationToken;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use super::peer::Peer;
+/// What limits per peer address count by: an IPv4 address, or the /64 of an IPv6 address, for whoever has one of its
+/// addresses has them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(IpAddr);
+
+impl Peer {
+    /// The peer of an address.
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(four) => IpAddr::V4(four),
+            IpAddr::V6(six) => {
+                let network = six.to_bits() >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+        })
+    }
+}
 
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +191,7 @@ impl Open {
 
 impl Connection {
     /// Makes a [`Running`] for each request of it, without keeping the connection counted.
-    pub fn starter(&self) -> impl Fn() -> Running + Clone + Send + use<> {
+    pub fn starter(&self) -> impl Fn() -> Running + Clone + Send + Sync + use<> {
         let (id, open) = (self.id, self.open.clone());
         move || begin(id, &open)
     }
@@ -285,5 +302,14 @@ mod tests {
         assert_eq!(*only.activity.borrow(), Activity::Resting);
         assert!(connections.let_go_one());
         assert!(only.let_go.is_cancelled());
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_peer() {
+        let peer = |text: &str| Peer::of(text.parse().expect("address"));
+        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:2"));
+        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
+        assert_eq!(peer("192.0.2.1"), peer("::ffff:192.0.2.1"));
+        assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
     }
 }
