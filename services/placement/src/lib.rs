@@ -23,6 +23,7 @@
 //! | [`operators`] | cordon, drain and what placement makes of a node |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
+//! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
 //! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
 //! | [`wire`] | values as proto messages |
 //! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
@@ -77,6 +78,7 @@ pub mod claims;
 pub mod drift;
 mod error;
 pub mod events;
+pub mod fleet;
 pub mod force_release;
 pub mod history;
 mod lock;

@@ -42,6 +42,8 @@ pub struct NodeSpec {
     pub new_instance: bool,
     /// Last proof of life of a host that is silent; none: it is heard.
     pub host_lost_since: Option<Timestamp>,
+    /// Rack or failure domain, as an operator named it; empty: unknown.
+    pub rack: String,
 }
 
 /// A node as stored.
@@ -84,6 +86,8 @@ pub struct Node {
     pub host_health: Health,
     /// Last proof of life of a host that is silent; none: it is heard.
     pub host_lost_since: Option<Timestamp>,
+    /// Rack or failure domain, as an operator named it; empty: unknown.
+    pub rack: String,
 }
 
 /// One node.
@@ -99,7 +103,7 @@ pub async fn get(conn: &mut PgConnection, id: Uuid) -> Result<Node> {
 async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
     let row = sqlx::query_as(
         "SELECT id, hostname, region_code, mode, coalesce(intended_mode, mode) AS intended_mode, admin_state, generation, agent_address, instance_id, schedulable,
-                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_allocated_to, host_health, host_lost_since
+                not_schedulable_reason, hugepages_1g_free, max_vms, legal_groups, lab, image_digests, hugepages_allocated_to, host_health, host_lost_since, rack
            FROM nodes WHERE id = $1",
     )
     .bind(id)
@@ -174,7 +178,8 @@ fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
         && node.image_digests == spec.image_digests
         && node.hugepages_allocated_to == spec.hugepages_allocated_to
         && node.host_health == spec.host_health
-        && node.host_lost_since == spec.host_lost_since;
+        && node.host_lost_since == spec.host_lost_since
+        && node.rack == spec.rack;
     same_place && same_instance && same_gate && same_facts
 }
 
@@ -183,7 +188,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
         "UPDATE nodes SET hostname = $2, region_code = $3, mode = $4, agent_address = $5, instance_id = $6,
                 schedulable = $7, not_schedulable_reason = $8, hugepages_1g_free = $9, max_vms = $10,
                 legal_groups = $11, lab = $12, host_health = $13, intended_mode = $14, image_digests = $15,
-                hugepages_allocated_to = $16, host_lost_since = $17,
+                hugepages_allocated_to = $16, host_lost_since = $17, rack = $18,
                 generation = generation + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
@@ -209,6 +214,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
     .bind(&spec.image_digests)
     .bind(&spec.hugepages_allocated_to)
     .bind(spec.host_lost_since)
+    .bind(&spec.rack)
     .execute(conn)
     .await;
     match done {

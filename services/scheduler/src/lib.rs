@@ -3,10 +3,12 @@
 //! It shares schema `placement` with the allocation service through `gpuaas-placement` and is the only one that
 //! may insert claims. It makes no calls. Called by the gateway (`SkuService`, `AvailabilityService`, `QuotaService`,
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
-//! `CapacityReservationAdminService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
+//! `CapacityReservationAdminService`,
+//! `NodePlacementService`, `FleetAdminService`, `HealthEventService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
 //! constraints of the database, met in one transaction. The task in [`waiting`] reconciles capacity reservations and
 //! serves queued requests.
 pub mod api;
+pub mod fleet;
 pub mod history;
 pub mod metrics;
 mod waiting;
@@ -24,6 +26,8 @@ use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::Availabili
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::fleet_admin_service_server::FleetAdminServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::health_event_service_server::HealthEventServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
@@ -120,6 +124,11 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         config.capacity_history_days,
         stop.clone(),
     ));
+    let counting = tokio::spawn(fleet::measure(
+        PgPool::clone(&api.pool),
+        fleet::Gauges::new(&ctx.meter),
+        stop.clone(),
+    ));
     let served = Server::new(&ctx)
         .add(SkuServiceServer::new(api.clone()))
         .add(AvailabilityServiceServer::new(api.clone()))
@@ -128,6 +137,8 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(LedgerAdminServiceServer::new(api.clone()))
         .add(CapacityAdminServiceServer::new(api.clone()))
         .add(NodePlacementServiceServer::new(api.clone()))
+        .add(FleetAdminServiceServer::new(api.clone()))
+        .add(HealthEventServiceServer::new(api.clone()))
         .add(QueueAdminServiceServer::new(api.clone()))
         .add(CapacityReservationServiceServer::new(api.clone()))
         .add(CapacityReservationAdminServiceServer::new(api.clone()))
@@ -138,6 +149,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     reading.abort();
     serving.await?;
     writing.await?;
+    counting.await?;
     served
 }
 

@@ -99,6 +99,7 @@ impl Board {
             host_health: Health::Healthy,
             new_instance: false,
             host_lost_since: None,
+            rack: String::new(),
         };
         nodes::put(&mut conn, &spec).await.expect("a node");
         drop(conn);

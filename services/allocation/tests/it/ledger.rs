@@ -103,6 +103,7 @@ impl World {
             host_health: Health::Healthy,
             new_instance: false,
             host_lost_since: None,
+            rack: String::new(),
         }
     }
 

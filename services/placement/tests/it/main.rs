@@ -16,6 +16,7 @@ mod events;
 mod explain;
 mod fair_share;
 mod fleet;
+mod fleet_record;
 mod history;
 mod hugepages;
 mod intake;

@@ -413,6 +413,7 @@ pub fn lab_spec() -> NodeSpec {
         host_health: Health::Healthy,
         new_instance: false,
         host_lost_since: None,
+        rack: String::new(),
     }
 }
 

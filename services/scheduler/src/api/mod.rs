@@ -1,6 +1,7 @@
 //! One thin method per RPC: parse, read the key, call the ledger, record, map.
 mod admin;
 mod capacity;
+mod fleet;
 mod intake;
 mod ledger;
 mod nodes;

@@ -295,6 +295,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             .as_ref()
             .and_then(from_proto_time)
             .map(ToSqlx::to_sqlx),
+        rack: request.rack,
     })
 }
 

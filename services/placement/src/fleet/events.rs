@@ -1,0 +1,68 @@
+//! When what a project has was not healthy, and until when: its own claims decide what it reads.
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::model::{Health, StoredHealth};
+
+/// A time in which GPUs of an allocation were not healthy, as far as the allocation had them.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct HealthEvent {
+    /// Of the first GPU of the event.
+    pub id: i64,
+    pub allocation_id: Uuid,
+    /// GPUs of the allocation.
+    pub gpus: i64,
+    #[sqlx(try_from = "StoredHealth")]
+    pub health: Health,
+    /// Not before the allocation had them.
+    pub started_at: Timestamp,
+    /// Not after; none: it lasts.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Which events.
+#[derive(Debug, Clone, Copy)]
+pub struct EventQuery {
+    /// Whose.
+    pub project_id: Uuid,
+    /// One allocation of it, or all.
+    pub allocation_id: Option<Uuid>,
+    /// Older than this one.
+    pub before: Option<(Timestamp, i64)>,
+}
+
+/// Health events of a project, newest first, at most `limit`. What was before an allocation had a GPU, and what is
+/// after, is not its business.
+///
+/// # Errors
+/// Those of the database.
+pub async fn health_events(
+    conn: &mut PgConnection,
+    query: EventQuery,
+    limit: i64,
+) -> Result<Vec<HealthEvent>> {
+    Ok(sqlx::query_as(
+        "WITH mine AS (
+             SELECT e.id, c.allocation_id, e.health, greatest(e.started_at, c.created_at) AS started_at,
+                    least(e.ended_at, c.released_at) AS ended_at
+               FROM allocations a
+               JOIN claims c ON c.allocation_id = a.id
+               JOIN slot_health_events e ON e.node_id = c.node_id AND (c.kind = 'node_exclusive' OR e.slot_id = c.slot_id)
+                AND e.started_at < coalesce(c.released_at, 'infinity') AND coalesce(e.ended_at, 'infinity') > c.created_at
+              WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)),
+              events AS (
+             SELECT min(id) AS id, allocation_id, count(*) AS gpus, health, started_at, ended_at
+               FROM mine GROUP BY allocation_id, health, started_at, ended_at)
+         SELECT * FROM events WHERE $3::timestamptz IS NULL OR (started_at, id) < ($3, $4)
+          ORDER BY started_at DESC, id DESC LIMIT $5",
+    )
+    .bind(query.project_id)
+    .bind(query.allocation_id)
+    .bind(query.before.map(|(at, _)| at))
+    .bind(query.before.map(|(_, id)| id))
+    .bind(limit)
+    .fetch_all(conn)
+    .await?)
+}
