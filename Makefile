@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-creates bench-watches bench-terminal docs
+  bench-creates bench-watches bench-terminal bench-fleet docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -89,6 +89,9 @@ bench-watches: bench-build ## memory and delay of 2,000 watch streams, next to E
 
 bench-terminal: bench-build ## output and echo of a terminal, next to ssh
 	@$(MEASURE)/terminal
+
+bench-fleet: bench-build ## 5,000 hosts against one inventory: until ready, at rest, and all at once after an outage
+	@ulimit -n 16384 && $(MEASURE)/fleet
 
 docs: build ## write the generated pages anew
 	@target/debug/gpuaas-docs traceability

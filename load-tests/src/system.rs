@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
-use gpuaas_common::client::Peers;
+use gpuaas_common::client::{GrpcChannel, Peers};
+use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_common::identity::TokenMinter;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::seed::{self, Api, Tokens};
-use gpuaas_dev::stack::{Kind, Options, Stack};
+use gpuaas_dev::stack::{self, Kind, Options, Stack};
+use sqlx::postgres::PgConnectOptions;
 use tonic::transport::{Certificate, Identity};
 use uuid::Uuid;
 
@@ -87,6 +89,132 @@ pub async fn with(
     outcome
 }
 
+/// Some services of a stack alone, without edge and seed.
+pub struct Services<'a> {
+    /// The stack that they are of.
+    pub stack: &'a Stack,
+    minter: TokenMinter,
+}
+
+/// Starts these services with an empty database, measures them, and ends them, also when the measurement fails or is
+/// interrupted.
+///
+/// # Errors
+/// The first part that does not come up; what the measurement says.
+pub async fn with_services(
+    names: &[&str],
+    settings: Settings<'_>,
+    measure: impl AsyncFnOnce(&Services<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut options = options(Hosts::None, settings)?;
+    options.root = options.root.with_file_name("services");
+    let earlier = Stack::new(options.clone())?;
+    earlier.down()?;
+    earlier.purge()?;
+    let stack = Stack::new(options)?;
+    let kinds = names.iter().map(|name| Kind::find(name));
+    let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+    let running = async {
+        stack.up_with(&kinds, &|line| eprintln!("{line}")).await?;
+        let minter = minter(&stack)?;
+        measure(&Services {
+            stack: &stack,
+            minter,
+        })
+        .await
+    };
+    let outcome = tokio::select! {
+        outcome = running => outcome,
+        signal = tokio::signal::ctrl_c() => signal.context("no signals").and_then(|()| anyhow::bail!("interrupted")),
+    };
+    stack.down()?;
+    outcome
+}
+
+fn minter(stack: &Stack) -> anyhow::Result<TokenMinter> {
+    let key = stack.authority().signing_key("internal-token")?.private;
+    Ok(TokenMinter::from_pem(&std::fs::read_to_string(key)?)?)
+}
+
+async fn process_of(stack: &Stack, part: &str) -> anyhow::Result<Process> {
+    let rows = stack.status().await?;
+    let row = rows.into_iter().find(|row| row.part == part);
+    row.and_then(|row| row.process)
+        .with_context(|| format!("{part} does not run"))
+}
+
+impl Services<'_> {
+    /// Folder of everything it keeps.
+    pub fn root(&self) -> &Path {
+        &self.stack.options().root
+    }
+
+    /// The process of a part.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub async fn process(&self, part: &str) -> anyhow::Result<Process> {
+        process_of(self.stack, part).await
+    }
+
+    /// A token as the gateway makes it for a call of an administrator to a service.
+    ///
+    /// # Errors
+    /// Signing failed.
+    pub fn admin_token(&self, service: &str) -> anyhow::Result<String> {
+        let now = jiff::Timestamp::now().as_second();
+        Ok(self.minter.mint(service, "user:bench", &[], true, now)?)
+    }
+
+    /// A channel to a service, opened as the gateway opens it and with its identity.
+    ///
+    /// # Errors
+    /// A certificate cannot be read; there is no such service.
+    pub fn peer(&self, service: &str) -> anyhow::Result<GrpcChannel> {
+        let own = self.stack.authority().service(GATEWAY, &[])?;
+        let authority = self.stack.authority().authority();
+        let address = Kind::find(service)?.address(self.stack.options().instance, 1);
+        let url = format!("https://{address}");
+        let peers = Peers::new(
+            [(service.to_owned(), url)],
+            Certificate::from_pem(std::fs::read(authority.certificate)?),
+            Identity::from_pem(std::fs::read(own.certificate)?, std::fs::read(own.key)?),
+        );
+        Ok(peers.channel(service)?)
+    }
+
+    /// How a role reaches the database.
+    ///
+    /// # Errors
+    /// The server's folder cannot be read.
+    pub fn database(&self, role: &str) -> anyhow::Result<PgConnectOptions> {
+        Ok(self.stack.postgres()?.options(role, stack::DATABASE))
+    }
+
+    /// The settings that an agent has in common with all programs: where inventory hears hosts, and whom they trust.
+    ///
+    /// # Errors
+    /// Inventory's settings cannot be read.
+    pub fn agent_settings(&self) -> anyhow::Result<CommonSettings> {
+        let file = self.stack.config_file("inventory");
+        let own: toml::Table = std::fs::read_to_string(&file)?.parse()?;
+        let listens = |name: &str| {
+            let address = own.get("inventory")?.get(name)?.get(0)?.as_str()?;
+            Some(format!("https://{address}"))
+        };
+        let url = |name: &str| listens(name).with_context(|| format!("no {name} in {file:?}"));
+        let authority = self.stack.authority().authority().certificate;
+        let settings = serde_json::json!({
+            "cell": self.stack.options().cell,
+            "server": {"listen": [], "metrics_listen": "127.0.0.1:0"},
+            // an agent's own certificate is made by its enrolment
+            "tls": {"ca_file": authority, "cert_file": "", "key_file": ""},
+            "peers": {"inventory": url("host_listen")?, "inventory-enrolment": url("enrolment_listen")?},
+        });
+        Ok(serde_json::from_value(settings)?)
+    }
+}
+
 impl<'a> System<'a> {
     async fn start(stack: &'a Stack) -> anyhow::Result<Self> {
         let quiet = |line: &str| eprintln!("{line}");
@@ -94,10 +222,9 @@ impl<'a> System<'a> {
         let project = seed::principals(stack)?;
         seed::all(stack, &quiet).await?;
         let file = Tokens::of(&stack.options().root).user;
-        let key = stack.authority().signing_key("internal-token")?.private;
         Ok(Self {
             user: Api::new(&stack.api_url(), &file)?,
-            minter: TokenMinter::from_pem(&std::fs::read_to_string(key)?)?,
+            minter: minter(stack)?,
             stack,
             project,
         })
@@ -121,10 +248,7 @@ impl<'a> System<'a> {
     /// # Errors
     /// It does not run.
     pub async fn process(&self, part: &str) -> anyhow::Result<Process> {
-        let rows = self.stack.status().await?;
-        let row = rows.into_iter().find(|row| row.part == part);
-        row.and_then(|row| row.process)
-            .with_context(|| format!("{part} does not run"))
+        process_of(self.stack, part).await
     }
 
     /// The user's token for the API.

@@ -52,7 +52,7 @@ pub fn is_final(status: &Status) -> bool {
     )
 }
 
-/// Asks until inventory has decided, with a pause of `retry` between.
+/// Asks until inventory has decided, with pauses of about `retry` between.
 ///
 /// # Errors
 /// Its refusal.
@@ -74,7 +74,8 @@ where
                     tracing::warn!(code = ?status.code(), message = status.message(), "{what} waits for inventory");
                     reported = true;
                 }
-                tokio::time::sleep(retry).await;
+                // hosts that were refused together do not come back together
+                tokio::time::sleep(retry.mul_f64(0.5 + super::chance())).await;
             }
         }
     }

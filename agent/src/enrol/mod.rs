@@ -18,10 +18,11 @@ use jiff::Timestamp;
 use rcgen::KeyPair;
 
 pub use files::Identity;
-pub use heartbeat::heartbeat;
+pub use files::csr;
+pub use heartbeat::{Reports, heartbeat, keep_reporting};
 pub use renew::keep as keep_certificate;
 
-use self::files::{Files, csr};
+use self::files::Files;
 use self::inventory::{RETRY, stranger, until_decided};
 use crate::ids::Token;
 use crate::node::Node;
@@ -29,6 +30,14 @@ use crate::node::Node;
 /// Version of this agent.
 pub fn agent_version() -> &'static str {
     option_env!("GPUAAS_VERSION").unwrap_or(env!("CARGO_PKG_VERSION"))
+}
+
+/// A number from 0 to 1 by chance, that hosts do not call as one.
+fn chance() -> f64 {
+    let mut drawn = [0; 4];
+    // without a source of chance all pauses are the same, which is no fault of the host
+    let _either_way = getrandom::fill(&mut drawn);
+    f64::from(u32::from_ne_bytes(drawn)) / f64::from(u32::MAX)
 }
 
 /// Makes sure that this host has a valid certificate.
@@ -107,7 +116,6 @@ async fn call(
     token: String,
     key: &KeyPair,
 ) -> anyhow::Result<pb::EnrolResponse> {
-    let client = stranger(common)?;
     let profile = &node.settings.profile;
     let request = pb::EnrolRequest {
         token,
@@ -121,6 +129,18 @@ async fn call(
         lab: profile.lab,
         hypervisor: profile.hypervisor.as_str().to_owned(),
     };
+    request_enrolment(common, request).await
+}
+
+/// Asks inventory to enrol a host until it has decided.
+///
+/// # Errors
+/// Its refusal; no URL of inventory, or no authority.
+pub async fn request_enrolment(
+    common: &CommonSettings,
+    request: pb::EnrolRequest,
+) -> anyhow::Result<pb::EnrolResponse> {
+    let client = stranger(common)?;
     let answer = until_decided("enrolment", RETRY, || {
         let (mut client, request) = (client.clone(), request.clone());
         async move { client.enrol(request).await }
