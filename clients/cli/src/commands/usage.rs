@@ -85,15 +85,15 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
                 .unwrap_or(i.allocation_id),
             i.sku,
             i.gpu_count.to_string(),
+            span(i.microseconds),
+            price,
+            cost,
             time(i.start_time),
             if i.end_time.is_some() {
                 time(i.end_time)
             } else {
                 "running".to_owned()
             },
-            span(i.microseconds),
-            price,
-            cost,
         ]
     });
     print_table(
@@ -101,11 +101,11 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
             "ALLOCATION",
             "SKU",
             "GPUS",
-            "FROM",
-            "TO",
             "TIME",
             "PER GPU-HOUR",
             "AMOUNT",
+            "FROM",
+            "TO",
         ],
         rows.collect(),
     );

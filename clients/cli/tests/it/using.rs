@@ -313,3 +313,28 @@ fn an_error_names_flags_says_its_rule_once_and_knows_an_administrator() {
     write(&world.path("profile.toml"), &member);
     assert!(world.run(&launch).err.contains("ask an administrator"));
 }
+
+#[test]
+fn a_narrow_terminal_shows_what_usage_costs() {
+    let world = World::new();
+    let money = |nanos: u32| json!({ "currency_code": "EUR", "units": "2", "nanos": nanos });
+    world.get(
+        "/api/v1/usage",
+        json!({ "intervals": [{ "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "start_time": "2026-01-02T03:04:05Z",
+            "microseconds": "90000000", "price_per_gpu_hour": money(0), "amount": money(500_000_000) }] }),
+    );
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [allocation("active")] }),
+    );
+    let ran = world.command(&["usage"]).env("COLUMNS", "80").output();
+    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    assert!(
+        told.contains("AMOUNT") && told.contains("2.50 EUR"),
+        "{told}"
+    );
+    assert!(
+        told.lines().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
+}

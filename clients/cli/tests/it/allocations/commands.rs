@@ -345,7 +345,7 @@ fn usage_shows_seconds_and_exact_money() {
     let ran = world.run(&["usage"]).ok();
     assert!(
         ran.out
-            .contains("running  1h 01m 01s  2.50 EUR      2.54 EUR"),
+            .contains("1h 01m 01s  2.50 EUR      2.54 EUR  2026-01-31 13:01:00 CET  running"),
         "{}",
         ran.out
     );
