@@ -76,7 +76,7 @@ export function Checks({ evidence }: { evidence: Evidence[] }) {
               <td>
                 <Severity value={item.severity} />
               </td>
-              <td>
+              <td className="breaks">
                 {item.detail}
                 {item.devices && item.devices.length > 0 && (
                   <p className="muted">
