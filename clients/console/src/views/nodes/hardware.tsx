@@ -82,7 +82,6 @@ function Shape({ placed: { device, x, y, width, height }, chosen, isStop, choose
       onMouseEnter={choose}
       onKeyDown={onKey}
     >
-      <title>{device.facts.map(([name, value]) => `${name}: ${value}`).join("\n")}</title>
       <rect width={width} height={height} rx={isDot ? 4 : 6} />
       {isDot && (
         <text x={width / 2} y={14} textAnchor="middle">
