@@ -208,6 +208,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/fleet/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListFleetNodes lists the nodes that hosts have enrolled for, by host name
+         * @description ListFleetNodes lists the nodes that hosts have enrolled for, by host name.
+         *
+         *     Platform administrators only; action `fleet.list` on `region`.
+         */
+        get: operations["FleetAdminService_ListFleetNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/fleet:counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment
+         * @description GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment.
+         *
+         *     Platform administrators only; action `fleet.list` on `region`.
+         */
+        get: operations["FleetAdminService_GetFleetCounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/images": {
         parameters: {
             query?: never;
@@ -1318,6 +1362,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/health-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first
+         * @description ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first. An event begins no earlier and ends no later than the allocation had the GPUs.
+         *
+         *     Members of a project; action `health.list` on `project`.
+         */
+        get: operations["HealthEventService_ListHealthEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/images": {
         parameters: {
             query?: never;
@@ -1485,7 +1551,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1536,7 +1602,7 @@ export interface components {
         };
         /** @description AllocationCondition is something unusual that the allocation is in. */
         "allocation.AllocationCondition": {
-            /** @description "host_lost": its host does not answer, or was installed anew. */
+            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. */
             type?: string;
             /** @description A sentence for the user. */
             message?: string;
@@ -1986,6 +2052,21 @@ export interface components {
              */
             nvme_bytes?: string;
         };
+        /** @description SlotDrift is a difference between what was approved for a slot and what its host has now (D-80). */
+        "common.SlotDrift": {
+            /** @description "gpu_missing", "disk_in_use", "duplicate_mac" and others. */
+            kind?: string;
+            /** @description Field of SlotBindings. */
+            field?: string;
+            approved?: string;
+            observed?: string;
+            message?: string;
+            remediation?: string;
+            /** Format: date-time */
+            since?: string;
+            /** @description The disk may hold what nobody knows: the slot stays out of sale until it is wiped, also when the drift has ended. */
+            needs_wipe?: boolean;
+        };
         /**
          * @description SlotStatus of a slot (A-90).
          * @enum {string}
@@ -2105,6 +2186,16 @@ export interface components {
             /** Format: date-time */
             verified_time?: string;
         };
+        /** @description BindingComparison is one field of the bindings on both sides. */
+        "inventory.BindingComparison": {
+            /** @description Name in SlotBindings. */
+            field?: string;
+            /** @description Empty: none. */
+            approved?: string;
+            /** @description Empty: none. */
+            found?: string;
+            differs?: boolean;
+        };
         /** @description CandidateSummary counts what the host has (A-69) and lists its blockers (A-72). */
         "inventory.CandidateSummary": {
             gpu_devices?: number;
@@ -2116,6 +2207,14 @@ export interface components {
             reboot_required?: boolean;
             hugepages_1g_free?: number;
         };
+        /**
+         * @description ComparisonState is how a candidate and a slot compare.
+         *     - `new`: A candidate that is no slot yet.
+         *     - `same`: The candidate has what was approved.
+         *     - `not_found`: The discovery has no candidate for the slot.
+         * @enum {string}
+         */
+        "inventory.ComparisonState": "unspecified" | "new" | "same" | "different" | "not_found";
         /**
          * @description DiscoveryState of a discovery.
          * @enum {string}
@@ -2170,6 +2269,8 @@ export interface components {
             mode?: string;
             /** @description 0: no limit. */
             max_vms_per_node?: number;
+            /** @description Rack or failure domain; empty: unknown. */
+            rack?: string;
         };
         /**
          * @description NodeState of a node.
@@ -2226,6 +2327,8 @@ export interface components {
             clean_evidence?: string;
             /** Format: int64 */
             clean_generation?: string;
+            /** @description Differences between what was approved and what the host has now, by its last report (D-80). */
+            drift?: components["schemas"]["common.SlotDrift"][];
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */
         "inventory.SlotCandidate": {
@@ -2239,6 +2342,15 @@ export interface components {
         "inventory.SlotChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             slot?: components["schemas"]["inventory.ResourceSlot"];
+        };
+        /** @description SlotComparison shows an approved slot beside what a discovery found at its index (A-111). */
+        "inventory.SlotComparison": {
+            slot_index?: number;
+            /** @description Approved slot; empty: there is none. */
+            slot_id?: string;
+            state?: components["schemas"]["inventory.ComparisonState"];
+            /** @description One per field of the bindings that approved or found has a value of. */
+            bindings?: components["schemas"]["inventory.BindingComparison"][];
         };
         /** @description TopologyDiscovery is one advisory inspection of a host (A-56..A-58). */
         "inventory.TopologyDiscovery": {
@@ -2255,6 +2367,8 @@ export interface components {
             create_time?: string;
             /** Format: date-time */
             end_time?: string;
+            /** @description Every candidate beside the slot that is approved at its index, and every slot without a candidate, by index. Empty before the discovery has completed, and while the scheduler does not answer. */
+            comparisons?: components["schemas"]["inventory.SlotComparison"][];
         };
         "inventory.WatchNodesResponse": {
             node?: components["schemas"]["inventory.NodeChange"];
@@ -2447,6 +2561,122 @@ export interface components {
             /** @description Those that fit by score, then the others by id. */
             nodes?: components["schemas"]["scheduler.NodeVerdict"][];
         };
+        /** @description FleetCounts counts nodes or GPUs: delivered >= healthy >= reserved >= active. */
+        "scheduler.FleetCounts": {
+            /**
+             * Format: uint64
+             * @description In the ledger and not retired.
+             */
+            delivered?: string;
+            /**
+             * Format: uint64
+             * @description Delivered, and nothing says that it is not fit. A node is healthy when it and all of its GPUs are.
+             */
+            healthy?: string;
+            /**
+             * Format: uint64
+             * @description Healthy, and held by an allocation, its cleanup, or a capacity reservation.
+             */
+            reserved?: string;
+            /**
+             * Format: uint64
+             * @description Healthy, and in an active allocation.
+             */
+            active?: string;
+            /**
+             * Format: uint64
+             * @description Held, and not healthy: beside `reserved`, not among it.
+             */
+            reserved_unhealthy?: string;
+            /**
+             * Format: uint64
+             * @description In an active allocation, and not healthy: beside `active`, not among it.
+             */
+            active_unhealthy?: string;
+        };
+        /** @description FleetNode is a node of the record. */
+        "scheduler.FleetNode": {
+            id?: string;
+            hostname?: string;
+            region_code?: string;
+            /** @description As an operator named it; empty: unknown. */
+            rack?: string;
+            /** @description Class of its slots, for example "h200_sxm"; empty before the first approval. */
+            hardware_type?: string;
+            /** @description "slice" or "baremetal", as it is now. */
+            mode?: string;
+            /** @description "enabled", "cordoned" or "draining". */
+            admin_state?: string;
+            /** @description The worst of the host and its slots. Unknown of bare metal in use: its tenant is alone on it. */
+            health?: components["schemas"]["common.HealthState"];
+            /** @description Why placement takes nothing there; empty when it does. */
+            reason?: string;
+            /** @description Its GPUs. */
+            gpus?: components["schemas"]["scheduler.FleetCounts"];
+            /** @description Projects that have allocations on it, by id. */
+            occupants?: components["schemas"]["scheduler.FleetOccupant"][];
+        };
+        /** @description FleetOccupant is a project on a node. */
+        "scheduler.FleetOccupant": {
+            project_id?: string;
+            /** @description Slugs of the project and its organisation; empty where the project is unknown. */
+            project?: string;
+            organisation?: string;
+            allocations?: number;
+            gpus?: number;
+            /**
+             * Format: date-time
+             * @description Since when the first of the allocations has them.
+             */
+            since?: string;
+        };
+        /** @description FleetPool is the nodes of a region and hardware type. */
+        "scheduler.FleetPool": {
+            region_code?: string;
+            /** @description Empty: nodes without approved slots. */
+            hardware_type?: string;
+            nodes?: components["schemas"]["scheduler.FleetCounts"];
+            gpus?: components["schemas"]["scheduler.FleetCounts"];
+        };
+        /** @description FleetReservation is what a capacity reservation holds. */
+        "scheduler.FleetReservation": {
+            reservation_id?: string;
+            project_id?: string;
+            name?: string;
+            /**
+             * Format: uint64
+             * @description GPUs that it is of, without those that it has released; delivered GPUs are those that it holds by now.
+             */
+            requested_gpus?: string;
+            /** @description Nodes on which it holds GPUs; only those GPUs count. */
+            nodes?: components["schemas"]["scheduler.FleetCounts"];
+            gpus?: components["schemas"]["scheduler.FleetCounts"];
+        };
+        /** @description FleetRollup is the counters of the fleet. */
+        "scheduler.FleetRollup": {
+            nodes?: components["schemas"]["scheduler.FleetCounts"];
+            gpus?: components["schemas"]["scheduler.FleetCounts"];
+            /** @description By region, then hardware type. */
+            pools?: components["schemas"]["scheduler.FleetPool"][];
+            /** @description Active ones, by project, then name. */
+            reservations?: components["schemas"]["scheduler.FleetReservation"][];
+        };
+        /** @description HealthEvent is a time in which GPUs of an allocation were not healthy. */
+        "scheduler.HealthEvent": {
+            id?: string;
+            allocation_id?: string;
+            gpu_count?: number;
+            health?: components["schemas"]["common.HealthState"];
+            /** Format: date-time */
+            start_time?: string;
+            /**
+             * Format: date-time
+             * @description Repaired, or no longer this allocation's; absent: it lasts.
+             */
+            end_time?: string;
+            /** @description What it means for the allocation, as a sentence. */
+            message?: string;
+        };
         /** @description LaunchCapacity is how many launches of one size fit; each size is counted separately. */
         "scheduler.LaunchCapacity": {
             gpu_count?: number;
@@ -2481,6 +2711,14 @@ export interface components {
         };
         "scheduler.ListCapacityReservationsResponse": {
             reservations?: components["schemas"]["scheduler.CapacityReservation"][];
+            next_page_token?: string;
+        };
+        "scheduler.ListFleetNodesResponse": {
+            nodes?: components["schemas"]["scheduler.FleetNode"][];
+            next_page_token?: string;
+        };
+        "scheduler.ListHealthEventsResponse": {
+            events?: components["schemas"]["scheduler.HealthEvent"][];
             next_page_token?: string;
         };
         "scheduler.ListNodePlacementsResponse": {
@@ -3109,6 +3347,70 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    FleetAdminService_ListFleetNodes: {
+        parameters: {
+            query?: {
+                page_size?: number;
+                page_token?: string;
+                /** @description One region; empty: all. */
+                region_code?: string;
+                /** @description One rack; empty: all. */
+                rack?: string;
+                /** @description One hardware type; empty: all. */
+                hardware_type?: string;
+                /** @description Nodes with this health; unspecified: all. */
+                health?: components["schemas"]["common.HealthState"];
+                /** @description Nodes on which this project has an allocation. */
+                project_id?: string;
+                /** @description Nodes on which this capacity reservation holds a GPU. */
+                reservation_id?: string;
+                /** @description Only nodes with allocations, or only nodes without; absent: both. */
+                in_use?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListFleetNodesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    FleetAdminService_GetFleetCounts: {
+        parameters: {
+            query?: {
+                /** @description One region; empty: all. */
+                region_code?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.FleetRollup"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ImageAdminService_ListAllImages: {
         parameters: {
             query?: {
@@ -3346,6 +3648,8 @@ export interface operations {
                     /** @description "slice" or "baremetal". */
                     mode: string;
                     max_vms_per_node?: number;
+                    /** @description Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63; empty: unknown. */
+                    rack?: string;
                 };
             };
         };
@@ -4859,6 +5163,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.CapacityReservation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    HealthEventService_ListHealthEvents: {
+        parameters: {
+            query?: {
+                /** @description Empty: the caller's only project. */
+                project_id?: string;
+                /** @description One allocation of it; empty: all. */
+                allocation_id?: string;
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListHealthEventsResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -1,10 +1,9 @@
 /** What was approved for a node's slots beside what its host has now. */
-import { useDiscovery } from "../../api/queries";
-import type { Slot } from "../../api/types";
-import { Badge, type Tone } from "../../ui/basics";
+import type { Slot, SlotComparison } from "../../api/types";
+import { Badge, Time, type Tone } from "../../ui/basics";
 import { type Column, Table } from "../../ui/table";
 import { useQuerySwitch } from "../../ui/use-query-state";
-import { type SlotComparison, comparisonsOf, differencesOf, fieldName } from "./drift";
+import { fieldName } from "./drift";
 
 const STATES: Record<string, [string, Tone]> = {
   new: ["New", "good"],
@@ -14,17 +13,21 @@ const STATES: Record<string, [string, Tone]> = {
 };
 const COLUMNS: Column[] = ["Slot", "Compared", "What", "Approved", "Found"];
 
-/** The differences of one slot. */
+/** How a slot and its host differ now, by the host's last report. */
 export function Drifts({ slot }: { slot: Slot }) {
-  const discovery = useDiscovery(slot.node_id ?? "").data;
-  return comparisonsOf([slot], discovery)
-    .filter(({ slot_index }) => slot_index === slot.slot_index)
-    .flatMap(differencesOf)
-    .map((text) => (
-      <p key={text} className="blocker">
-        {text}
+  return slot.drift?.map(({ kind, message, remediation, since, needs_wipe }) => (
+    <div key={`${kind} ${message}`} className="blocker">
+      <p>
+        {message} <span className="muted">Since <Time value={since} />.</span>
       </p>
-    ));
+      {remediation && (
+        <p className="remediation">
+          <strong>To do:</strong> {remediation}
+        </p>
+      )}
+      {needs_wipe && <p className="muted">Its disk is in doubt: the slot stays unschedulable until a repair has wiped it.</p>}
+    </div>
+  ));
 }
 
 export function Comparison({ comparisons }: { comparisons: SlotComparison[] }) {

@@ -11,7 +11,7 @@ import { Radar } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
 import { Comparison } from "./compare";
-import { comparisonsOf, isNew } from "./drift";
+import { isNew } from "./drift";
 
 const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Status"];
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
@@ -151,7 +151,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
         </p>
       )}
     </div>
-    <Comparison comparisons={comparisonsOf(slots, discovery)} />
+    <Comparison comparisons={discovery?.comparisons ?? []} />
     </>
   );
 }
