@@ -51,6 +51,8 @@ chaos)
     part "the release build" deploy/test-release.sh
     GPUAAS_LEDGER_EVERY_CUT=all GPUAAS_LEDGER_CALLS=${GPUAAS_LEDGER_CALLS:-20000} part "ledger: random runs and every cut" \
         nextest 'package(gpuaas-placement) & (test(random_work) | test(every_cut))' --profile chaos --no-capture
+    GPUAAS_BAD_INPUTS=${GPUAAS_BAD_INPUTS:-400000} part "texts of a host that no program would write" \
+        nextest 'package(gpuaas-agent) & (test(no_text_of_a_host) | test(recorded::facts))' --profile chaos --no-capture
     part "kills at every step" program chaos
     echo "left out: what make test and make test-host run"
     ;;

@@ -1,5 +1,5 @@
 //! The program: `serve`, and the operator's commands that run the very same checks.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,17 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use gpuaas_common::config::{self, Settings as CommonSettings};
 use gpuaas_common::{CancellationToken, Context, stop_on_signal, telemetry};
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use crate::api::{discover, server};
 use crate::enrol;
+use crate::host::recording::Recording;
 use crate::leftovers;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
+use crate::recorded::{self, Recorded};
 use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
@@ -37,6 +40,9 @@ struct Flags {
     /// One setting, as section.key=value; wins over files and environment.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
     set: Vec<String>,
+    /// A recorded host in place of this one, for the commands topology and preflight.
+    #[arg(long = "host-root", value_name = "FILE", global = true)]
+    host_root: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -46,11 +52,24 @@ enum Command {
     /// Enrol if needed and serve until SIGTERM (the default).
     Serve,
     /// Print what the host has and the slots it could offer, as JSON.
-    Topology,
+    Topology {
+        #[command(subcommand)]
+        action: Option<TopologyAction>,
+    },
     /// Print every readiness check; ends with status 1 when one fails.
     Preflight,
     /// Print a line for programs per condition of a slice host, and a summary; ends with status 1 when one fails.
     ParityCheck(parity::Flags),
+}
+
+#[derive(Subcommand)]
+enum TopologyAction {
+    /// Write what discovery and readiness read of this host to one file, without secrets; `--host-root` takes it.
+    Record {
+        /// The file; it must not be there.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 /// Runs the program.
@@ -83,7 +102,11 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             own.context("section [agent] is missing; name a configuration file with --config")?;
         anyhow::Ok((common, own))
     };
-    match flags.command.unwrap_or(Command::Serve) {
+    let command = flags.command.unwrap_or(Command::Serve);
+    if let Some(file) = &flags.host_root {
+        return replay(file, &command).await;
+    }
+    match command {
         Command::Serve => {
             let (common, own) = load()?;
             let _telemetry = telemetry::install("node-agent", &common.telemetry)?;
@@ -94,7 +117,18 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             outcome.map(|()| ExitCode::SUCCESS)
         }
         Command::ParityCheck(check) => check.run(&flags.config, load).await,
-        Command::Topology => {
+        Command::Topology {
+            action: Some(TopologyAction::Record { file }),
+        } => {
+            let (common, own) = load()?;
+            let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
+            let recording = recorded::record(own, ca.as_bytes()).await?;
+            let mut out = std::fs::File::create_new(&file)
+                .with_context(|| format!("cannot make {}", file.display()))?;
+            std::io::Write::write_all(&mut out, recording.to_text()?.as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Topology { action: None } => {
             let (common, own) = load()?;
             let node = open(&common, own)?;
             println!("{}", topology_json(&discover(&node, Vec::new()).await)?);
@@ -103,23 +137,40 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         Command::Preflight => {
             let (common, own) = load()?;
             let node = open(&common, own)?;
-            let report = readiness::report(&node).await;
-            for one in &report.evidence {
-                let status = match one.status() {
-                    EvidenceStatus::Pass => "PASS",
-                    EvidenceStatus::Fail => "FAIL",
-                    EvidenceStatus::Warn => "WARN",
-                    EvidenceStatus::Skip => "SKIP",
-                    EvidenceStatus::Unspecified => "????",
-                };
-                println!("{status} {}: {} {}", one.check, one.detail, one.remediation);
-            }
-            Ok(if report.blockers.is_empty() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
+            Ok(print(&readiness::report(&node).await))
         }
+    }
+}
+
+/// Runs a command on a recorded host.
+async fn replay(file: &Path, command: &Command) -> anyhow::Result<ExitCode> {
+    let host = Recorded::open(Recording::load(file)?)?;
+    match command {
+        Command::Topology { action: None } => {
+            println!("{}", topology_json(&host.discover().await)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Preflight => Ok(print(&host.readiness().await)),
+        _ => anyhow::bail!("--host-root is for the commands topology and preflight"),
+    }
+}
+
+/// A line per check; the status tells whether one fails.
+fn print(report: &ReadinessReport) -> ExitCode {
+    for one in &report.evidence {
+        let status = match one.status() {
+            EvidenceStatus::Pass => "PASS",
+            EvidenceStatus::Fail => "FAIL",
+            EvidenceStatus::Warn => "WARN",
+            EvidenceStatus::Skip => "SKIP",
+            EvidenceStatus::Unspecified => "????",
+        };
+        println!("{status} {}: {} {}", one.check, one.detail, one.remediation);
+    }
+    if report.blockers.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{HostError, HostResult, io_error};
+use crate::host::root::HostRoot;
 use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::settings;
 
@@ -21,6 +22,8 @@ use crate::settings;
 #[derive(Debug, Clone)]
 pub struct Dhcp {
     settings: settings::Dhcp,
+    /// Where its process is looked up.
+    root: HostRoot,
 }
 
 /// A reservation as its file has it.
@@ -50,7 +53,16 @@ pub struct DhcpLease {
 impl Dhcp {
     /// Over these files.
     pub fn new(settings: settings::Dhcp) -> Self {
-        Self { settings }
+        Self {
+            settings,
+            root: HostRoot::new("/"),
+        }
+    }
+
+    /// The dnsmasq of another root, whose files the settings name.
+    #[must_use]
+    pub fn of(self, root: HostRoot) -> Self {
+        Self { root, ..self }
     }
 
     /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
@@ -130,13 +142,19 @@ impl Dhcp {
                     "dnsmasq's pid file does not hold a process id",
                 )
             })?;
-        kill(Pid::from_raw(pid), None).map_err(|error| {
-            HostError::host(
-                ErrorReason::HostNotReady,
-                format!("dnsmasq (process {pid}) does not live: {error}"),
-            )
-        })?;
-        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let dead = |why: String| {
+            let message = format!("dnsmasq (process {pid}) does not live: {why}");
+            HostError::host(ErrorReason::HostNotReady, message)
+        };
+        if self.root.is_live() {
+            kill(Pid::from_raw(pid), None).map_err(|error| dead(error.to_string()))?;
+        } else if !self.root.exists(format!("/proc/{pid}")) {
+            return Err(dead("it is not there".to_owned()));
+        }
+        let program = self
+            .root
+            .read(format!("/proc/{pid}/comm"))
+            .unwrap_or_default();
         if program.trim() != "dnsmasq" {
             return Err(HostError::host(
                 ErrorReason::HostNotReady,

@@ -4,6 +4,8 @@
 //! operations, and the effects ([`operation`]) that libvirt, dnsmasq, Open vSwitch and the disks see. The
 //! control plane names approved slots; only the host knows whether they are fit now ([`plan`]).
 pub mod api;
+#[cfg(test)]
+mod bad_input;
 pub mod bounded;
 pub mod command;
 pub mod dhcp;
@@ -22,6 +24,7 @@ pub mod node;
 pub mod operation;
 mod parity;
 pub mod plan;
+pub mod recorded;
 pub mod retention;
 pub mod settings;
 pub mod terminal;

@@ -53,6 +53,11 @@ impl Node {
     /// Opens the journal and puts everything together. `ca_pem` is the configured CA.
     pub fn open(settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         let root = HostRoot::new(&settings.root);
+        Self::open_at(root, settings, ca_pem)
+    }
+
+    /// The same over a root that may note what is read.
+    pub fn open_at(root: HostRoot, settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         prepare_state(&settings.state_dir, &seeds_dir(&settings))?;
         let clock = BootClock::new(&root).map_err(io_error("cannot read the boot id"))?;
         let journal = Arc::new(Journal::open(&settings.state_dir.join("journal.sqlite"))?);
@@ -74,13 +79,13 @@ impl Node {
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
         let wire = Wire::new(&settings, root.is_live());
         Ok(Self {
+            dhcp: Dhcp::new(settings.dhcp.clone()).of(root.clone()),
             root,
             clock,
             journal,
             hypervisor,
             probe,
             images,
-            dhcp: Dhcp::new(settings.dhcp.clone()),
             wire,
             relay,
             wiper: host_wiper(),

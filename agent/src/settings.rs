@@ -98,7 +98,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::wire::Ipv4Net;
@@ -141,6 +141,9 @@ pub struct Settings {
     /// First start of a host instance.
     #[serde(default)]
     pub enrolment: Enrolment,
+    /// Where the operator or MAAS says that this host is.
+    #[serde(default)]
+    pub location: Location,
     /// Backing files that play NVMe disks, lab only.
     #[serde(default)]
     pub lab_disks: Vec<LabDisk>,
@@ -161,7 +164,7 @@ pub struct Settings {
 }
 
 /// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hypervisor {
     /// Hardware virtualisation.
@@ -181,7 +184,7 @@ impl Hypervisor {
 }
 
 /// The host profile.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostProfile {
     /// Name, for example "lab" or "h200-slice".
@@ -217,7 +220,7 @@ pub struct HostProfile {
 }
 
 /// Kind of bridge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BridgeKind {
     /// Open vSwitch.
@@ -231,7 +234,7 @@ pub enum BridgeKind {
 pub const PRIVATE_NAT: &str = "private-nat";
 
 /// What a guest may reach of its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostService {
     /// An address: UDP port 67.
@@ -245,7 +248,7 @@ pub enum HostService {
 }
 
 /// Bridge of the management vNICs.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     /// Name of the bridge.
@@ -290,7 +293,7 @@ impl Default for Network {
 }
 
 /// How this host is reached by the fabric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FabricKind {
     /// IP over InfiniBand: the netplan file, an address and a route are hard conditions (A-145, A-146, INC-06).
@@ -300,7 +303,7 @@ pub enum FabricKind {
 }
 
 /// The InfiniBand fabric of the site. A lab host has none, whatever stands here.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fabric {
     /// "ipoib" or "none".
@@ -322,7 +325,7 @@ impl Default for Fabric {
 }
 
 /// Files of dnsmasq.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dhcp {
     /// dnsmasq's `--dhcp-hostsdir` (D-63).
@@ -395,6 +398,16 @@ pub struct Access {
 pub struct Enrolment {
     /// File with the single-use token; deleted after enrolment.
     pub token_file: PathBuf,
+}
+
+/// Where a host is. It is reported as it stands here.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Location {
+    /// Rack, and where in it.
+    pub rack: String,
+    /// What fails together: a power feed, a row, a leaf switch.
+    pub failure_domain: String,
 }
 
 /// A backing file that plays an NVMe disk.

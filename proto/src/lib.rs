@@ -18,6 +18,10 @@ pub use generated::gpuaas;
 /// The encoded `google.protobuf.FileDescriptorSet` of the whole contract.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
+/// Newest version of a host's topology report (`gpuaas.agent.v1.TopologyReport`). It rises when a reader of the version
+/// before would misunderstand a report, not with every field that is added.
+pub const TOPOLOGY_SCHEMA_VERSION: u32 = 1;
+
 static POOL: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("generated descriptors decode"));
 

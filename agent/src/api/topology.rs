@@ -6,10 +6,9 @@ use tonic::{Request, Response, Status};
 
 use super::Shared;
 use crate::disk::DiskIdentity;
-use crate::host::blocking;
 use crate::node::Node;
 use crate::topology::discover::{gpu_report, inventory, lab_report};
-use crate::topology::{inspect, readiness};
+use crate::topology::{describe, inspect, readiness};
 
 /// The service.
 pub struct TopologyApi(pub Shared);
@@ -35,14 +34,13 @@ impl Topology for TopologyApi {
 /// Inspects the host and proposes slots. Of the named disks a tenant was the last holder.
 pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::TopologyReport {
     let probe = node.probe.clone().left_by_tenants(left_by_tenants);
-    let devices = blocking::here(|| {
-        let settings = &node.settings;
-        inventory(
-            &node.root,
-            &settings.network.gateway,
-            &settings.trusted_programs,
-        )
-    });
+    let settings = &node.settings;
+    let devices = inventory(
+        &node.root,
+        &settings.network.gateway,
+        &settings.trusted_programs,
+    )
+    .await;
     let mut report = if node.settings.profile.lab {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {
@@ -53,6 +51,8 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
     } else {
         gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
     };
+    report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
+    report.host = Some(describe::host(node, &devices).await);
     let readiness = readiness::report(node).await;
     report.blockers.extend(
         readiness

@@ -169,7 +169,7 @@ pub async fn loop_devices() -> HostResult<Vec<LoopDevice>> {
     parse_loops(&output.stdout)
 }
 
-fn parse_loops(text: &str) -> HostResult<Vec<LoopDevice>> {
+pub(crate) fn parse_loops(text: &str) -> HostResult<Vec<LoopDevice>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }

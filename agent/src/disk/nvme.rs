@@ -117,7 +117,7 @@ async fn nvme(command: &str, flags: &[&str], device: &Path) -> HostResult<exec::
     exec::run("nvme", &arguments, LIMIT).await
 }
 
-fn parse_namespaces(text: &str) -> HostResult<Vec<u32>> {
+pub(crate) fn parse_namespaces(text: &str) -> HostResult<Vec<u32>> {
     let list: NamespaceList = parse("nvme list-ns", text)?;
     Ok(list.nsid_list.into_iter().map(|one| one.nsid).collect())
 }

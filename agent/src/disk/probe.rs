@@ -11,8 +11,8 @@ use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, res
 use super::signatures::{signatures, signatures_within};
 use super::stack::{controllers, extent};
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::blocking;
 use crate::host::root::HostRoot;
+use crate::host::{blocking, recording};
 use crate::settings::LabDisk;
 use crate::vm::disk_sources::pci_device;
 use crate::vm::{Domain, Hypervisor};
@@ -90,9 +90,11 @@ impl DiskProbe {
         let aliases = self.aliases(identity, &name, &facts)?;
         let domains = self.hypervisor.domains().await?;
         facts.domains = blocking::run(move || used_by(&domains, &aliases)).await?;
+        let device = Path::new("/dev").join(&name);
         if self.root.is_live() {
-            let device = Path::new("/dev").join(&name);
             facts.claimed = is_claimed_by_others(&device)?;
+        }
+        if self.root.is_live() || recording::is_replay() {
             facts.signatures = signatures(&device).await?;
             for partition in facts.partitions.clone() {
                 let found = signatures_within(&device, extent(&self.root, &partition)?).await?;

@@ -91,7 +91,7 @@ pub fn is_member(signature: &str) -> bool {
         || OTHERS.contains(&signature)
 }
 
-fn parse_wipefs(text: &str) -> HostResult<BTreeSet<String>> {
+pub(crate) fn parse_wipefs(text: &str) -> HostResult<BTreeSet<String>> {
     if text.trim().is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -109,7 +109,7 @@ fn parse_wipefs(text: &str) -> HostResult<BTreeSet<String>> {
 }
 
 /// `blkid -p` ends with 2 when it found nothing, and with 8 when it found several things.
-fn parse_blkid(status: i32, text: &str) -> HostResult<BTreeSet<String>> {
+pub(crate) fn parse_blkid(status: i32, text: &str) -> HostResult<BTreeSet<String>> {
     match status {
         2 => Ok(BTreeSet::new()),
         0 => Ok(text

@@ -10,6 +10,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
+use super::recording;
 use crate::error::{HostError, HostResult};
 
 /// Longest wait for a program that only looks at something.
@@ -79,15 +80,21 @@ pub async fn run<S: AsRef<OsStr>>(
     arguments: &[S],
     limit: Duration,
 ) -> HostResult<Output> {
-    finish(program, command(program, arguments), limit).await
+    let live = finish(program, command(program, arguments), limit);
+    recording::answer(program, arguments, live).await
 }
 
-/// Runs a program that changes a disk to its end within `limit`.
+/// Runs a program that changes a disk to its end within `limit`. A recorded host has no disk.
 pub async fn run_bound<S: AsRef<OsStr>>(
     program: &str,
     arguments: &[S],
     limit: Duration,
 ) -> HostResult<Output> {
+    if recording::is_replay() {
+        return Err(HostError::internal(format!(
+            "{program} is not run on a recorded host"
+        )));
+    }
     finish(program, bound_command(program, arguments), limit).await
 }
 

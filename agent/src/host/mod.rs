@@ -3,5 +3,7 @@ pub mod blocking;
 pub mod clock;
 pub mod exec;
 pub mod processes;
+pub mod recorder;
+pub mod recording;
 pub mod root;
 pub mod units;

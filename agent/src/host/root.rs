@@ -2,19 +2,34 @@
 //! live ones.
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use nix::errno::Errno;
+
+use super::recorder::Seen;
 
 /// The root under which `/proc`, `/sys`, `/dev` and `/etc` are read.
 #[derive(Debug, Clone)]
 pub struct HostRoot {
     root: PathBuf,
+    /// Notes what is read, while the host is recorded.
+    seen: Option<Arc<Seen>>,
 }
 
 impl HostRoot {
     /// A root; `/` is the live host.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            seen: None,
+        }
+    }
+
+    /// The same root, noting what is read.
+    #[must_use]
+    pub fn noting(self, seen: Arc<Seen>) -> Self {
+        let seen = Some(seen);
+        Self { seen, ..self }
     }
 
     /// Whether this is the live host and not a recording.
@@ -24,6 +39,9 @@ impl HostRoot {
 
     /// Where an absolute path of the host lies.
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+        if let Some(seen) = &self.seen {
+            seen.note(absolute.as_ref());
+        }
         let relative: PathBuf = absolute
             .as_ref()
             .components()
@@ -34,8 +52,13 @@ impl HostRoot {
 
     /// Text of a file; bytes that are no text become replacement characters.
     pub fn read(&self, absolute: impl AsRef<Path>) -> io::Result<String> {
-        let bytes = std::fs::read(self.path(absolute))?;
+        let bytes = self.bytes(absolute)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Bytes of a file.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        std::fs::read(self.path(absolute))
     }
 
     /// Trimmed text of a file, `None` when it cannot be read.
@@ -50,6 +73,7 @@ impl HostRoot {
 
     /// Sorted names in a folder, symlinks included (INC-16); empty when it does not exist.
     pub fn names(&self, absolute: impl AsRef<Path>) -> Vec<String> {
+        self.note_list(absolute.as_ref());
         let Ok(entries) = std::fs::read_dir(self.path(absolute)) else {
             return Vec::new();
         };
@@ -66,6 +90,7 @@ impl HostRoot {
     /// # Errors
     /// The folder or an entry of it cannot be read.
     pub fn list(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        self.note_list(absolute.as_ref());
         let entries = match std::fs::read_dir(self.path(absolute)) {
             Ok(entries) => entries,
             Err(error) if is_gone(&error) => return Ok(Vec::new()),
@@ -78,6 +103,12 @@ impl HostRoot {
         };
         names.sort();
         Ok(names)
+    }
+
+    fn note_list(&self, folder: &Path) {
+        if let Some(seen) = &self.seen {
+            seen.note_list(folder);
+        }
     }
 
     /// Trimmed text of a file, `None` only when it does not exist.

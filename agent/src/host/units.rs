@@ -12,7 +12,7 @@ pub async fn state(unit: &str) -> HostResult<Option<String>> {
     Ok(parse(&output.success("systemctl")?.stdout))
 }
 
-fn parse(text: &str) -> Option<String> {
+pub(crate) fn parse(text: &str) -> Option<String> {
     let value = |name: &str| {
         let mut lines = text.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))

@@ -5,10 +5,14 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use sha2::{Digest, Sha256};
 
+use super::disk_details::{self, Answers, health_faults};
+use super::model::slot_class;
 use super::nvme::{self, NvmeDisk};
 use super::pci::{self, PciDevice, PciKind};
+use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::host::root::HostRoot;
+use crate::host::{blocking, recording};
 use crate::ids::PciAddress;
 
 /// The findings about a disk, by the same inspection and decision that precede a clone.
@@ -29,6 +33,10 @@ pub struct Inventory {
     pub pci: Vec<PciDevice>,
     /// NVMe disks.
     pub nvme: Vec<NvmeDisk>,
+    /// What NVIDIA's programs tell of the board.
+    pub platform: Platform,
+    /// What the disks said of themselves, by kernel name.
+    pub answers: BTreeMap<String, Answers>,
     /// Identifies the machine in suggested addresses.
     pub machine_id: String,
     /// Network part of the guests' addresses, for example "10.100.0".
@@ -36,7 +44,21 @@ pub struct Inventory {
 }
 
 /// Reads the devices of a host. `trusts` as in [`crate::disk::facts::gather`].
-pub fn inventory(root: &HostRoot, gateway: &str, trusts: &[String]) -> Inventory {
+pub async fn inventory(root: &HostRoot, gateway: &str, trusts: &[String]) -> Inventory {
+    let platform = Platform::read(root).await;
+    let mut inventory = blocking::here(|| devices(root, gateway, trusts, platform));
+    if root.is_live() || recording::is_replay() {
+        let ask = |disk: &NvmeDisk| {
+            let name = disk.name.clone();
+            async move { (name.clone(), disk_details::ask(&name).await) }
+        };
+        let answers = futures::future::join_all(inventory.nvme.iter().map(ask)).await;
+        inventory.answers = answers.into_iter().collect();
+    }
+    inventory
+}
+
+fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform) -> Inventory {
     let subnet = gateway
         .split('/')
         .next()
@@ -45,12 +67,23 @@ pub fn inventory(root: &HostRoot, gateway: &str, trusts: &[String]) -> Inventory
     Inventory {
         pci: pci::devices(root),
         nvme: nvme::disks(root, trusts),
+        platform,
+        answers: BTreeMap::new(),
         machine_id: root.read_value("/etc/machine-id").unwrap_or_default(),
         subnet: subnet.to_owned(),
     }
 }
 
-/// Counts and candidates of a GPU host. `inspections` are of its disks, by stable link. A pure function.
+impl Inventory {
+    /// The legal groups of the GPUs, or why there are none.
+    pub fn legal_groups(&self) -> Result<Vec<Vec<u32>>, String> {
+        let gpus = self.pci.iter().filter(|device| device.kind == PciKind::Gpu);
+        let gpus: Vec<PciAddress> = gpus.map(|gpu| gpu.address.clone()).collect();
+        self.platform.legal_groups(&gpus)
+    }
+}
+
+/// Counts, legal groups and candidates of a GPU host. `inspections` are of its disks, by stable link. A pure function.
 pub fn gpu_report(
     inventory: &Inventory,
     inspections: &BTreeMap<String, DiskInspection>,
@@ -66,24 +99,31 @@ pub fn gpu_report(
         fabric_devices: count(of(PciKind::Fabric)),
         nvme_devices: count(inventory.nvme.iter()),
         mounted_nvme_devices: count(inventory.nvme.iter().filter(|disk| disk.is_mounted())),
+        legal_groups: inventory
+            .legal_groups()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|module_ids| pb::LegalGroup { module_ids })
+            .collect(),
         ..pb::TopologyReport::default()
     };
-    let mut disks: Vec<&NvmeDisk> = inventory
+    let gpus: Vec<&PciDevice> = of(PciKind::Gpu).collect();
+    let places: Vec<Place<'_>> = gpus.iter().map(|gpu| Place::of(gpu)).collect();
+    let disks: Vec<(Place<'_>, &NvmeDisk)> = inventory
         .nvme
         .iter()
         .filter(|disk| !disk.is_mounted())
+        .map(|disk| (Place::of_disk(disk), disk))
         .collect();
-    let mut fabric = functions(of(PciKind::Fabric));
-    for (index, gpu) in of(PciKind::Gpu).enumerate() {
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let disk = take_near(&mut disks, gpu.numa_node, |disk| disk.numa_node);
-        let function = take_near(&mut fabric, gpu.numa_node, |function| {
-            function.device.numa_node
-        });
+    let disks = pair(&places, &disks);
+    let fabric = pair(&places, &functions(of(PciKind::Fabric)));
+    for (index, gpu) in gpus.into_iter().enumerate() {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let (disk, function) = (disks[index], fabric[index]);
         report.candidates.push(candidate(
             inventory,
             inspections,
-            index,
+            number,
             gpu,
             disk,
             function,
@@ -99,18 +139,99 @@ struct Function<'a> {
     address: &'a PciAddress,
 }
 
+impl Function<'_> {
+    /// What stands against it.
+    fn blockers(&self) -> Vec<String> {
+        let (device, address) = (&self.device.address, self.address);
+        let of_device = self.device.fabric_faults.iter();
+        let of_device = of_device.map(|why| format!("fabric device {device} {why}"));
+        let own = self
+            .device
+            .function_faults
+            .get(address)
+            .into_iter()
+            .flatten();
+        let own = own.map(|why| format!("fabric function {address} {why}"));
+        of_device.chain(own).collect()
+    }
+}
+
+/// Where a device is in the machine.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    /// What must be taken by none while a lower one is free.
+    rank: usize,
+    numa_node: Option<u32>,
+    above: &'a [String],
+}
+
+impl<'a> Place<'a> {
+    fn of(device: &'a PciDevice) -> Self {
+        Self {
+            rank: 0,
+            numa_node: device.numa_node,
+            above: &device.above,
+        }
+    }
+
+    fn of_disk(disk: &'a NvmeDisk) -> Self {
+        Self {
+            rank: 0,
+            numa_node: disk.numa_node,
+            above: &disk.above,
+        }
+    }
+
+    /// The NUMA node first, then how much of the way to the processor is shared.
+    fn distance(&self, other: &Place<'_>) -> (bool, usize) {
+        let near = self.numa_node.is_some() && self.numa_node == other.numa_node;
+        let both = self.above.iter().zip(other.above);
+        let shared = both.take_while(|(one, other)| one == other).count();
+        (!near, usize::MAX - shared)
+    }
+}
+
+/// Gives each GPU what is nearest to it, nearest pairs first, so that what a GPU lacks takes nothing from the others:
+/// their pairs are the same as before.
+fn pair<T: Copy>(gpus: &[Place<'_>], items: &[(Place<'_>, T)]) -> Vec<Option<T>> {
+    let mut pairs: Vec<_> = gpus
+        .iter()
+        .enumerate()
+        .flat_map(|(gpu, place)| {
+            let all = items.iter().enumerate();
+            all.map(move |(item, (other, _))| (other.rank, place.distance(other), gpu, item))
+        })
+        .collect();
+    pairs.sort_unstable();
+    let mut found = vec![None; gpus.len()];
+    let mut taken = vec![false; items.len()];
+    for (_, _, gpu, item) in pairs {
+        if found[gpu].is_none() && !taken[item] {
+            found[gpu] = Some(items[item].1);
+            taken[item] = true;
+        }
+    }
+    found
+}
+
 /// Every virtual function of these devices: first the first one of each, then the second ones, so that slots share a
 /// device only where there are more slots than devices.
-fn functions<'a>(devices: impl Iterator<Item = &'a PciDevice>) -> Vec<Function<'a>> {
-    let mut ranked: Vec<(usize, Function<'a>)> = devices
+fn functions<'a>(devices: impl Iterator<Item = &'a PciDevice>) -> Vec<(Place<'a>, Function<'a>)> {
+    let mut ranked: Vec<(Place<'a>, Function<'a>)> = devices
         .filter(|device| device.dead.is_none())
         .flat_map(|device| {
             let of_device = device.functions.iter().enumerate();
-            of_device.map(move |(rank, address)| (rank, Function { device, address }))
+            of_device.map(move |(rank, address)| {
+                let place = Place {
+                    rank,
+                    ..Place::of(device)
+                };
+                (place, Function { device, address })
+            })
         })
         .collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, function)| function).collect()
+    ranked.sort_by_key(|(place, _)| place.rank);
+    ranked
 }
 
 /// One slot. What it lacks, or what of it cannot be used, stands against this one alone.
@@ -126,15 +247,34 @@ fn candidate(
     if let Some(dead) = &gpu.dead {
         blockers.push(format!("GPU {} {dead}", gpu.address));
     }
+    let class = slot_class(gpu.model);
+    if class.is_none() {
+        blockers.push(format!(
+            "GPU {} is a 10de:{:04x}, of which no slot class is made",
+            gpu.address, gpu.model
+        ));
+    }
+    blockers.extend(
+        gpu.passthrough_faults
+            .iter()
+            .map(|why| format!("GPU {} {why}", gpu.address)),
+    );
     match disk {
-        Some(disk) => blockers.extend(disk_blockers(disk, inspections)),
+        Some(disk) => {
+            blockers.extend(disk_blockers(disk, inspections));
+            let health = inventory.answers.get(&disk.name).and_then(|one| one.health);
+            let faults = health.as_ref().map_or_else(Vec::new, health_faults);
+            blockers.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
+        }
         None => blockers.push(format!("GPU {} has no disk", gpu.address)),
     }
-    if fabric.is_none() {
-        blockers.push("no fabric function with a virtual function is left".to_owned());
+    match fabric {
+        Some(function) => blockers.extend(function.blockers()),
+        None => blockers.push("no fabric function with a virtual function is left".to_owned()),
     }
     let bindings = SlotBindings {
         gpu_pci_address: gpu.address.to_string(),
+        gpu_module_id: inventory.platform.module_id(&gpu.address),
         numa_node: gpu.numa_node,
         nvme_device: disk.and_then(|disk| disk.by_id.clone()).unwrap_or_default(),
         storage_identity_kind: KIND_BY_ID.to_owned(),
@@ -150,7 +290,7 @@ fn candidate(
     };
     pb::CandidateSlot {
         slot_index: index,
-        slot_class: "h200_sxm".to_owned(),
+        slot_class: class.map_or_else(|| format!("10de:{:04x}", gpu.model), str::to_owned),
         bindings: Some(bindings),
         kernel_path: disk
             .map(|disk| format!("/dev/{}", disk.name))
@@ -163,6 +303,12 @@ fn candidate(
 fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>) -> Vec<String> {
     if let Some(why) = &disk.unreadable {
         return vec![format!("{}: {why}", disk.name)];
+    }
+    if let Some(state) = disk.state.as_ref().filter(|state| *state != "live") {
+        return vec![format!("{}: its controller is {state}", disk.name)];
+    }
+    if disk.facts.bytes == 0 {
+        return vec![format!("{} has no size", disk.name)];
     }
     let Some(link) = &disk.by_id else {
         return vec![format!("{} has no nvme-eui link", disk.name)];
@@ -218,21 +364,6 @@ fn addresses(inventory: &Inventory, index: u32) -> SlotBindings {
         destructive_wipe_policy: "blkdiscard".to_owned(),
         ..SlotBindings::default()
     }
-}
-
-/// Takes the first of the same NUMA node, else the first.
-fn take_near<T: Copy>(
-    from: &mut Vec<T>,
-    node: Option<u32>,
-    of: impl Fn(T) -> Option<u32>,
-) -> Option<T> {
-    if from.is_empty() {
-        return None;
-    }
-    let near = from
-        .iter()
-        .position(|item| node.is_some() && of(*item) == node);
-    Some(from.remove(near.unwrap_or(0)))
 }
 
 fn count<T>(of: impl Iterator<Item = T>) -> u32 {

@@ -6,10 +6,15 @@ fn device(kind: PciKind, bus: u8, functions: &[&str]) -> PciDevice {
     PciDevice {
         address: format!("0000:{bus:02x}:00.0").parse().unwrap(),
         kind,
+        model: 0x2335,
         numa_node: Some(0),
         driver: None,
         functions: functions.iter().map(|one| one.parse().unwrap()).collect(),
         dead: None,
+        passthrough_faults: Vec::new(),
+        fabric_faults: Vec::new(),
+        function_faults: BTreeMap::new(),
+        above: Vec::new(),
     }
 }
 
@@ -19,6 +24,8 @@ fn disk(n: u32) -> NvmeDisk {
         by_id: Some(format!("/dev/disk/by-id/nvme-eui.{n:016}")),
         pci: None,
         numa_node: Some(0),
+        above: Vec::new(),
+        state: Some("live".into()),
         facts: DiskFacts {
             bytes: 1 << 30,
             ..DiskFacts::default()
@@ -42,6 +49,8 @@ fn report(pci: Vec<PciDevice>, nvme: Vec<NvmeDisk>) -> pb::TopologyReport {
     let inventory = Inventory {
         pci,
         nvme,
+        platform: Platform::default(),
+        answers: BTreeMap::new(),
         machine_id: "m".into(),
         subnet: "10.100.0".into(),
     };
@@ -137,4 +146,144 @@ fn functions_are_read_in_the_order_of_their_numbers_and_a_dead_device_is_seen() 
     assert_eq!(found[0].dead, None);
     std::fs::write(folder.join("config"), [0xff; 64]).unwrap();
     assert!(pci::devices(&root)[0].dead.is_some());
+}
+
+#[test]
+fn a_gpu_that_is_no_model_of_ours_or_cannot_be_passed_through_alone_makes_no_slot() {
+    let functions = ["0000:20:00.1", "0000:20:00.2", "0000:20:00.3"];
+    let mut pci: Vec<_> = (1..=3).map(|bus| device(PciKind::Gpu, bus, &[])).collect();
+    pci[0].model = 0x2901;
+    pci[1].passthrough_faults = vec!["shares IOMMU group 7 with 0000:02:00.1".into()];
+    pci.push(device(PciKind::Fabric, 0x20, &functions));
+    let report = report(pci, (0..3).map(disk).collect());
+    let [first, second, third] = report.candidates.as_slice() else {
+        panic!("{report:?}");
+    };
+    assert_eq!(first.slot_class, "10de:2901");
+    assert!(
+        first.blockers[0].contains("no slot class"),
+        "{:?}",
+        first.blockers
+    );
+    assert!(
+        second.blockers[0].contains("IOMMU group 7"),
+        "{:?}",
+        second.blockers
+    );
+    assert_eq!(third.blockers, Vec::<String>::new());
+    assert_eq!(third.slot_class, "h200_sxm");
+}
+
+#[test]
+fn b_43_a_host_reports_the_groups_of_its_fabric_manager_and_each_gpus_place() {
+    let functions = ["0000:20:00.1", "0000:20:00.2"];
+    let mut pci: Vec<_> = (1..=2).map(|bus| device(PciKind::Gpu, bus, &[])).collect();
+    pci.push(device(PciKind::Fabric, 0x20, &functions));
+    let mut inventory = Inventory {
+        pci,
+        nvme: Vec::new(),
+        platform: Platform::default(),
+        answers: BTreeMap::new(),
+        machine_id: "m".into(),
+        subnet: "10.100.0".into(),
+    };
+    let none = gpu_report(&inventory, &BTreeMap::new());
+    assert!(none.legal_groups.is_empty(), "nothing tells them");
+    for (bus, module) in [(1, 5), (2, 2)] {
+        let gpu = super::super::platform::BoardGpu {
+            module_id: Some(module),
+            ..Default::default()
+        };
+        let address = format!("0000:{bus:02x}:00.0").parse().unwrap();
+        inventory.platform.gpus.insert(address, gpu);
+    }
+    inventory.platform.source = "fmpm -l".into();
+    inventory.platform.partitions = vec![[2, 5].into(), [2].into(), [5].into()];
+    let report = gpu_report(&inventory, &BTreeMap::new());
+    assert_eq!(
+        report.legal_groups,
+        [pb::LegalGroup {
+            module_ids: vec![2, 5]
+        }]
+    );
+    let modules: Vec<Option<u32>> = report
+        .candidates
+        .iter()
+        .map(|slot| slot.bindings.as_ref().unwrap().gpu_module_id)
+        .collect();
+    assert_eq!(modules, [Some(5), Some(2)]);
+}
+
+#[test]
+fn a_68_what_one_gpu_lacks_changes_no_other_pair() {
+    let functions: Vec<[String; 1]> = (0..4)
+        .map(|n| [format!("0000:{:02x}:00.1", 0x20 + n)])
+        .collect();
+    let build = |without: Option<usize>| {
+        let mut pci: Vec<_> = (1..=4_u8)
+            .map(|bus| device(PciKind::Gpu, bus, &[]))
+            .collect();
+        let mut disks: Vec<_> = (0..4).map(disk).collect();
+        for n in 0..4 {
+            // the disks of the slots are in another order than the GPUs
+            let other = 3 - n;
+            pci[n].above = vec![format!("pci0000:{n}0")];
+            disks[other].above = vec![format!("pci0000:{n}0")];
+            let function = [functions[n][0].as_str()];
+            let mut nic = device(PciKind::Fabric, u8::try_from(0x20 + n).unwrap(), &function);
+            nic.above = vec![format!("pci0000:{n}0")];
+            if without != Some(n) {
+                pci.push(nic);
+            }
+        }
+        if let Some(n) = without {
+            disks.remove(3 - n);
+        }
+        report(pci, disks)
+    };
+    let all = build(None);
+    let disk_of = |slot: &pb::CandidateSlot| slot.kernel_path.clone();
+    let paths: Vec<String> = all.candidates.iter().map(disk_of).collect();
+    assert_eq!(
+        paths,
+        [
+            "/dev/nvme3n1",
+            "/dev/nvme2n1",
+            "/dev/nvme1n1",
+            "/dev/nvme0n1"
+        ]
+    );
+    let less = build(Some(1));
+    for (n, (before, after)) in all.candidates.iter().zip(&less.candidates).enumerate() {
+        if n == 1 {
+            assert_eq!(after.blockers.len(), 2, "{:?}", after.blockers);
+        } else {
+            assert_eq!(before, after);
+        }
+    }
+}
+
+#[test]
+fn a_fault_of_a_disk_or_a_function_blocks_its_own_slot_alone() {
+    let functions = ["0000:20:00.1", "0000:20:00.2", "0000:20:00.3"];
+    let mut pci: Vec<_> = (1..=3).map(|bus| device(PciKind::Gpu, bus, &[])).collect();
+    let mut nic = device(PciKind::Fabric, 0x20, &functions);
+    let second = functions[1].parse().unwrap();
+    nic.function_faults
+        .insert(second, vec!["has no GUID of its own".into()]);
+    pci.push(nic);
+    let mut disks: Vec<_> = (0..3).map(disk).collect();
+    disks[2].state = Some("dead".into());
+    let report = report(pci, disks);
+    let blockers: Vec<String> = report
+        .candidates
+        .iter()
+        .map(|one| one.blockers.join("; "))
+        .collect();
+    let expected = [
+        "",
+        "fabric function 0000:20:00.2 has no GUID of its own",
+        "nvme2n1: its controller is dead",
+    ];
+    assert_eq!(blockers, expected);
 }

@@ -33,7 +33,7 @@ pub async fn addresses(interface: &str) -> HostResult<Option<Vec<String>>> {
     Ok(Some(parse_addresses(&output.stdout)))
 }
 
-fn parse_addresses(text: &str) -> Vec<String> {
+pub(crate) fn parse_addresses(text: &str) -> Vec<String> {
     let links: Vec<Link> = serde_json::from_str(text).unwrap_or_default();
     links
         .iter()

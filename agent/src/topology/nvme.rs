@@ -1,4 +1,5 @@
 //! NVMe disks from sysfs and their stable links (A-62..A-65).
+use super::pci;
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
 use crate::host::root::HostRoot;
@@ -15,6 +16,10 @@ pub struct NvmeDisk {
     pub pci: Option<PciAddress>,
     /// NUMA node of its controller.
     pub numa_node: Option<u32>,
+    /// The buses and bridges above its controller, from the root.
+    pub above: Vec<String>,
+    /// State of its controller; "live" for one that works. None where the kernel tells none.
+    pub state: Option<String>,
     /// The kernel's attributes; empty for a disk that cannot be read.
     pub facts: DiskFacts,
     /// Why it cannot be read. It is a disk of this host all the same, and nobody else's slot waits for it.
@@ -64,6 +69,8 @@ fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
         Err(error) => (DiskFacts::default(), Some(error.message)),
     };
     NvmeDisk {
+        state: root.read_value(format!("/sys/class/block/{name}/device/state")),
+        above: pci::above(&target),
         name,
         by_id,
         pci,

@@ -1,16 +1,28 @@
 //! PCI functions from sysfs. Entries of `/sys/bus/pci/devices` are symlinks (INC-16).
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpuaas_proto::gpuaas::common::v1 as common;
+
+use super::fabric;
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
+const SLOTS: &str = "/sys/bus/pci/slots";
+const GROUPS: &str = "/sys/kernel/iommu_groups";
 const NVIDIA: u32 = 0x10de;
 const MELLANOX: u32 = 0x15b3;
+/// Regions of a function that are BARs; its expansion ROM and bridge windows follow them.
+const BARS: usize = 6;
 
 /// What a function is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PciKind {
     /// 3D controller of NVIDIA.
     Gpu,
+    /// NVSwitch of NVIDIA.
+    NvSwitch,
     /// Network or InfiniBand controller of Mellanox, physical function.
     Fabric,
 }
@@ -21,6 +33,8 @@ pub struct PciDevice {
     pub address: PciAddress,
     /// What it is to us.
     pub kind: PciKind,
+    /// Model id of the vendor.
+    pub model: u32,
     /// NUMA node, if the firmware reports it.
     pub numa_node: Option<u32>,
     /// Bound driver.
@@ -29,9 +43,17 @@ pub struct PciDevice {
     pub functions: Vec<PciAddress>,
     /// Why the function cannot be used: it fell off the bus, or it cannot be read.
     pub dead: Option<String>,
+    /// Why it cannot be given to a VM alone and whole.
+    pub passthrough_faults: Vec<String>,
+    /// Why none of its virtual functions can be used.
+    pub fabric_faults: Vec<String>,
+    /// Why one of them cannot.
+    pub function_faults: BTreeMap<PciAddress, Vec<String>>,
+    /// The buses and bridges above it, from the root.
+    pub above: Vec<String>,
 }
 
-/// All GPUs and fabric functions, by address.
+/// All GPUs, NVSwitches and fabric functions, by address.
 pub fn devices(root: &HostRoot) -> Vec<PciDevice> {
     root.names(DEVICES)
         .iter()
@@ -46,25 +68,253 @@ fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
     let class = hex(root, &format!("{path}/class"))? >> 8;
     let kind = match (vendor, class) {
         (NVIDIA, 0x0302) => PciKind::Gpu,
+        (NVIDIA, 0x0680) => PciKind::NvSwitch,
         // A virtual function has a link to its physical one.
         (MELLANOX, 0x0200 | 0x0207) if !root.exists(format!("{path}/physfn")) => PciKind::Fabric,
         _ => return None,
     };
-    let numa = root
-        .read_value(format!("{path}/numa_node"))
-        .and_then(|text| text.parse::<i64>().ok());
-    Some(PciDevice {
-        address,
+    let mut device = PciDevice {
         kind,
-        numa_node: numa.and_then(|node| u32::try_from(node).ok()),
+        model: hex(root, &format!("{path}/device")).unwrap_or(0),
+        numa_node: numa_node(root, &path),
         driver: root.link_name(format!("{path}/driver")),
-        functions: functions(root, &path),
+        functions: functions(root, &path)
+            .into_iter()
+            .map(|(_, address)| address)
+            .collect(),
         dead: dead(root, &path),
+        passthrough_faults: passthrough_faults(root, &address),
+        fabric_faults: Vec::new(),
+        function_faults: BTreeMap::new(),
+        above: above(&root.link(&path).unwrap_or_default()),
+        address,
+    };
+    if kind == PciKind::Fabric {
+        judge_functions(root, &mut device);
+    }
+    Some(device)
+}
+
+fn judge_functions(root: &HostRoot, device: &mut PciDevice) {
+    let whole = fabric::device(root, device);
+    device.fabric_faults = fabric::faults(&whole);
+    for (address, one) in device.functions.iter().zip(&whole.virtual_functions) {
+        let passthrough = passthrough_faults(root, address);
+        let faults = fabric::function_faults(&whole, one, &passthrough);
+        if !faults.is_empty() {
+            device.function_faults.insert(address.clone(), faults);
+        }
+    }
+}
+
+/// What of a link into `/sys/devices` is above the device: "pci0000:15" and the addresses of bridges.
+pub fn above(link: &Path) -> Vec<String> {
+    let parts = link
+        .components()
+        .filter_map(|part| part.as_os_str().to_str());
+    let mut parts: Vec<String> = parts
+        .filter(|part| part.starts_with("pci") || part.parse::<PciAddress>().is_ok())
+        .map(str::to_owned)
+        .collect();
+    parts.pop();
+    parts
+}
+
+/// A VM gets all functions of an IOMMU group or none, and what it pays for has all its lanes.
+fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
+    let path = format!("{DEVICES}/{address}");
+    let mut faults = Vec::new();
+    match iommu_group(root, &path) {
+        None => faults.push("has no IOMMU group".to_owned()),
+        Some(group) => {
+            // a bridge above the device is in its group and stays with the host
+            let is_bridge = |other: &String| {
+                let class = hex(root, &format!("{DEVICES}/{other}/class"));
+                class.is_some_and(|class| class >> 16 == 0x06)
+            };
+            let mut others = companions(root, group, address);
+            others.retain(|other| !is_bridge(other));
+            if !others.is_empty() {
+                faults.push(format!(
+                    "shares IOMMU group {group} with {}",
+                    others.join(", ")
+                ));
+            }
+        }
+    }
+    if let Some(link) = link(root, &path).filter(|link| link.degraded) {
+        faults.push(format!(
+            "runs with {} of {} lanes",
+            link.width, link.max_width
+        ));
+    }
+    faults
+}
+
+fn iommu_group(root: &HostRoot, path: &str) -> Option<u32> {
+    root.link_name(format!("{path}/iommu_group"))?.parse().ok()
+}
+
+/// Everything that sysfs tells of a function; also of one that is none of [`PciKind`], and of one that is not there: then
+/// the fault says so.
+pub fn describe(root: &HostRoot, address: &PciAddress) -> common::PciFunction {
+    let path = format!("{DEVICES}/{address}");
+    let id = |what: &str| hex(root, &format!("{path}/{what}"));
+    let (vendor, model) = (id("vendor"), id("device"));
+    let group = iommu_group(root, &path);
+    let fault = match vendor {
+        Some(_) => dead(root, &path).unwrap_or_default(),
+        None => "is not there".to_owned(),
+    };
+    common::PciFunction {
+        pci_address: address.to_string(),
+        model_id: match (vendor, model) {
+            (Some(vendor), Some(model)) => format!("{vendor:04x}:{model:04x}"),
+            _ => String::new(),
+        },
+        numa_node: numa_node(root, &path),
+        driver: root.link_name(format!("{path}/driver")).unwrap_or_default(),
+        native_driver: native_driver(vendor, id("class").map(|class| class >> 8)).to_owned(),
+        iommu_group: group,
+        iommu_companions: group.map_or_else(Vec::new, |group| companions(root, group, address)),
+        link: link(root, &path),
+        bar_bytes: root
+            .read_value(format!("{path}/resource"))
+            .map_or_else(Vec::new, |text| bars(&text)),
+        fault,
+        serial: String::new(),
+        physical_slot: physical_slot(root, address).unwrap_or_default(),
+    }
+}
+
+fn numa_node(root: &HostRoot, path: &str) -> Option<u32> {
+    let text = root.read_value(format!("{path}/numa_node"))?;
+    // -1: the firmware does not tell
+    u32::try_from(text.parse::<i64>().ok()?).ok()
+}
+
+/// The driver that serves a device where it is not passed through.
+fn native_driver(vendor: Option<u32>, class: Option<u32>) -> &'static str {
+    match (vendor, class) {
+        (Some(NVIDIA), Some(0x0302)) => "nvidia",
+        (Some(NVIDIA), Some(0x0680)) => "nvidia-nvswitch",
+        (Some(MELLANOX), Some(0x0200 | 0x0207)) => "mlx5_core",
+        (_, Some(0x0108)) => "nvme",
+        _ => "",
+    }
+}
+
+fn companions(root: &HostRoot, group: u32, own: &PciAddress) -> Vec<String> {
+    let own = own.to_string();
+    let mut all = root.names(format!("{GROUPS}/{group}/devices"));
+    all.retain(|name| *name != own);
+    all
+}
+
+fn link(root: &HostRoot, path: &str) -> Option<common::PciLink> {
+    let text = |what: &str| {
+        root.read_value(format!("{path}/{what}"))
+            .unwrap_or_default()
+    };
+    let width = |what: &str| text(what).parse::<u32>().unwrap_or(0);
+    let link = common::PciLink {
+        speed: text("current_link_speed"),
+        width: width("current_link_width"),
+        max_speed: text("max_link_speed"),
+        max_width: width("max_link_width"),
+        degraded: false,
+    };
+    if link.speed.is_empty() && link.width == 0 {
+        return None;
+    }
+    Some(common::PciLink {
+        degraded: link.width < link.max_width,
+        ..link
     })
 }
 
-/// Every virtual function of a physical one: the links `virtfn0`, `virtfn1` and so on.
-fn functions(root: &HostRoot, path: &str) -> Vec<PciAddress> {
+/// Sizes from the lines "start end flags" of `resource`.
+pub fn bars(text: &str) -> Vec<u64> {
+    let number = |word: Option<&str>| u64::from_str_radix(word?.strip_prefix("0x")?, 16).ok();
+    let size = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (start, end) = (number(words.next())?, number(words.next())?);
+        match (start, end) {
+            (0, 0) => Some(0),
+            _ => end.checked_sub(start)?.checked_add(1),
+        }
+    };
+    let sizes = text.lines().take(BARS).map(size);
+    sizes.map(Option::unwrap_or_default).collect()
+}
+
+fn physical_slot(root: &HostRoot, address: &PciAddress) -> Option<String> {
+    // slots are named without the function
+    let text = address.to_string();
+    let (device, _) = text.rsplit_once('.')?;
+    let mut names = root.names(SLOTS).into_iter();
+    names.find(|name| {
+        root.read_value(format!("{SLOTS}/{name}/address"))
+            .as_deref()
+            == Some(device)
+    })
+}
+
+/// The serial number in a function's vital product data. A card needs some time to tell it, so only an inspection asks.
+pub fn serial(root: &HostRoot, address: &PciAddress) -> Option<String> {
+    let data = root.bytes(format!("{DEVICES}/{address}/vpd")).ok()?;
+    vital_product_data(&data).remove("SN")
+}
+
+/// The read-only fields of vital product data (PCI 3.0, appendix I), by keyword. What is malformed ends the list.
+pub fn vital_product_data(bytes: &[u8]) -> BTreeMap<String, String> {
+    const READ_ONLY: u8 = 0x90;
+    let mut found = BTreeMap::new();
+    let mut rest = bytes;
+    while let [tag, after @ ..] = rest {
+        let (length, body) = match after {
+            // a large resource has its length in two bytes, a small one in its tag
+            [low, high, body @ ..] if tag & 0x80 != 0 => {
+                (usize::from(u16::from_le_bytes([*low, *high])), body)
+            }
+            _ if tag & 0x80 != 0 => return found,
+            body => (usize::from(tag & 0x07), body),
+        };
+        let Some((own, next)) = body.split_at_checked(length) else {
+            return found;
+        };
+        if *tag == READ_ONLY {
+            fields(own, &mut found);
+            return found;
+        }
+        if *tag == 0x78 {
+            return found;
+        }
+        rest = next;
+    }
+    found
+}
+
+fn fields(mut rest: &[u8], found: &mut BTreeMap<String, String>) {
+    while let [one, two, length, body @ ..] = rest {
+        let Some((value, next)) = body.split_at_checked(usize::from(*length)) else {
+            return;
+        };
+        let keyword: String = [*one, *two].iter().map(|byte| char::from(*byte)).collect();
+        let text: String = value
+            .iter()
+            .map(|byte| char::from(*byte))
+            .filter(|letter| letter.is_ascii_graphic() || *letter == ' ')
+            .collect();
+        if keyword != "RV" {
+            found.insert(keyword, text.trim().to_owned());
+        }
+        rest = next;
+    }
+}
+
+/// Every virtual function of a physical one with its number: the links `virtfn0`, `virtfn1` and so on.
+pub fn functions(root: &HostRoot, path: &str) -> Vec<(u32, PciAddress)> {
     let mut numbered: Vec<(u32, PciAddress)> = root
         .names(path)
         .iter()
@@ -75,12 +325,16 @@ fn functions(root: &HostRoot, path: &str) -> Vec<PciAddress> {
         })
         .collect();
     numbered.sort();
-    numbered.into_iter().map(|(_, function)| function).collect()
+    numbered
 }
 
+/// Where the attributes of a function are.
+pub fn folder(address: &PciAddress) -> String {
+    format!("{DEVICES}/{address}")
+}
 /// A device that fell off the bus keeps its folder, and answers every read of its configuration with ones.
 fn dead(root: &HostRoot, path: &str) -> Option<String> {
-    match std::fs::read(root.path(format!("{path}/config"))) {
+    match root.bytes(format!("{path}/config")) {
         Ok(config) if config.starts_with(&[0xff; 4]) => Some("does not answer on its bus".into()),
         Ok(_) => None,
         // recordings do not have it
@@ -96,4 +350,42 @@ pub fn exists(root: &HostRoot, address: &PciAddress) -> bool {
 
 fn hex(root: &HostRoot, path: &str) -> Option<u32> {
     u32::from_str_radix(root.read_value(path)?.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_60_bars_are_as_large_as_sysfs_says() {
+        let text = "0x000021c042000000 0x000021c042ffffff 0x000000000014220c\n\
+                    0x0000000000000000 0x0000000000000000 0x0000000000000000\n\
+                    0x000021a000000000 0x000021bfffffffff 0x000000000014220c\nnonsense\n0x5 0x1 0x0\n";
+        assert_eq!(bars(text), [16 << 20, 0, 128 << 30, 0, 0]);
+    }
+
+    #[test]
+    fn h_29_a_serial_number_is_read_from_vital_product_data() {
+        let mut vpd = vec![0x82, 4, 0];
+        vpd.extend(b"ConX");
+        let mut own = Vec::new();
+        for (keyword, value) in [
+            ("PN", "MCX75310AAS"),
+            ("SN", "MT2301X00001 "),
+            ("RV", "\u{1}"),
+        ] {
+            own.extend(keyword.as_bytes());
+            own.push(u8::try_from(value.len()).unwrap());
+            own.extend(value.as_bytes());
+        }
+        vpd.extend([0x90, u8::try_from(own.len()).unwrap(), 0]);
+        vpd.extend(&own);
+        vpd.push(0x78);
+        let found = vital_product_data(&vpd);
+        assert_eq!(found["SN"], "MT2301X00001");
+        assert_eq!(found["PN"], "MCX75310AAS");
+        for cut in 0..vpd.len() {
+            vital_product_data(&vpd[..cut]);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use virt::connect::Connect;
 use virt::domain::Domain as VirtDomain;
@@ -15,6 +16,7 @@ use virt::sys;
 use super::disk_sources::sources;
 use super::workers::{AllHang, Job, MOST_THREADS, Workers};
 use crate::error::{HostError, HostResult};
+use crate::host::recording::observe;
 
 /// Longest wait for an answer of libvirt.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,7 +36,7 @@ struct Failed {
 }
 
 /// State of a domain, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PowerState {
     /// Runs, or is being shut down.
     Running,
@@ -66,7 +68,7 @@ impl PowerState {
 }
 
 /// A domain as libvirt knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     pub name: String,
     pub state: PowerState,
@@ -169,15 +171,18 @@ impl Hypervisor {
 
     /// libvirt's version, as proof that it answers now; it does not wait for one that is down.
     pub async fn version(&self) -> HostResult<u32> {
-        let version = self
-            .call_once("get version", Arc::new(Connect::get_lib_version))
-            .await;
-        version.map_err(|failed| failed.error)
+        observe("libvirt-version", async {
+            let version = self
+                .call_once("get version", Arc::new(Connect::get_lib_version))
+                .await;
+            version.map_err(|failed| failed.error)
+        })
+        .await
     }
 
     /// All domains, running and shut off.
     pub async fn domains(&self) -> HostResult<Vec<Domain>> {
-        self.call("list domains", |connection| {
+        let listed = self.call("list domains", |connection| {
             let mut domains = Vec::new();
             for domain in connection.list_all_domains(0)? {
                 // A domain may vanish between the list and the query; then it uses nothing.
@@ -186,8 +191,8 @@ impl Hypervisor {
                 }
             }
             Ok(domains)
-        })
-        .await
+        });
+        observe("libvirt-domains", listed).await
     }
 
     /// Names of the domains that run, each with a number that it has for this run alone; it does not wait for a libvirt that is
@@ -203,8 +208,11 @@ impl Hypervisor {
             }
             Ok(running)
         };
-        let listed = self.call_once("list running domains", Arc::new(list)).await;
-        listed.map_err(|failed| failed.error)
+        observe("libvirt-running", async {
+            let listed = self.call_once("list running domains", Arc::new(list)).await;
+            listed.map_err(|failed| failed.error)
+        })
+        .await
     }
 
     /// State of a domain, `None` when there is none of this name.

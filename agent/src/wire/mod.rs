@@ -20,7 +20,7 @@ mod filter;
 mod flows;
 mod host;
 mod net;
-mod ports;
+pub(crate) mod ports;
 mod watch;
 
 use std::net::Ipv4Addr;

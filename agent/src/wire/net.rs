@@ -3,13 +3,13 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::ParseError;
 
 /// An IPv4 network, "10.20.0.0/16".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Ipv4Net {
     address: Ipv4Addr,
     length: u32,
@@ -39,6 +39,12 @@ impl TryFrom<String> for Ipv4Net {
 
     fn try_from(text: String) -> Result<Self, ParseError> {
         text.parse()
+    }
+}
+
+impl From<Ipv4Net> for String {
+    fn from(net: Ipv4Net) -> Self {
+        net.to_string()
     }
 }
 

@@ -1,4 +1,4 @@
 //! The agent without a VM: its certificate, a recorded host that it looks at, and a disk that it claims.
 mod certificate;
-mod h200_host;
 mod loop_disk;
+mod recorded;

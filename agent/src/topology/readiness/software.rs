@@ -88,11 +88,18 @@ pub(super) fn tools(node: &Node) -> Finding {
     if node.settings.network.bridge_kind == BridgeKind::Ovs {
         required.push("ovs-vsctl");
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = match node.root.is_live() {
+        true => std::env::var_os("PATH").unwrap_or_default(),
+        false => "/usr/sbin:/usr/bin:/sbin:/bin".into(),
+    };
     let folders: Vec<_> = std::env::split_paths(&path).collect();
     let missing: Vec<&str> = required
         .into_iter()
-        .filter(|tool| !folders.iter().any(|folder| folder.join(tool).exists()))
+        .filter(|tool| {
+            !folders
+                .iter()
+                .any(|folder| node.root.exists(folder.join(tool)))
+        })
         .collect();
     let detail = if missing.is_empty() {
         "all there".to_owned()

@@ -137,15 +137,14 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         reboot_required: report.reboot_required,
         hugepages_1g_free: report.hugepages_1g_free,
     });
-    let (candidates, evidence) = report
-        .map(|report| (report.candidates, report.evidence))
-        .unwrap_or_default();
+    let report = report.unwrap_or_default();
     let candidate =
         |candidate: gpuaas_proto::gpuaas::agent::v1::CandidateSlot| api::SlotCandidate {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class,
             bindings: candidate.bindings,
             blockers: candidate.blockers,
+            kernel_path: candidate.kernel_path,
         };
     Ok(api::TopologyDiscovery {
         id: task.id.to_string(),
@@ -154,11 +153,13 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         state: state.into(),
         error: task.error,
         candidate_summary: summary,
-        candidates: candidates.into_iter().map(candidate).collect(),
-        evidence,
+        candidates: report.candidates.into_iter().map(candidate).collect(),
+        evidence: report.evidence,
         create_time: Some(time(task.create_time)),
         end_time: task.end_time.map(time),
         comparisons: Vec::new(),
+        host: report.host,
+        schema_version: report.schema_version,
     })
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use gpuaas_common::error::Error;
 use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
+use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -177,6 +178,13 @@ async fn slots_before(state: &State, task: &ClaimedTask) -> (Generations, Vec<St
 
 /// Why a report cannot be used, if so.
 fn fault(report: &TopologyReport) -> Option<String> {
+    if report.schema_version > TOPOLOGY_SCHEMA_VERSION {
+        return Some(format!(
+            "The host reports its topology in version {}, and this platform reads versions up to \
+             {TOPOLOGY_SCHEMA_VERSION}. Update the platform before the agents.",
+            report.schema_version
+        ));
+    }
     if report.candidates.len() > MAX_CANDIDATES {
         return Some(format!(
             "The host reports more than {MAX_CANDIDATES} candidates."
@@ -230,5 +238,18 @@ mod tests {
         assert_eq!(fault(&report(0..8)), None);
         assert!(fault(&report([0, 1, 0])).is_some_and(|why| why.contains("index 0")));
         assert!(fault(&report(0..65)).is_some());
+    }
+
+    #[test]
+    fn a_report_in_a_newer_version_is_refused_and_an_older_one_is_read() {
+        let of = |schema_version| TopologyReport {
+            schema_version,
+            ..report(0..8)
+        };
+        for version in 0..=TOPOLOGY_SCHEMA_VERSION {
+            assert_eq!(fault(&of(version)), None);
+        }
+        let why = fault(&of(TOPOLOGY_SCHEMA_VERSION + 1)).unwrap();
+        assert!(why.contains("Update the platform"), "{why}");
     }
 }

@@ -1,0 +1,404 @@
+//! A recorded host: what discovery and readiness read of it, in one file. The same code runs on it again, elsewhere.
+//!
+//! A recording has the folders, files and links that were read, as a tree that is laid out below a folder, and the
+//! answers of the programs that were run. [`replay`] runs work with these answers: a program that was not recorded has
+//! not answered, so nothing is ever taken from the machine that replays.
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::exec::Output;
+use crate::error::{HostError, HostResult, io_error};
+
+/// Version of the file.
+pub const SCHEMA: u32 = 1;
+/// Bounds of a file that somebody sent.
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_ENTRIES: usize = 200_000;
+
+/// A recorded host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The agent that recorded it.
+    pub agent_version: String,
+    /// What of the agent's settings the checks depend on: profile, network, fabric, dnsmasq.
+    pub settings: serde_json::Value,
+    /// By absolute path.
+    pub entries: BTreeMap<PathBuf, Entry>,
+    /// By command line.
+    pub answers: BTreeMap<String, Answer>,
+}
+
+/// Something below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// With its permissions.
+    Folder(u32),
+    /// A text.
+    Text(String),
+    /// Bytes that are no text, in hex.
+    Bytes(String),
+    /// A symlink, by its target.
+    Link(PathBuf),
+}
+
+/// What a program answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It ended.
+    Ended {
+        status: i32,
+        stdout: String,
+        stderr: String,
+    },
+    /// It could not be run, or did not end in time.
+    Failed(String),
+}
+
+impl Answer {
+    /// A program that succeeded.
+    pub fn text(stdout: impl Into<String>) -> Self {
+        Self::Ended {
+            status: 0,
+            stdout: stdout.into(),
+            stderr: String::new(),
+        }
+    }
+
+    fn of(result: &HostResult<Output>) -> Self {
+        match result {
+            Ok(output) => Self::Ended {
+                status: output.status,
+                stdout: output.stdout.clone(),
+                stderr: output.stderr.clone(),
+            },
+            Err(error) => Self::Failed(error.message.clone()),
+        }
+    }
+
+    fn output(&self) -> HostResult<Output> {
+        match self {
+            Self::Ended {
+                status,
+                stdout,
+                stderr,
+            } => Ok(Output {
+                status: *status,
+                stdout: stdout.clone(),
+                stderr: stderr.clone(),
+            }),
+            Self::Failed(why) => Err(HostError::host(ErrorReason::HostNotReady, why.clone())),
+        }
+    }
+}
+
+impl Recording {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is larger than any recording, or is of a version that this agent does not know.
+    pub fn load(file: &Path) -> HostResult<Self> {
+        let failed = || io_error(format!("cannot read {}", file.display()));
+        let bytes = std::fs::metadata(file).map_err(failed())?.len();
+        if bytes > MAX_BYTES {
+            return Err(refused(format!("{} has {bytes} bytes", file.display())));
+        }
+        Self::parse(&std::fs::read_to_string(file).map_err(failed())?)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// It is no recording, or one of a version that this agent does not know.
+    pub fn parse(text: &str) -> HostResult<Self> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u32,
+        }
+        let bad = |error: serde_json::Error| refused(error.to_string());
+        let version: Version = serde_json::from_str(text).map_err(bad)?;
+        if version.schema != SCHEMA {
+            return Err(refused(format!(
+                "it has the version {}, and this agent reads version {SCHEMA}",
+                version.schema
+            )));
+        }
+        let found: Self = serde_json::from_str(text).map_err(bad)?;
+        if found.entries.len() > MAX_ENTRIES {
+            return Err(refused(format!("it has more than {MAX_ENTRIES} entries")));
+        }
+        Ok(found)
+    }
+
+    /// The file's text.
+    pub fn to_text(&self) -> HostResult<String> {
+        serde_json::to_string_pretty(self).map_err(|error| HostError::internal(error.to_string()))
+    }
+
+    /// Lays the tree out below a folder.
+    ///
+    /// # Errors
+    /// An entry would be, or would lead, outside of it; or the file system refuses.
+    pub fn lay_out(&self, folder: &Path) -> HostResult<()> {
+        for (path, entry) in &self.entries {
+            check(path, entry)?;
+            let mut above = path.ancestors().skip(1);
+            if above.any(|above| matches!(self.entries.get(above), Some(Entry::Link(_)))) {
+                return Err(refused(format!("{path:?} lies below a link")));
+            }
+        }
+        let failed = |path: &Path| io_error(format!("cannot lay out {}", path.display()));
+        for (path, entry) in &self.entries {
+            place(folder, path, entry).map_err(failed(path))?;
+        }
+        Ok(())
+    }
+}
+
+/// Places one entry; its folders are made.
+fn place(folder: &Path, path: &Path, entry: &Entry) -> io::Result<()> {
+    let at = folder.join(path.strip_prefix("/").unwrap_or(path));
+    if let Some(above) = at.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    match entry {
+        Entry::Folder(mode) => {
+            std::fs::create_dir_all(&at)?;
+            std::fs::set_permissions(&at, PermissionsExt::from_mode(mode & 0o777 | 0o700))
+        }
+        Entry::Text(text) => std::fs::write(&at, text),
+        Entry::Bytes(hex) => std::fs::write(&at, hex::decode(hex).map_err(io::Error::other)?),
+        Entry::Link(target) => std::os::unix::fs::symlink(target, &at),
+    }
+}
+
+/// A path has no way out of the tree, and neither has a link: what is read below the root is never this machine's. A link
+/// goes up first and then down; since nothing lies below a link, each step up is a folder of the tree.
+fn check(path: &Path, entry: &Entry) -> HostResult<()> {
+    let plain = path.is_absolute()
+        && path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !plain {
+        return Err(refused(format!("{path:?} is no path of a host")));
+    }
+    let Entry::Link(target) = entry else {
+        return Ok(());
+    };
+    // what a process holds open is read and never followed
+    let is_descriptor =
+        path.starts_with("/proc") && path.parent().is_some_and(|up| up.ends_with("fd"));
+    let mut depth = path.components().count().saturating_sub(2);
+    let mut is_down = false;
+    for part in target.components() {
+        match part {
+            Component::Normal(_) => is_down = true,
+            Component::ParentDir if depth > 0 && !is_down => depth -= 1,
+            Component::CurDir => {}
+            _ if is_descriptor => return Ok(()),
+            _ => return Err(refused(format!("{path:?} leads to {target:?}"))),
+        }
+    }
+    Ok(())
+}
+
+fn refused(why: String) -> HostError {
+    HostError::invalid("recording", why)
+}
+
+/// What a task does with the answers of programs.
+#[derive(Clone)]
+enum Tape {
+    Replay(Arc<Recording>),
+    Record(Arc<Mutex<BTreeMap<String, Answer>>>),
+}
+
+tokio::task_local! {
+    static TAPE: Tape;
+}
+
+/// Runs work with the answers of a recorded host in place of this machine's programs.
+pub async fn replay<T>(recording: Arc<Recording>, work: impl Future<Output = T>) -> T {
+    TAPE.scope(Tape::Replay(recording), work).await
+}
+
+/// Runs work, and tells which programs answered it what.
+pub async fn record<T>(work: impl Future<Output = T>) -> (T, BTreeMap<String, Answer>) {
+    let answers = Arc::default();
+    let done = TAPE.scope(Tape::Record(Arc::clone(&answers)), work).await;
+    let answers = std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner));
+    (done, answers)
+}
+
+/// Whether this task runs on a recorded host.
+pub fn is_replay() -> bool {
+    TAPE.try_with(|tape| matches!(tape, Tape::Replay(_)))
+        .unwrap_or(false)
+}
+
+/// The answer to a command line: the recorded one on a recorded host, else that of `live`, which is noted while a host is
+/// recorded. Whatever is observed without a program has a command line of its own, "probe" and what it is.
+pub async fn answer<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    live: impl Future<Output = HostResult<Output>>,
+) -> HostResult<Output> {
+    let Ok(tape) = TAPE.try_with(Clone::clone) else {
+        return live.await;
+    };
+    let line = line(program, arguments);
+    match tape {
+        Tape::Replay(recording) => match recording.answers.get(&line) {
+            Some(answer) => answer.output(),
+            None => Err(HostError::host(
+                ErrorReason::HostNotReady,
+                format!("the recorded host has no answer of {line}"),
+            )),
+        },
+        Tape::Record(answers) => {
+            let result = live.await;
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.insert(line, Answer::of(&result));
+            result
+        }
+    }
+}
+
+/// The same for what is observed without a program, under the name "probe WHAT".
+///
+/// # Errors
+/// Those of the observation, and one where the recorded host has none of this name.
+pub async fn observe<T: Serialize + DeserializeOwned>(
+    what: &str,
+    live: impl Future<Output = HostResult<T>>,
+) -> HostResult<T> {
+    if TAPE.try_with(|_| ()).is_err() {
+        return live.await;
+    }
+    let malformed =
+        |error: serde_json::Error| HostError::internal(format!("probe {what}: {error}"));
+    let noted = async {
+        Ok(Output {
+            status: 0,
+            stdout: serde_json::to_string(&live.await?).map_err(malformed)?,
+            stderr: String::new(),
+        })
+    };
+    let output = answer("probe", &[what], noted).await?;
+    serde_json::from_str(&output.stdout).map_err(malformed)
+}
+
+/// The command line as a recording has it.
+pub fn line<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
+    let mut line = program.to_owned();
+    for argument in arguments {
+        line.push(' ');
+        line.push_str(&argument.as_ref().to_string_lossy());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::exec::{PROBE_LIMIT, run};
+
+    fn recording(entries: &[(&str, Entry)]) -> Recording {
+        let entry = |(path, entry): &(&str, Entry)| (PathBuf::from(path), entry.clone());
+        Recording {
+            schema: SCHEMA,
+            entries: entries.iter().map(entry).collect(),
+            ..Recording::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_recorded_is_answered_again_and_nothing_else() {
+        let (_, answers) = record(async {
+            run("printf", &["%s", "seen"], PROBE_LIMIT).await.unwrap();
+            run("/no/such/program", &[""], PROBE_LIMIT)
+                .await
+                .unwrap_err()
+        })
+        .await;
+        assert_eq!(answers.len(), 2);
+        let recording = Recording {
+            answers,
+            ..recording(&[])
+        };
+        let again = Recording::parse(&recording.to_text().unwrap()).unwrap();
+        assert_eq!(again, recording);
+        let replayed = Arc::new(again);
+        replay(replayed, async {
+            let output = run("printf", &["%s", "seen"], PROBE_LIMIT).await.unwrap();
+            assert_eq!(output.stdout, "seen");
+            assert!(run("/no/such/program", &[""], PROBE_LIMIT).await.is_err());
+            let other = run("printf", &["%s", "unseen"], PROBE_LIMIT)
+                .await
+                .unwrap_err();
+            assert!(other.message.contains("no answer of printf"), "{other}");
+            assert!(is_replay());
+        })
+        .await;
+        assert!(!is_replay());
+    }
+
+    #[test]
+    fn a_recording_writes_and_leads_nowhere_but_below_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let good = recording(&[
+            ("/sys/class/net/a", Entry::Link("../../devices/a".into())),
+            ("/sys/devices/a/address", Entry::Text("52:54".into())),
+            ("/sys/devices/a/config", Entry::Bytes("ffff".into())),
+            ("/proc/7/fd/3", Entry::Link("/dev/nvme1n1".into())),
+            ("/var/lib/libvirt", Entry::Folder(0o755)),
+        ]);
+        good.lay_out(dir.path()).unwrap();
+        let root = crate::host::root::HostRoot::new(dir.path());
+        assert_eq!(
+            root.read_value("/sys/class/net/a/address").as_deref(),
+            Some("52:54")
+        );
+        assert_eq!(root.bytes("/sys/class/net/a/config").unwrap(), [0xff, 0xff]);
+        for (path, entry) in [
+            ("/../x", Entry::Text(String::new())),
+            ("x", Entry::Text(String::new())),
+            ("/a/../../x", Entry::Folder(0o755)),
+            ("/a/b", Entry::Link("/etc".into())),
+            ("/a/b", Entry::Link("../../etc".into())),
+            ("/a/b/c", Entry::Link("../x/../../../etc".into())),
+            ("/a", Entry::Link("b/c/d/../../..".into())),
+        ] {
+            let refused = recording(&[(path, entry.clone())]).lay_out(dir.path());
+            assert!(refused.is_err(), "{path} {entry:?}");
+        }
+        let below = [
+            ("/a/b", Entry::Link("../c".into())),
+            ("/a/b/d", Entry::Text(String::new())),
+        ];
+        assert!(recording(&below).lay_out(dir.path()).is_err());
+    }
+
+    #[test]
+    fn a_recording_of_another_version_is_refused() {
+        let text = recording(&[]).to_text().unwrap();
+        let newer = text.replace("\"schema\": 1", "\"schema\": 2");
+        let error = Recording::parse(&newer).unwrap_err();
+        assert!(error.message.contains("version 2"), "{error}");
+        assert!(Recording::parse("{}").is_err());
+        assert!(Recording::parse(&text.replace("entries", "extras")).is_err());
+    }
+}

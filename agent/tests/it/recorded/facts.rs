@@ -1,0 +1,278 @@
+//! Every fact that the good host is sold on: without it, nothing is sold on it.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gpuaas_agent::host::recording::{Answer, Entry};
+use gpuaas_agent::recorded::Recorded;
+use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use super::tree::{Host, good};
+
+/// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
+/// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
+const SHOWN: [&str; 48] = [
+    "/vpd",
+    "/sys/class/dmi/",
+    "/sys/class/infiniband/",
+    "/sys/devices/system/node/",
+    "/sys/devices/pci0000:00/0000:03:00.0/",
+    "/sys/devices/pci0000:b8/0000:bc:00.2/",
+    "/sys/bus/pci/devices/0000:03:00.0",
+    "/sys/bus/pci/devices/0000:bc:00.2",
+    "/sys/module/mlx5_core/",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/cmdline",
+    "/proc/sys/kernel/osrelease",
+    "/proc/1/",
+    "/proc/912/",
+    "/etc/os-release",
+    "/run/dnsmasq/",
+    "/ns/mnt",
+    "/config",
+    "/resource",
+    "/driver",
+    "_link_speed",
+    "_link_width",
+    "/physfn",
+    "/sriov_totalvfs",
+    "/node_guid",
+    "/fw_ver",
+    "/board_id",
+    "/phys_state",
+    "/rate",
+    "/gids/0",
+    "/link_layer",
+    "/policy",
+    "/model",
+    "/serial",
+    "/firmware_rev",
+    "/nsid",
+    "/wwid",
+    "/queue/discard_max_bytes",
+    "/queue/write_zeroes_max_bytes",
+    "nvme id-ctrl",
+    "nvme smart-log",
+    "dmidecode",
+    "lldpcli",
+    "iptables-save",
+    "probe libvirt-running",
+    "nvme-Micron_7450",
+    "/ro",
+];
+
+/// Whether a fact is none that anything is sold on.
+fn is_shown(fact: &str) -> bool {
+    SHOWN
+        .iter()
+        .any(|shown| fact.starts_with(shown) || fact.ends_with(shown))
+}
+
+/// One that can be taken away and put back.
+#[derive(Debug, Clone)]
+enum Fact {
+    File(PathBuf),
+    Answer(String),
+}
+
+impl Fact {
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Answer(line) => line.clone(),
+        }
+    }
+}
+
+fn facts(host: &Host) -> Vec<Fact> {
+    let files = host
+        .recording
+        .entries
+        .iter()
+        .filter(|(_, entry)| !matches!(entry, Entry::Folder(_)));
+    let files = files.map(|(path, _)| Fact::File(path.clone()));
+    files
+        .chain(host.recording.answers.keys().cloned().map(Fact::Answer))
+        .collect()
+}
+
+/// One fact of each kind: the same path with other numbers is of the same kind.
+fn kinds(all: Vec<Fact>) -> Vec<Fact> {
+    let mut kinds: BTreeMap<String, Fact> = BTreeMap::new();
+    for fact in all {
+        let name = fact.name();
+        let shape: String = name
+            .split('/')
+            .map(
+                |part| match part.contains(':') || part.contains('.') || part.contains(' ') {
+                    true => part
+                        .chars()
+                        .map(|one| if one.is_ascii_hexdigit() { '#' } else { one })
+                        .collect(),
+                    false => {
+                        part.trim_end_matches(|one: char| one.is_ascii_digit())
+                            .to_owned()
+                            + "/"
+                    }
+                },
+            )
+            .collect();
+        kinds.entry(shape).or_insert(fact);
+    }
+    kinds.into_values().collect()
+}
+
+/// A recorded host from which facts are taken away.
+struct Bench {
+    host: Recorded,
+    runtime: Runtime,
+    whole: TopologyReport,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let host = Recorded::open(good().recording).expect("the recording is laid out");
+        let whole = runtime.block_on(host.discover());
+        let bench = Self {
+            host,
+            runtime,
+            whole,
+        };
+        assert!(bench.is_sold(&bench.whole), "{:?}", bench.whole.blockers);
+        bench
+    }
+
+    /// Everything that the good host offers is offered, as the good host offers it.
+    fn is_sold(&self, report: &TopologyReport) -> bool {
+        let free = report
+            .candidates
+            .iter()
+            .filter(|slot| slot.blockers.is_empty());
+        report.blockers.is_empty()
+            && report.legal_groups.len() == 7
+            && report.candidates.len() == 8
+            && free.count() == 8
+            && report.candidates == self.whole.candidates
+    }
+
+    /// What the host reports without some facts.
+    fn without(&mut self, facts: &[Fact]) -> TopologyReport {
+        let mut back: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut answers: Vec<(String, Answer)> = Vec::new();
+        let tree = self.host.tree();
+        for (number, fact) in facts.iter().enumerate() {
+            match fact {
+                Fact::File(path) => {
+                    let from = tree.join(path.strip_prefix("/").expect("an absolute path"));
+                    let to = tree
+                        .parent()
+                        .expect("a folder")
+                        .join(format!("away-{number}"));
+                    if std::fs::rename(&from, &to).is_ok() {
+                        back.push((to, from));
+                    }
+                }
+                Fact::Answer(line) => self.host.set_answers(|recording| {
+                    answers.extend(recording.answers.remove_entry(line));
+                }),
+            }
+        }
+        let report = self.runtime.block_on(self.host.discover());
+        for (from, to) in back {
+            std::fs::rename(from, to).expect("the fact comes back");
+        }
+        self.host
+            .set_answers(|recording| recording.answers.extend(answers));
+        report
+    }
+
+    /// A file with other bytes, and back.
+    fn with(&mut self, path: &Path, bytes: &[u8]) -> TopologyReport {
+        let at = self
+            .host
+            .tree()
+            .join(path.strip_prefix("/").expect("an absolute path"));
+        let before = std::fs::read(&at).expect("a file");
+        std::fs::write(&at, bytes).expect("the file is written");
+        let report = self.runtime.block_on(self.host.discover());
+        std::fs::write(&at, before).expect("the file is written");
+        report
+    }
+}
+
+#[test]
+fn a_128_no_fact_that_a_host_is_sold_on_can_be_missing() {
+    let mut bench = Bench::new();
+    let mut sold = Vec::new();
+    for fact in kinds(facts(&good())) {
+        let name = fact.name();
+        let report = bench.without(&[fact]);
+        if bench.is_sold(&report) && !is_shown(&name) {
+            sold.push(name);
+        }
+    }
+    assert_eq!(sold, Vec::<String>::new(), "sold without them");
+    assert!(
+        bench.is_sold(&bench.runtime.block_on(bench.host.discover())),
+        "everything came back"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("GPUAAS_BAD_INPUTS").ok().and_then(|text| text.parse::<u32>().ok()).map_or(60, |many| many / 100),
+        ..ProptestConfig::default()
+    })]
+
+    /// Any facts at once, with one among them that the host is sold on.
+    #[test]
+    fn a_128_no_set_of_missing_facts_is_sold_and_none_breaks_the_agent(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
+    ) {
+        thread_local! {
+            static BENCH: std::cell::RefCell<Bench> = std::cell::RefCell::new(Bench::new());
+        }
+        let all = facts(&good());
+        let chosen: Vec<Fact> = picks.iter().map(|pick| pick.get(&all).clone()).collect();
+        BENCH.with_borrow_mut(|bench| {
+            let report = bench.without(&chosen);
+            let needed: Vec<String> = chosen.iter().map(Fact::name).filter(|name| !is_shown(name)).collect();
+            prop_assert!(needed.is_empty() || !bench.is_sold(&report), "sold without {needed:?}");
+            Ok(())
+        })?;
+    }
+
+    /// A file of the host says something else: nothing breaks.
+    #[test]
+    fn a_file_with_any_other_bytes_breaks_nothing(
+        pick in any::<prop::sample::Index>(),
+        bytes in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..64),
+            Just(b"18446744073709551616\n".to_vec()),
+            Just(b"-1\n".to_vec()),
+            Just(b"0x\n".to_vec()),
+            Just(vec![b'9'; 4096]),
+            Just(vec![0xff; 256]),
+        ],
+    ) {
+        thread_local! {
+            static BENCH: std::cell::RefCell<Bench> = std::cell::RefCell::new(Bench::new());
+        }
+        let host = good();
+        let texts: Vec<&PathBuf> = host
+            .recording
+            .entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry, Entry::Text(_) | Entry::Bytes(_)))
+            .map(|(path, _)| path)
+            .collect();
+        let path = pick.get(&texts);
+        BENCH.with_borrow_mut(|bench| bench.with(path, &bytes));
+    }
+}

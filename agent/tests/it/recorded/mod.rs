@@ -1,0 +1,5 @@
+//! Recorded hosts: a good one, and what each change of it does to what the host reports.
+mod changes;
+mod discovery;
+mod facts;
+pub mod tree;
