@@ -304,8 +304,13 @@ fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>
     if let Some(why) = &disk.unreadable {
         return vec![format!("{}: {why}", disk.name)];
     }
-    if let Some(state) = disk.state.as_ref().filter(|state| *state != "live") {
-        return vec![format!("{}: its controller is {state}", disk.name)];
+    match disk.state.as_deref() {
+        Some("live") => {}
+        Some(state) => return vec![format!("{}: its controller is {state}", disk.name)],
+        None => {
+            let why = "the state of its controller is not known";
+            return vec![format!("{}: {why}", disk.name)];
+        }
     }
     if disk.facts.bytes == 0 {
         return vec![format!("{} has no size", disk.name)];

@@ -18,7 +18,7 @@ pub struct NvmeDisk {
     pub numa_node: Option<u32>,
     /// The buses and bridges above its controller, from the root.
     pub above: Vec<String>,
-    /// State of its controller; "live" for one that works. None where the kernel tells none.
+    /// State of its controller; "live" for one that works, none where the kernel tells none.
     pub state: Option<String>,
     /// The kernel's attributes; empty for a disk that cannot be read.
     pub facts: DiskFacts,
@@ -69,7 +69,7 @@ fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
         Err(error) => (DiskFacts::default(), Some(error.message)),
     };
     NvmeDisk {
-        state: root.read_value(format!("/sys/class/block/{name}/device/state")),
+        state: state(root, &name),
         above: pci::above(&target),
         name,
         by_id,
@@ -78,4 +78,25 @@ fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
         facts,
         unreadable,
     }
+}
+
+/// The controller's state; with native multipath, where a disk has several, that of the worst.
+fn state(root: &HostRoot, name: &str) -> Option<String> {
+    let device = format!("/sys/class/block/{name}/device");
+    if let Some(state) = root.read_value(format!("{device}/state")) {
+        return Some(state);
+    }
+    let is_controller = |name: &String| {
+        let number = name.strip_prefix("nvme");
+        number.is_some_and(|number| {
+            !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+        })
+    };
+    let names = root.names(&device).into_iter().filter(is_controller);
+    let states: Option<Vec<String>> = names
+        .map(|name| root.read_value(format!("{device}/{name}/state")))
+        .collect();
+    let mut states = states?;
+    states.sort_by_key(|state| state == "live");
+    states.into_iter().next()
 }

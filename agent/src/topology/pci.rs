@@ -132,6 +132,12 @@ fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
                 let class = hex(root, &format!("{DEVICES}/{other}/class"));
                 class.is_some_and(|class| class >> 16 == 0x06)
             };
+            if !root
+                .names(format!("{GROUPS}/{group}/devices"))
+                .contains(&address.to_string())
+            {
+                faults.push(format!("is not listed in its IOMMU group {group}"));
+            }
             let mut others = companions(root, group, address);
             others.retain(|other| !is_bridge(other));
             if !others.is_empty() {

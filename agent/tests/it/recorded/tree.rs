@@ -70,8 +70,8 @@ pub const PARTITIONS: [&[u32]; 15] = [
     &[8],
 ];
 
-/// Programs that a slice host has.
-const PROGRAMS: [&str; 18] = [
+/// Programs that the agent runs.
+const PROGRAMS: [&str; 11] = [
     "qemu-img",
     "genisoimage",
     "blkdiscard",
@@ -82,14 +82,7 @@ const PROGRAMS: [&str; 18] = [
     "ip",
     "partx",
     "ovs-vsctl",
-    "ovs-ofctl",
-    "nft",
-    "nvme",
-    "dnsmasq",
-    "virsh",
     "qemu-system-x86_64",
-    "rdma",
-    "cloud-localds",
 ];
 
 impl Corner {
@@ -103,6 +96,10 @@ impl Corner {
 
     pub fn function_address(&self) -> String {
         format!("0000:{}:00.1", self.nic)
+    }
+
+    pub fn disk_address(&self) -> String {
+        format!("0000:{}:00.0", self.disk)
     }
 
     /// Kernel name of the disk.
@@ -462,7 +459,9 @@ impl Host {
             "vfio_pci",
             "mlx5_core",
         ] {
-            self.text(format!("/sys/module/{module}/initstate"), "live");
+            self.recording
+                .entries
+                .insert(format!("/sys/module/{module}").into(), Entry::Folder(0o755));
         }
         self.text("/dev/kvm", "");
         for program in PROGRAMS {

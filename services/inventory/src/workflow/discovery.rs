@@ -10,6 +10,7 @@ use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
+use gpuaas_proto::gpuaas::common::v1::HostInventory;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
@@ -35,6 +36,8 @@ const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// No host has more slots; a longer list is a fault of the agent.
 const MAX_CANDIDATES: usize = 64;
+/// The same of devices of one kind, virtual functions among them.
+const MAX_DEVICES: usize = 4096;
 
 /// Works until `shutdown`. An inspection that does not end soon after it is left to its lease: another replica begins again.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
@@ -190,6 +193,9 @@ fn fault(report: &TopologyReport) -> Option<String> {
             "The host reports more than {MAX_CANDIDATES} candidates."
         ));
     }
+    if let Some(why) = report.host.as_ref().and_then(too_many) {
+        return Some(why);
+    }
     let mut seen = BTreeSet::new();
     report
         .candidates
@@ -201,6 +207,28 @@ fn fault(report: &TopologyReport) -> Option<String> {
                 candidate.slot_index
             )
         })
+}
+
+/// No host has so many devices of one kind.
+fn too_many(host: &HostInventory) -> Option<String> {
+    let functions = host.fabric_devices.iter();
+    let functions: usize = functions.map(|device| device.virtual_functions.len()).sum();
+    let counts = [
+        ("processors", host.processors.len()),
+        ("NUMA nodes", host.numa_nodes.len()),
+        ("GPUs", host.gpus.len()),
+        ("NVSwitches", host.nvswitches.len()),
+        ("disks", host.disks.len()),
+        ("fabric devices", host.fabric_devices.len()),
+        ("virtual functions", functions),
+        ("addresses", host.addresses.len()),
+        ("neighbors", host.neighbors.len()),
+        ("unreadable facts", host.unreadable.len()),
+    ];
+    let (what, count) = counts.into_iter().find(|(_, count)| *count > MAX_DEVICES)?;
+    Some(format!(
+        "The host reports {count} {what}, and no host has more than {MAX_DEVICES}."
+    ))
 }
 
 async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::Result<bool> {

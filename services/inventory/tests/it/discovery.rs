@@ -67,6 +67,62 @@ async fn a_56_discovery_is_queued_and_a_57_the_latest_is_read_back() {
 }
 
 #[tokio::test]
+async fn a_57_everything_the_host_consists_of_is_read_back() {
+    use gpuaas_proto::gpuaas::common::v1::{GpuDevice, HostInventory, Machine};
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let inventory = HostInventory {
+        machine: Some(Machine {
+            model: "PowerEdge XE9680L".into(),
+            ..Machine::default()
+        }),
+        gpus: vec![GpuDevice::default(); 8],
+        ..HostInventory::default()
+    };
+    let newest = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
+    let report = |change: fn(&mut gpuaas_proto::gpuaas::agent::v1::TopologyReport)| {
+        let mut report = gpuaas_proto::gpuaas::agent::v1::TopologyReport {
+            schema_version: newest,
+            host: Some(inventory.clone()),
+            ..lab_topology()
+        };
+        change(&mut report);
+        *host.topology.lock().expect("not poisoned") = report;
+    };
+    report(|_| ());
+    discover(&world, &node.id, "d1").await;
+    let done = ended(&world, &node.id).await;
+    assert_eq!(done.state(), DiscoveryState::Completed);
+    assert_eq!(
+        (done.schema_version, done.host),
+        (newest, Some(inventory.clone()))
+    );
+    assert_eq!(done.candidates[1].kernel_path, "/dev/loop1");
+
+    // what this platform cannot read, or what no host has, is not stored in part
+    for (key, why, change) in [
+        (
+            "d2",
+            "Update the platform",
+            (|report| report.schema_version += 1)
+                as fn(&mut gpuaas_proto::gpuaas::agent::v1::TopologyReport),
+        ),
+        ("d3", "10000 GPUs", |report| {
+            let host = report.host.as_mut().expect("a host");
+            host.gpus.resize(10_000, GpuDevice::default());
+        }),
+    ] {
+        report(change);
+        discover(&world, &node.id, key).await;
+        let failed = ended(&world, &node.id).await;
+        assert_eq!(failed.state(), DiscoveryState::Failed);
+        assert!(failed.error.contains(why), "{}", failed.error);
+        assert_eq!(failed.host, None);
+    }
+}
+
+#[tokio::test]
 async fn a_57_before_any_discovery_there_is_none() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
