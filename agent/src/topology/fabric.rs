@@ -9,7 +9,8 @@ use crate::ids::PciAddress;
 const BLUEFIELD: [u32; 4] = [0xa2d2, 0xa2d6, 0xa2dc, 0xa2df];
 /// What the kernel calls a port that passes packets on.
 const ACTIVE: &str = "ACTIVE";
-const INFINIBAND: &str = "InfiniBand";
+/// What the kernel calls a port whose fabric knows no GUIDs.
+const ETHERNET: &str = "Ethernet";
 
 /// Everything that sysfs tells of a device.
 pub fn device(root: &HostRoot, device: &PciDevice) -> common::FabricDevice {
@@ -143,13 +144,11 @@ pub fn function_faults(
     if let Some(function) = one.function.as_ref().filter(|own| !own.fault.is_empty()) {
         faults.push(function.fault.clone());
     }
-    let infiniband = device
-        .ports
-        .iter()
-        .any(|port| port.link_layer == INFINIBAND);
+    let ethernet = |port: &common::FabricPort| port.link_layer == ETHERNET;
+    let needs_guid = device.ports.is_empty() || !device.ports.iter().all(ethernet);
     // the fabric manager of the site knows a node by its GUID, and one of zeros is not known at all
     let set = |guid: &str| guid.bytes().any(|byte| !matches!(byte, b'0' | b':' | b'x'));
-    if infiniband && !(set(&one.node_guid) && set(&one.port_guid)) {
+    if needs_guid && !(set(&one.node_guid) && set(&one.port_guid)) {
         faults.push("has no GUID of its own".to_owned());
     }
     if one.link_policy == "Down" {
@@ -174,7 +173,7 @@ mod tests {
             rdma_device: "mlx5_0".into(),
             ports: vec![common::FabricPort {
                 number: 1,
-                link_layer: INFINIBAND.into(),
+                link_layer: "InfiniBand".into(),
                 state: ACTIVE.into(),
                 ..common::FabricPort::default()
             }],
@@ -218,6 +217,16 @@ mod tests {
         let zero = judge(|one| one.port_guid = "00:00:00:00:00:00:00:00".into());
         assert_eq!(zero, ["has no GUID of its own"]);
         assert_eq!(judge(|one| one.link_policy = "Down".into()).len(), 1);
+        let mut ethernet = device();
+        ethernet.ports[0].link_layer = ETHERNET.into();
+        let plain = common::VirtualFunction::default();
+        assert!(function_faults(&ethernet, &plain, &[]).is_empty());
+        ethernet.ports[0].link_layer.clear();
+        assert_eq!(
+            function_faults(&ethernet, &plain, &[]).len(),
+            1,
+            "not known to be one"
+        );
         let gone = judge(|one| one.function.as_mut().unwrap().fault = "is not there".into());
         assert_eq!(gone, ["is not there"]);
     }

@@ -11,7 +11,7 @@ use super::tree::{CORNERS, Host, good};
 
 /// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
-const SHOWN: [&str; 45] = [
+const SHOWN: [&str; 47] = [
     "/sys/class/dmi/",
     "/sys/class/infiniband/",
     "/sys/devices/system/node/",
@@ -24,7 +24,9 @@ const SHOWN: [&str; 45] = [
     "/proc/1/",
     "/proc/912/",
     "/etc/os-release",
-    "/run/dnsmasq/",
+    "/stat",
+    "/fd/0",
+    "/proc/977/mountinfo",
     "/free_hugepages",
     "/ns/mnt",
     "/config",

@@ -1,4 +1,5 @@
 //! Recorded hosts: a good one, and what each change of it does to what the host reports.
+mod again;
 mod changes;
 mod discovery;
 mod facts;
