@@ -104,7 +104,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
     };
     let command = flags.command.unwrap_or(Command::Serve);
     if let Some(file) = &flags.host_root {
-        return replay(file, &command).await;
+        return Box::pin(replay(file, &command)).await;
     }
     match command {
         Command::Serve => {
@@ -122,7 +122,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         } => {
             let (common, own) = load()?;
             let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
-            let recording = recorded::record(own, ca.as_bytes()).await?;
+            let recording = Box::pin(recorded::record(own, ca.as_bytes())).await?;
             let mut out = std::fs::File::create_new(&file)
                 .with_context(|| format!("cannot make {}", file.display()))?;
             std::io::Write::write_all(&mut out, recording.to_text()?.as_bytes())?;
@@ -147,7 +147,7 @@ async fn replay(file: &Path, command: &Command) -> anyhow::Result<ExitCode> {
     let host = Recorded::open(Recording::load(file)?)?;
     match command {
         Command::Topology { action: None } => {
-            println!("{}", topology_json(&host.discover().await)?);
+            println!("{}", topology_json(&Box::pin(host.discover()).await)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Preflight => Ok(print(&host.readiness().await)),

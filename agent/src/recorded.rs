@@ -48,12 +48,14 @@ impl Recorded {
 
     /// Discovery, as [`discover`] does it on a live host.
     pub async fn discover(&self) -> TopologyReport {
-        recording::replay(Arc::clone(&self.recording), discover(&self.node)).await
+        let work = Box::pin(discover(&self.node));
+        recording::replay(Arc::clone(&self.recording), work).await
     }
 
     /// Readiness.
     pub async fn readiness(&self) -> ReadinessReport {
-        recording::replay(Arc::clone(&self.recording), readiness::report(&self.node)).await
+        let work = Box::pin(readiness::report(&self.node));
+        recording::replay(Arc::clone(&self.recording), work).await
     }
 
     /// The folder of the host's tree.
@@ -122,7 +124,7 @@ pub async fn record(settings: Settings, ca_pem: &[u8]) -> HostResult<Recording> 
     let root = HostRoot::new(&settings.root).noting(Arc::clone(&seen));
     let folder = settings.root.clone();
     let node = Node::open_at(root, settings, ca_pem)?;
-    let (_report, answers) = recording::record(discover(&node)).await;
+    let (_report, answers) = recording::record(Box::pin(discover(&node))).await;
     seen.note(&dhcp.pid_file);
     // which guests have which address is theirs: that there is a folder is enough
     seen.note(&dhcp.hosts_dir);

@@ -161,6 +161,8 @@ pub fn function_faults(
 mod tests {
     use super::*;
 
+    type Change = fn(&mut common::FabricDevice);
+
     fn device() -> common::FabricDevice {
         let one = |number| common::VirtualFunction {
             number,
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn a_144_a_device_counts_only_with_a_link_and_all_its_functions() {
         assert!(faults(&device()).is_empty());
-        let changes: [(fn(&mut common::FabricDevice), &str); 4] = [
+        let changes: [(Change, &str); 4] = [
             (|one| one.rdma_device.clear(), "no RDMA device"),
             (|one| one.ports[0].state = "DOWN".into(), "port 1 is DOWN"),
             (|one| one.ports.clear(), "no port"),
