@@ -65,7 +65,7 @@ fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform
         .and_then(|ip| ip.rsplit_once('.'))
         .map_or("10.100.0", |(net, _)| net);
     Inventory {
-        pci: pci::devices(root),
+        pci: pci::inspected(root),
         nvme: nvme::disks(root, trusts),
         platform,
         answers: BTreeMap::new(),

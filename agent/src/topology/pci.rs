@@ -53,6 +53,19 @@ pub struct PciDevice {
     pub above: Vec<String>,
 }
 
+/// The same as [`devices`], with what stands against each: some thousand reads on a host with many virtual functions, so
+/// only an inspection does it.
+pub fn inspected(root: &HostRoot) -> Vec<PciDevice> {
+    let mut found = devices(root);
+    for device in &mut found {
+        device.passthrough_faults = passthrough_faults(root, &device.address);
+        if device.kind == PciKind::Fabric {
+            judge_functions(root, device);
+        }
+    }
+    found
+}
+
 /// All GPUs, NVSwitches and fabric functions, by address.
 pub fn devices(root: &HostRoot) -> Vec<PciDevice> {
     root.names(DEVICES)
@@ -73,7 +86,7 @@ fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
         (MELLANOX, 0x0200 | 0x0207) if !root.exists(format!("{path}/physfn")) => PciKind::Fabric,
         _ => return None,
     };
-    let mut device = PciDevice {
+    Some(PciDevice {
         kind,
         model: hex(root, &format!("{path}/device")).unwrap_or(0),
         numa_node: numa_node(root, &path),
@@ -83,16 +96,12 @@ fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
             .map(|(_, address)| address)
             .collect(),
         dead: dead(root, &path),
-        passthrough_faults: passthrough_faults(root, &address),
+        passthrough_faults: Vec::new(),
         fabric_faults: Vec::new(),
         function_faults: BTreeMap::new(),
         above: above(&root.link(&path).unwrap_or_default()),
         address,
-    };
-    if kind == PciKind::Fabric {
-        judge_functions(root, &mut device);
-    }
-    Some(device)
+    })
 }
 
 fn judge_functions(root: &HostRoot, device: &mut PciDevice) {
