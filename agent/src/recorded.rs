@@ -48,7 +48,7 @@ impl Recorded {
 
     /// Discovery, as [`discover`] does it on a live host.
     pub async fn discover(&self) -> TopologyReport {
-        let work = Box::pin(discover(&self.node));
+        let work = Box::pin(discover(&self.node, Vec::new()));
         recording::replay(Arc::clone(&self.recording), work).await
     }
 
@@ -124,7 +124,7 @@ pub async fn record(settings: Settings, ca_pem: &[u8]) -> HostResult<Recording> 
     let root = HostRoot::new(&settings.root).noting(Arc::clone(&seen));
     let folder = settings.root.clone();
     let node = Node::open_at(root, settings, ca_pem)?;
-    let (_report, answers) = recording::record(Box::pin(discover(&node))).await;
+    let (_report, answers) = recording::record(Box::pin(discover(&node, Vec::new()))).await;
     seen.note(&dhcp.pid_file);
     // which guests have which address is theirs: that there is a folder is enough
     seen.note(&dhcp.hosts_dir);
