@@ -20,7 +20,7 @@ pub enum Intent {
     },
     /// It is wiped: it may have a tenant's partitions, but nothing may use it.
     Wipe {
-        /// This allocation has written to it, so that what is on it is its own.
+        /// This allocation has written to it, or another tenant of the platform, so that what is on it is no use of the host.
         touched: bool,
     },
     /// It was wiped and is read back: the verification reports whatever it has.

@@ -143,8 +143,7 @@ async fn remove_reservation(work: &Work) -> HostResult<Done> {
 
 async fn prove_unused(work: &Work) -> HostResult<Done> {
     for slot in work.slots()? {
-        let touched = work.touched(slot.id)?;
-        work.prove(&slot, Intent::Wipe { touched }).await?;
+        work.prove(&slot, work.wiping(&slot)?).await?;
     }
     Ok(Done::with("nobody uses the disk"))
 }
@@ -153,8 +152,7 @@ async fn wipe(work: &Work) -> HostResult<Done> {
     let (mut times, mut how) = (Vec::new(), Vec::new());
     for slot in work.slots()? {
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
-        let touched = work.touched(slot.id)?;
-        let disk = work.prove(&slot, Intent::Wipe { touched }).await?;
+        let disk = work.prove(&slot, work.wiping(&slot)?).await?;
         let disk = work.node.probe.claim(disk).await?;
         let done = work
             .node

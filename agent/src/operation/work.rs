@@ -89,6 +89,8 @@ pub struct Slot {
     pub token: Token,
     /// Its devices and addresses.
     pub bindings: SlotBindings,
+    /// What is on its disk is a tenant's of the platform, says the ledger to a repair.
+    pub left_by_tenant: bool,
 }
 
 impl Work {
@@ -185,6 +187,15 @@ impl Work {
         })?;
         Ok(hold.touched)
     }
+
+    /// How the slot's disk is wiped: what is on it counts as use of it by somebody else, unless this allocation has written to
+    /// it, or the repair is of a disk that a tenant of the platform left.
+    pub fn wiping(&self, slot: &Slot) -> HostResult<Intent> {
+        let left_by_tenant = slot.left_by_tenant && self.operation.kind == Kind::RepairSlot;
+        Ok(Intent::Wipe {
+            touched: self.touched(slot.id)? || left_by_tenant,
+        })
+    }
 }
 
 /// A slot as typed values.
@@ -194,5 +205,6 @@ fn parse_slot(grant: &pb::SlotGrant) -> HostResult<Slot> {
         index: grant.slot_index,
         token: grant.token.unwrap_or_default().into(),
         bindings: grant.bindings.clone().unwrap_or_default(),
+        left_by_tenant: grant.left_by_tenant,
     })
 }

@@ -87,13 +87,7 @@ pub async fn wipe_unproven(conn: &mut PgConnection) -> Result<usize> {
 async fn wipe_one_unproven(conn: &mut PgConnection, node_id: Uuid, slot_id: Uuid) -> Result<bool> {
     let mut tx = conn.begin().await?;
     let slot = slots::lock_one(&mut tx, node_id, slot_id).await?;
-    let taken: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
-    )
-    .bind(node_id)
-    .fetch_one(&mut *tx)
-    .await?;
-    if slot.status != SlotStatus::Available || taken {
+    if slot.status != SlotStatus::Available || is_bare_metal(&mut tx, node_id).await? {
         return Ok(false);
     }
     let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
@@ -101,6 +95,64 @@ async fn wipe_one_unproven(conn: &mut PgConnection, node_id: Uuid, slot_id: Uuid
     first_wipe(&mut tx, slot_id, Origin::default()).await?;
     tx.commit().await?;
     Ok(true)
+}
+
+async fn is_bare_metal(conn: &mut PgConnection, node_id: Uuid) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
+    )
+    .bind(node_id)
+    .fetch_one(conn)
+    .await?)
+}
+
+/// Starts the first wipe of a locked, disabled slot that was never wiped, in place of making it available. Returns whether
+/// the slot is such a one; on a node that is in use as bare metal it remains disabled.
+pub(crate) async fn wipe_at_enabling(conn: &mut PgConnection, slot: &Slot) -> Result<bool> {
+    if slot.status != SlotStatus::Disabled {
+        return Ok(false);
+    }
+    let was_wiped: bool = sqlx::query_scalar(
+        "SELECT 'wiped' IS NOT DISTINCT FROM (SELECT kind FROM clean_evidence WHERE slot_id = $1 AND kind <> 'untouched'
+                                               ORDER BY generation DESC LIMIT 1)",
+    )
+    .bind(slot.id)
+    .fetch_one(&mut *conn)
+    .await?;
+    if was_wiped {
+        return Ok(false);
+    }
+    if !is_bare_metal(conn, slot.node_id).await? {
+        // no evidence of the present generation may be there before the wipe
+        let same = [SlotStatus::Disabled];
+        let _ = slots::transition(conn, &[slot.id], &same, SlotStatus::Disabled, true).await?;
+        first_wipe(conn, slot.id, Origin::default()).await?;
+    }
+    Ok(true)
+}
+
+/// Whether what is on the disk of a slot is a tenant's of this platform: one was active on it, by a slice or with the whole
+/// node, or a host was called to provision on it, and no wipe was proven since. The bindings of a slot never change, so it is
+/// the same disk.
+///
+/// # Errors
+/// Those of the database.
+pub async fn left_by_tenant(conn: &mut PgConnection, slot_id: Uuid) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS
+           (SELECT FROM slots s JOIN claims c ON c.slot_id = s.id
+                                 OR c.node_id = s.node_id AND c.kind = 'node_exclusive' AND c.created_at >= s.created_at
+              JOIN allocations a ON a.id = c.allocation_id
+             WHERE s.id = $1
+               AND (a.active_at IS NOT NULL OR EXISTS
+                    (SELECT FROM workflows w JOIN node_tasks t ON t.workflow_id = w.id
+                      WHERE w.allocation_id = a.id AND t.type = 'slice.vm_provision'))
+               AND NOT EXISTS (SELECT FROM clean_evidence e
+                                WHERE e.slot_id = s.id AND e.kind = 'wiped' AND e.at >= c.created_at))",
+    )
+    .bind(slot_id)
+    .fetch_one(conn)
+    .await?)
 }
 
 /// The result of a repair request.

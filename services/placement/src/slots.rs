@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::candidates::version;
 use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock};
+use crate::{Error, Outcome, Result, lock, repair};
 
 pub use crate::approval::{Definition, Look, approve, missing};
 
@@ -136,7 +136,9 @@ pub(crate) async fn lock_all(conn: &mut PgConnection, node_id: Uuid) -> Result<V
     Ok(rows)
 }
 
-/// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup.
+/// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup, and one that a
+/// release before this one offered without a wipe after its first wipe (P2). Notify [`crate::workflows::TOPIC`] after the
+/// commit.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
@@ -175,7 +177,9 @@ pub async fn set_admin_state(
             false,
         )
         .await?;
-    } else if slot.clean_generation == Some(slot.generation) {
+    } else if slot.clean_generation == Some(slot.generation)
+        && !repair::wipe_at_enabling(conn, &slot).await?
+    {
         let _ = transition(
             conn,
             &[slot_id],

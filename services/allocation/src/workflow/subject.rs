@@ -1,7 +1,7 @@
 //! What a workflow works on, as it is sent to its host: slots with tokens and bindings, the VM's shape.
 
 use gpuaas_placement::model::{Allocation, Claim, ClaimState, Profile};
-use gpuaas_placement::{Scope, allocations, claims, nodes, slots};
+use gpuaas_placement::{Scope, allocations, claims, nodes, repair, slots};
 use gpuaas_proto::gpuaas::agent::v1::{FailureClass, FencingToken, SlotGrant, SlotToken, VmShape};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -145,6 +145,7 @@ async fn of_claims(
             .unwrap_or_default(),
         token: Some(token(work, cell_epoch, claim.slot_generation)),
         bindings: Some(claim.snapshot.bindings.clone().into()),
+        left_by_tenant: false,
     };
     let grants = held.iter().map(grant).collect();
     Ok((
@@ -187,6 +188,9 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
         slot_class: slot.class.as_str().to_owned(),
         token: Some(token(work, cell_epoch, slot.generation)),
         bindings: Some(slot.bindings.into()),
+        left_by_tenant: repair::left_by_tenant(&mut conn, slot_id)
+            .await
+            .map_err(ledger)?,
     };
     let shape = VmShape {
         vcpus: 1,

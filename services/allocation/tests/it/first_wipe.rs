@@ -6,6 +6,7 @@ use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::AssertSqlSafe;
 
 use crate::platform::{Platform, good};
 use crate::world::{CELL, World};
@@ -195,4 +196,97 @@ async fn a_132_a_slot_that_was_offered_without_a_wipe_is_wiped_after_the_update(
         };
         assert_eq!(slot.status, wanted, "{slot:?}");
     }
+}
+
+/// An operator takes such a slot out and puts it back before the background finds it.
+#[tokio::test]
+async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
+    let platform = Platform::start().await;
+    let world = &platform.world;
+    let superuser = world.db.pool("postgres").await;
+    sqlx::raw_sql(
+        "BEGIN; SET LOCAL session_replication_role = replica; UPDATE placement.clean_evidence SET kind = 'approved';
+         UPDATE placement.slots SET status = 'disabled', admin_state = 'disabled'; COMMIT",
+    )
+    .execute(&superuser)
+    .await
+    .expect("a ledger of before");
+    world.host.fill_disk(0);
+    // no statement goes round the wipe
+    let made = "UPDATE slots SET status = 'available', revision = revision + 1 WHERE id = $1";
+    let slot_id = world.slot_ids[0];
+    let refused = sqlx::query(made)
+        .bind(slot_id)
+        .execute(&world.scheduler)
+        .await;
+    let refused = refused.expect_err("never wiped").to_string();
+    assert!(refused.contains("never wiped"), "{refused}");
+
+    let mut tx = world.scheduler.begin().await.expect("a transaction");
+    let slot = slots::set_admin_state(&mut tx, world.node_id, slot_id, false, "")
+        .await
+        .expect("enabled");
+    tx.commit().await.expect("commit");
+    assert_eq!(slot.status, SlotStatus::Cleanup);
+    world.until_idle(slot_id).await;
+    let slot = first(world).await;
+    assert_eq!(
+        (slot.status, slot.clean_evidence.as_deref()),
+        (SlotStatus::Available, Some("wiped: blkdiscard"))
+    );
+    assert!(!is_dirty(world).await);
+}
+
+/// A tenant with root may leave a member of a volume group or swap on every disk. The ledger knows that it was a tenant's, so
+/// nobody removes it by hand.
+#[tokio::test]
+async fn a_132_p9_what_a_tenant_of_the_whole_node_left_is_wiped_and_a_strangers_volume_is_not() {
+    let platform = Platform::start().await;
+    let world = &platform.world;
+    used_as_bare_metal(world).await;
+    world.host.sign_disk(0);
+    approve(world).await;
+    world.until_idle(world.slot_ids[0]).await;
+    let slot = first(world).await;
+    assert_eq!(slot.status, SlotStatus::CleanupBlocked);
+    assert!(
+        slot.health_detail.contains("DISK_UNSAFE"),
+        "nobody knows whose it is: {}",
+        slot.health_detail
+    );
+
+    let superuser = world.db.pool("postgres").await;
+    let tenant = format!(
+        "BEGIN; SET LOCAL session_replication_role = replica; SET LOCAL search_path = placement;
+         INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
+             ssh_public_keys, guest_user, lab, principal, request_id, traceparent, active_at, releasing_at, ended_at)
+         VALUES ('{id}', '{id}', 'node', 'r', 'h200-sxm-node', 8, 'baremetal', '{node}', 'released', '{{}}', '{{ssh-ed25519 A}}',
+             'u_0123456789abcdef', false, 'user:a', 'req', '', now(), now(), now());
+         INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot, released_at)
+         VALUES ('{id}', '{id}', 'h200-sxm-node', 'node_exclusive', '{node}', 0, 'released', '{{}}', now());
+         COMMIT",
+        id = world.project,
+        node = world.node_id,
+    );
+    sqlx::raw_sql(AssertSqlSafe(tenant))
+        .execute(&superuser)
+        .await
+        .expect("a tenant of the whole node");
+    world.repair(world.slot_ids[0]).await;
+    world.until_idle(world.slot_ids[0]).await;
+    let slot = first(world).await;
+    assert_eq!(slot.status, SlotStatus::Available, "{}", slot.health_detail);
+    // the next stranger's volume is refused again
+    sqlx::raw_sql(AssertSqlSafe(format!(
+        "UPDATE placement.slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = '{}'",
+        slot.id
+    )))
+    .execute(&superuser)
+    .await
+    .expect("blocked");
+    world.host.sign_disk(0);
+    world.repair(slot.id).await;
+    world.until_idle(slot.id).await;
+    let slot = first(world).await;
+    assert!(slot.health_detail.contains("DISK_UNSAFE"), "{slot:?}");
 }

@@ -27,6 +27,20 @@ const ANSWER: &str = "INSERT INTO node_tasks (id, type, workflow_id, slot_id, no
                       VALUES ('{id}', 'slice.slot_repair', '{id}', '{slot}', '{node}'); \
                       UPDATE node_tasks SET state = 'done', ended_at = now() WHERE id = '{id}'";
 
+/// A host is called to provision, which fails; then claim, slot and allocation go as after a failure that touched nothing.
+const PROVISION_FAILS: &str = "INSERT INTO node_tasks (id, type, workflow_id, allocation_id, node_id) \
+    SELECT '{id}', 'slice.vm_provision', id, '{allocation}', '{node}' FROM workflows WHERE allocation_id = '{allocation}'; \
+    UPDATE node_tasks SET state = 'failed', ended_at = now() WHERE id = '{id}'; \
+    UPDATE slots SET status = 'provisioning', revision = revision + 1 WHERE id = '{slot}'; \
+    UPDATE slots SET status = 'releasing', revision = revision + 1 WHERE id = '{slot}'; \
+    UPDATE slots SET status = 'cleanup', revision = revision + 1 WHERE id = '{slot}'; \
+    UPDATE claims SET state = 'provisioning' WHERE id = '{claim}'; \
+    UPDATE claims SET state = 'releasing' WHERE id = '{claim}'; \
+    UPDATE claims SET state = 'released', released_at = clock_timestamp() WHERE id = '{claim}'; \
+    UPDATE allocations SET state = 'provisioning', revision = revision + 1 WHERE id = '{allocation}'; \
+    UPDATE allocations SET state = 'failed', failure = '{}', ended_at = clock_timestamp(), revision = revision + 1 \
+     WHERE id = '{allocation}'";
+
 /// What the tenant is, the role, the chain.
 const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
     ("the claim of an active allocation ends", Active, "allocation", &[CLAIM_ENDS]),
@@ -49,6 +63,11 @@ const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
         SLOT_LEAVES,
         "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'untouched', 'none')",
         ON_SALE,
+    ]),
+    ("a host that was called to provision is untouched, it says", Reserved, "allocation", &[
+        PROVISION_FAILS,
+        "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'untouched', 'none'); \
+         UPDATE slots SET clean_generation = generation, status = 'available', revision = revision + 1 WHERE id = '{slot}'",
     ]),
     ("evidence from before the tenant", Reserved, "allocation", &[
         "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'untouched', 'none')",

@@ -154,6 +154,8 @@ impl Api {
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
         tx.commit().await?;
+        // a slot that was never wiped is wiped now
+        self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, %slot_id, disabled = request.disabled, "set intent of slot");
         Ok(wire::slot(slot))

@@ -21,6 +21,8 @@ use std::time::Duration;
 use gpuaas_agent::api;
 use gpuaas_agent::disk::DiskProbe;
 use gpuaas_agent::host::root::HostRoot;
+use gpuaas_agent::ids::{SlotId, Token};
+use gpuaas_agent::journal::Journal;
 use gpuaas_agent::node::Node;
 use gpuaas_agent::operation::Runner;
 use gpuaas_agent::settings::Settings;
@@ -129,9 +131,18 @@ impl Host {
         self.disks.iter().map(identity).collect()
     }
 
-    /// Tells how the ledger calls the slots.
+    /// Tells how the ledger calls the slots. Their disks were wiped on this host, so it knows them.
     pub fn name_slots(&self, ids: &[Uuid]) {
         *lock(&self.slots) = ids.to_vec();
+        let journal = Journal::open(&self.path("state/journal.sqlite")).expect("a journal");
+        let first = Token {
+            cell_epoch: 0,
+            slot_generation: 0,
+            workflow_epoch: 0,
+        };
+        for id in ids {
+            journal.restore_fence(SlotId(*id), first).expect("a fence");
+        }
     }
 
     /// The hypervisor, for a test that does something behind the agent's back.
@@ -259,6 +270,14 @@ impl Host {
     /// Which boot a VM's guest is at.
     pub fn boot_id(&self, vm: &str) -> Option<Uuid> {
         self.guests.boot_id(vm)
+    }
+
+    /// The network group that a VM's reservation is tagged with.
+    pub fn network_group(&self, vm: &str) -> Option<Uuid> {
+        let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
+        let line = std::fs::read_to_string(file).expect("a reservation");
+        let (_, tag) = line.trim().split_once(",set:group-")?;
+        Some(tag.parse().expect("a group"))
     }
 
     /// Reserves an address for a VM behind the agent's back.
