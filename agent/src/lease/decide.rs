@@ -120,6 +120,9 @@ pub enum Refusal {
         /// It is held; else it is known, and this slot is not.
         held: bool,
     },
+    /// The slot was never seen here. A slot begins with the wipe of its disk, which binds the two; nothing tells one that was
+    /// never wiped here from one that does not exist.
+    Unknown { slot: SlotId },
     /// The allocation does not hold the slot, so no VM of it is here.
     NotHeld {
         /// The slot.
@@ -159,6 +162,10 @@ impl From<Refusal> for HostError {
             } => Self::host(
                 ErrorReason::HostNotReady,
                 format!("slot {slot} is unknown here, and its {device} belongs to slot {by}"),
+            ),
+            Refusal::Unknown { slot } => Self::host(
+                ErrorReason::HostNotReady,
+                format!("slot {slot} is unknown here: its disk was never wiped on this host"),
             ),
             Refusal::NotHeld { slot } => Self::host(
                 ErrorReason::HostNotReady,
@@ -205,6 +212,9 @@ pub fn decide(
             (Some(_), _, _) => {}
             // A release requested again after its proof: its answer is journaled, and no hold may come back.
             (None, true, Purpose::Release) => {}
+            (None, _, Purpose::Provision) if fence.is_none() => {
+                return Err(Refusal::Unknown { slot: *slot });
+            }
             (None, _, Purpose::Power) => return Err(Refusal::NotHeld { slot: *slot }),
             (None, true, Purpose::Provision | Purpose::Repair) => {
                 return Err(Refusal::Fenced {

@@ -56,11 +56,13 @@ struct Host {
 }
 
 impl Host {
+    /// A host that knows the first slots: their disks were wiped on it.
     fn new() -> Self {
-        Self {
-            journal: Journal::in_memory().unwrap(),
-            next: 0,
+        let journal = Journal::in_memory().unwrap();
+        for n in 0..5 {
+            journal.restore_fence(slot(n), token(0, 0)).unwrap();
         }
+        Self { journal, next: 0 }
     }
 
     fn acquire(
@@ -405,6 +407,36 @@ fn a_slot_gets_the_devices_of_the_retired_slot_that_it_replaces() {
     let next = [(9, token(1, 1))];
     assert!(
         host.acquire_with(3, &next, &devices, Purpose::Provision, &at(2))
+            .is_ok()
+    );
+}
+
+#[test]
+fn p6_a_slot_begins_with_a_wipe_and_no_vm_starts_on_one_that_was_never_seen() {
+    let mut host = Host::new();
+    let unknown = [(9, token(9, 9))];
+    let devices = [(9, "disk-z")];
+    let refused = host.acquire_with(2, &unknown, &devices, Purpose::Provision, &at(0));
+    assert_eq!(refused, Err(ErrorReason::HostNotReady));
+    assert!(host.journal.holds().unwrap().is_empty(), "nothing leaked");
+    host.acquire_with(2, &unknown, &devices, Purpose::Repair, &at(1))
+        .unwrap();
+    let bound = host.acquire_with(
+        3,
+        &[(0, token(1, 1))],
+        &[(0, "disk-z")],
+        Purpose::Provision,
+        &at(2),
+    );
+    assert_eq!(
+        bound,
+        Err(ErrorReason::LeaseHeld),
+        "the wipe binds slot and disk"
+    );
+    host.release(2, &[9]);
+    let next = [(9, token(10, 1))];
+    assert!(
+        host.acquire_with(3, &next, &devices, Purpose::Provision, &at(3))
             .is_ok()
     );
 }

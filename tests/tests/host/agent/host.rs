@@ -113,7 +113,8 @@ impl LabHost {
         self.base.load(SeqCst) + number
     }
 
-    /// Repairs what a test left held, as the control plane would.
+    /// Repairs what a test left held, as the control plane would, and the slots of a host that nobody used yet: each begins with
+    /// the wipe of its disk.
     async fn give_slots_back(&self) {
         let held = self.holds().await;
         assert_eq!(held.domains, [], "a test left a VM");
@@ -121,9 +122,12 @@ impl LabHost {
             // above all that the test before used: its own stay below
             let slot = self.slot(index, 90).await;
             let of_slot = |hold: &&pb::Hold| hold.slot_id == slot.slot_id;
-            if let Some(hold) = held.holds.iter().find(of_slot) {
+            let holder = held.holds.iter().find(of_slot);
+            let holder = holder.map(|hold| hold.allocation_id.clone());
+            let is_new = self.base.load(SeqCst) == 0;
+            if let Some(holder) = holder.or_else(|| is_new.then(|| slot.slot_id.clone())) {
                 let mut tenant = Tenant {
-                    allocation: hold.allocation_id.parse().expect("a uuid"),
+                    allocation: holder.parse().expect("a uuid"),
                     slot: slot.clone(),
                     lease: String::new(),
                 };
