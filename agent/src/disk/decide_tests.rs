@@ -358,6 +358,12 @@ fn p9_a_thread_holds_and_mounts_what_its_process_does_not_show() {
         });
         assert_eq!(blockers, std::slice::from_ref(&mounted), "{main}");
     }
+    // a table of its own with the same numbers
+    let blockers = used("4242 (mysqld) S 1", |host| {
+        host.link("proc/4242/fd/3", "/dev/null");
+        host.link("proc/4242/task/4243/fd/3", "/dev/nvme1n1p2");
+    });
+    assert_eq!(blockers, std::slice::from_ref(&open));
     let host = Recorded::new(QUIET, NO_SWAP);
     host.write("proc/4242/task/4243/stat", "4243 (mysqld) S 1");
     host.write("proc/4242/task/4243/fd", "");

@@ -57,42 +57,36 @@ pub fn descriptor_holders(
 }
 
 fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
-    // Nearly all threads share one table of descriptors, and following each link of each thread would take several times
-    // as long: a table with the numbers of one that was read is taken for that one.
-    let mut read = BTreeSet::new();
+    // Nearly all threads share one table of descriptors and one tree of mounts. A thread with tables of its own may have the
+    // same numbers for other files, so each link of each thread is read; what it leads to is looked at once.
+    let mut followed = BTreeSet::new();
     for thread in processes::threads(root, pid)? {
         let listed = root.list(format!("{thread}/fd"));
         let numbers = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
-        if read.insert(numbers.clone()) && one_leads_to(root, &thread, &numbers, devices)? {
-            return Ok(true);
+        let mounts = root.link(format!("{thread}/ns/mnt"));
+        for number in numbers {
+            let link = root.path(format!("{thread}/fd/{number}"));
+            let target = processes::unless_ended(root, &thread, std::fs::read_link(&link))?;
+            // a socket, a pipe: none is a disk
+            let Some(target) = target.filter(|target| target.is_absolute()) else {
+                continue;
+            };
+            // nobody may see which mounts a thread has: then its names are its own
+            let of = mounts.clone().unwrap_or_else(|| thread.clone().into());
+            if followed.insert((of, target.clone())) {
+                let found = is_one_of(root, &link, &target, devices);
+                if processes::unless_ended(root, &thread, found)? == Some(true) {
+                    return Ok(true);
+                }
+            }
         }
     }
     Ok(false)
 }
 
-fn one_leads_to(
-    root: &HostRoot,
-    thread: &str,
-    numbers: &[String],
-    devices: &[Device],
-) -> io::Result<bool> {
-    for number in numbers {
-        let link = root.path(format!("{thread}/fd/{number}"));
-        if processes::unless_ended(root, thread, is_one_of(root, &link, devices))? == Some(true) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn is_one_of(root: &HostRoot, link: &Path, devices: &[Device]) -> io::Result<bool> {
-    let target = std::fs::read_link(link)?;
-    if !target.is_absolute() {
-        // a socket, a pipe: none is a disk
-        return Ok(false);
-    }
+fn is_one_of(root: &HostRoot, link: &Path, target: &Path, devices: &[Device]) -> io::Result<bool> {
     if !root.is_live() {
-        return Ok(devices.iter().any(|device| device.is_named(&target)));
+        return Ok(devices.iter().any(|device| device.is_named(target)));
     }
     // Through the link itself: a device node of another name or namespace has the same number.
     let metadata = std::fs::metadata(link)?;

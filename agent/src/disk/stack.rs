@@ -10,6 +10,7 @@ use super::identity::{LoopDevice, loop_devices_here};
 use crate::error::{HostResult, io_error};
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
+use crate::vm::disk_sources::pci_device;
 
 const BLOCK: &str = "/sys/class/block";
 
@@ -208,7 +209,9 @@ fn behind_recorded(root: &HostRoot, path: &str) -> Behind {
     }
 }
 
-/// PCI devices through which a disk is reached: its controller's, or with native multipath all of its controllers'.
+/// PCI devices through which a disk is reached: its controller's, or with native multipath all of its controllers'. An NVMe
+/// controller with virtual functions (SR-IOV) may have given the namespace to any of them, so they and their physical function
+/// count, whichever of them the host has.
 ///
 /// # Errors
 /// A part of sysfs that is there and cannot be read.
@@ -226,7 +229,31 @@ pub fn controllers(root: &HostRoot, disk: &str) -> HostResult<BTreeSet<PciAddres
         number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
     });
     let paths = paths.filter_map(|name| of(&format!("{block}/device/{name}")));
-    Ok(paths.chain(of(&block)).collect())
+    let own: BTreeSet<PciAddress> = paths.chain(of(&block)).collect();
+    let mut all = own.clone();
+    for address in own {
+        all.extend(functions(root, &address)?);
+    }
+    Ok(all)
+}
+
+/// The physical function of a PCI device, and all virtual functions of that one; none of a device without.
+fn functions(root: &HostRoot, address: &PciAddress) -> HostResult<BTreeSet<PciAddress>> {
+    let function = |of: &PciAddress, link: &str| -> Option<PciAddress> {
+        root.link_name(format!("{}/{link}", pci_device(of)))?
+            .parse()
+            .ok()
+    };
+    let physical = function(address, "physfn").unwrap_or_else(|| address.clone());
+    let folder = pci_device(&physical);
+    let listed = root.list(&folder);
+    let listed = listed.map_err(io_error(format_args!("cannot read {folder}")))?;
+    let virtual_ones = listed.iter().filter(|name| name.starts_with("virtfn"));
+    let mut found: BTreeSet<_> = virtual_ones
+        .filter_map(|name| function(&physical, name))
+        .collect();
+    found.insert(physical);
+    Ok(found)
 }
 
 pub fn partitions(root: &HostRoot, name: &str) -> io::Result<Vec<String>> {
@@ -294,6 +321,28 @@ mod tests {
         assert_eq!(found("nvme1n1"), ["0000:af:00.0"]);
         assert_eq!(found("nvme2n1"), ["0000:b0:00.0", "0000:b1:00.0"]);
         assert!(found("loop0").is_empty());
+
+        // a virtual function of the controller may have the namespace too, and so may the physical one of a virtual one
+        let pci = dir.path().join("sys/bus/pci/devices");
+        for (device, name, other) in [
+            ("0000:af:00.0", "virtfn0", "0000:af:00.1"),
+            ("0000:af:00.0", "virtfn1", "0000:af:00.2"),
+            ("0000:b1:00.3", "physfn", "0000:b1:00.0"),
+            ("0000:b1:00.0", "virtfn0", "0000:b1:00.3"),
+        ] {
+            std::fs::create_dir_all(pci.join(device)).unwrap();
+            link(&format!("../{other}"), pci.join(device).join(name));
+        }
+        assert_eq!(
+            found("nvme1n1"),
+            ["0000:af:00.0", "0000:af:00.1", "0000:af:00.2"]
+        );
+        link(
+            "../../../pci0000:b0/0000:b1:00.3/nvme/nvme4",
+            paths.join("nvme4"),
+        );
+        let shared = found("nvme2n1");
+        assert!(shared.contains(&"0000:b1:00.0".to_owned()), "{shared:?}");
     }
 
     #[test]

@@ -81,6 +81,33 @@ impl Sources {
         }
     }
 
+    /// An argument of QEMU, "vfio-pci,host=af:00.0" or the same as JSON: every path and every PCI address in it is a source. One
+    /// that gives the guest a device or a file that cannot be told is untraced.
+    fn argument(&mut self, value: &str) {
+        let words = value.split(|sign: char| ",='\"{}[] \t".contains(sign));
+        let mut found = false;
+        for word in words {
+            // "nvme://0000:af:00.0/1" of a block device, "file:/dev/sda", "\"host\":\"af:00.0\""
+            let word = word.trim_matches(':');
+            let rest = word.split_once("://").map_or(word, |(_, rest)| rest);
+            let rest = rest.strip_prefix("file:").unwrap_or(rest);
+            self.path(rest);
+            found |= rest.starts_with('/');
+            let address = rest.split('/').next().unwrap_or_default();
+            let whole = format!("0000:{address}");
+            if let Some(address) = address.parse().ok().or_else(|| whole.parse().ok()) {
+                self.paths.insert(pci_device(&address));
+                found = true;
+            }
+        }
+        let gives = ["vfio", "file=", "filename", "host_device", "nvme://"];
+        let gives_one = gives.iter().any(|word| value.contains(word));
+        // a set of descriptors is a name for files that nobody sees here
+        if value.contains("fdset") || gives_one && !found {
+            self.untraced.insert(format!("an argument {value:?}"));
+        }
+    }
+
     fn element(
         &mut self,
         start: &BytesStart<'_>,
@@ -90,6 +117,8 @@ impl Sources {
         let (mut kind, mut pool, mut volume) = (None, None, None);
         let name = start.name();
         let is_source = name.as_ref() == b"source";
+        // of QEMU's own command line, past what libvirt describes
+        let is_argument = start.local_name().as_ref() == b"arg";
         // elsewhere an address is the guest's
         let is_address = in_source && name.as_ref() == b"address";
         let mut address = BTreeMap::new();
@@ -100,6 +129,9 @@ impl Sources {
                 .map_err(|error| error.to_string())?
                 .into_owned();
             self.path(&value);
+            if is_argument {
+                self.argument(&value);
+            }
             match attribute.key.as_ref() {
                 key if is_address => {
                     address.insert(String::from_utf8_lossy(key).into_owned(), value);
@@ -210,6 +242,46 @@ mod tests {
         let devices = devices.map(|address| format!("/sys/bus/pci/devices/{address}"));
         assert_eq!(paths(&found), devices);
         assert_eq!(found.untraced.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn d_34_what_qemu_is_told_past_libvirt_is_a_source() {
+        let argument = |value: &str| {
+            let value = value.replace('"', "&quot;");
+            let xml = format!(
+                "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline>
+                 <qemu:arg value='-device'/><qemu:arg value='{value}'/></qemu:commandline></domain>"
+            );
+            let found = sources(&xml).unwrap();
+            let paths: Vec<String> = found.paths.into_iter().collect();
+            (paths.join(" "), found.untraced.len())
+        };
+        let device = |address: &str| (format!("/sys/bus/pci/devices/{address}"), 0);
+        for given in [
+            "vfio-pci,host=0000:af:00.1",
+            "vfio-pci,host=af:00.1,id=disk",
+            r#"{"driver":"vfio-pci","host":"0000:af:00.1"}"#,
+            "driver=nvme,device=0000:af:00.1,namespace=1",
+            "file=nvme://0000:af:00.1/1,if=none",
+            "vfio-pci,sysfsdev=/sys/bus/pci/devices/0000:af:00.1",
+        ] {
+            assert_eq!(argument(given), device("0000:af:00.1"), "{given}");
+        }
+        for given in [
+            "file=/dev/nvme1n1,if=none",
+            r#"{"driver":"host_device","filename":"/dev/nvme1n1"}"#,
+            "if=none,file.filename=/dev/nvme1n1",
+        ] {
+            assert_eq!(argument(given), ("/dev/nvme1n1".to_owned(), 0), "{given}");
+        }
+        assert_eq!(argument("virtio-rng-pci,id=rng0"), (String::new(), 0));
+        for given in [
+            "vfio-pci,host=first",
+            "file=disk.img",
+            "fd=3,set=2,opaque=fdset",
+        ] {
+            assert_eq!(argument(given), (String::new(), 1), "{given}");
+        }
     }
 
     #[test]
