@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use gpuaas_common::CancellationToken;
 use gpuaas_common::server::connections::Running;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
@@ -15,9 +16,28 @@ use tokio::time::{Instant, sleep_until};
 /// Most that is handed out of an answer at once, so that a client which takes only a little has only a little buffered.
 const PIECE: usize = 16 << 10;
 
-/// Marks an answer that is a stream, as an extension of it: when nothing of it is taken there may be nothing to take.
-#[derive(Clone, Copy, Debug)]
-pub struct IsStream;
+/// Marks an answer that is a stream, as an extension of it: when nothing of it is taken there may be nothing to take, until
+/// it is over.
+#[derive(Clone, Debug)]
+pub struct IsStream {
+    /// There is something to take: why the stream ends.
+    pub over: CancellationToken,
+    /// All of it was taken, or nobody wants it any more.
+    pub gone: CancellationToken,
+}
+
+impl IsStream {
+    /// Counts the stream among the answers that are not taken from the moment it is over.
+    pub async fn watch(self, untaken: Untaken) {
+        tokio::select! {
+            () = self.gone.cancelled() => {}
+            () = self.over.cancelled() => {
+                let _progress = untaken.begin();
+                self.gone.cancelled().await;
+            }
+        }
+    }
+}
 
 /// The same body, which keeps something until the last of it is taken, or nobody wants it any more.
 pub fn keep<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {

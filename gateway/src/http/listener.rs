@@ -304,7 +304,11 @@ where
         let untaken = self.untaken.clone();
         Box::pin(async move {
             let response = answered.await?;
-            let is_stream = response.extensions().get::<IsStream>().is_some();
+            let stream = response.extensions().get::<IsStream>().cloned();
+            let is_stream = stream.is_some();
+            if let Some(stream) = stream {
+                tokio::spawn(stream.watch(untaken.clone()));
+            }
             Ok(response.map(|body| Body::new(Answer::new(body, is_stream, &untaken, running))))
         })
     }

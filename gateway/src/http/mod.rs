@@ -8,6 +8,6 @@ pub mod listener;
 pub mod metrics;
 pub mod peer;
 mod piece;
-mod shares;
+pub(crate) mod shares;
 pub mod stream;
 pub mod tls;

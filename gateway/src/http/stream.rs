@@ -1,8 +1,9 @@
 //! A streaming RPC as HTTP: server-sent events for who asks for them, otherwise one JSON object per line.
 //!
 //! Nothing is collected: the next message is taken from the service when the client's connection has room for it, and
-//! the service's stream ends when the client goes. While it is open, the caller is checked again: a stream ends with
-//! the token or the membership it was opened by. Whatever ends it after its start is its last line or event.
+//! the service's stream ends when the client goes. While it is open, the caller is checked again, also while the client
+//! takes nothing: a stream ends with the token or the membership it was opened by. Whatever ends it after its start is its
+//! last line or event; a client that does not take that either is disconnected.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::UpDownCounter;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use sqlx::PgPool;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::DropGuard;
 use tonic::Code;
 
 use super::admission::Place;
@@ -112,14 +115,28 @@ struct Running {
     messages: Messages,
     form: Form,
     pieces: Pieces,
-    subscriber: Subscriber,
-    pool: PgPool,
-    expires: Instant,
-    access_check: Interval,
+    principal: String,
+    ending: watch::Receiver<Option<Ending>>,
     shutdown: CancellationToken,
     request_id: String,
     is_over: bool,
+    _gone: DropGuard,
     _counted: Counted,
+}
+
+/// What the caller has lost by which the stream was opened.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Expired,
+    LostAccess,
+}
+
+/// Checks the caller of a stream, whether or not the client takes anything of it.
+struct CallerCheck {
+    subscriber: Subscriber,
+    pool: PgPool,
+    expires: Instant,
+    every: Duration,
 }
 
 /// The answer that carries a stream.
@@ -133,21 +150,40 @@ pub fn respond(
     let form = Form::requested(headers);
     let labels = [KeyValue::new("route", route.to_owned())];
     streams.open.add(1, &labels);
-    let mut access_check =
-        tokio::time::interval_at(Instant::now() + streams.access, streams.access);
-    access_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let left = subscriber.session.identity.expires - jiff::Timestamp::now().as_second();
+    let principal = subscriber.session.principal.name.clone();
+    let check = CallerCheck {
+        subscriber,
+        pool,
+        expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
+        every: streams.access,
+    };
+    let gone = CancellationToken::new();
+    let (ended, ending) = watch::channel(None);
+    let over = CancellationToken::new();
+    tokio::spawn({
+        let (gone, over) = (gone.clone(), over.clone());
+        async move {
+            let ending = tokio::select! {
+                () = gone.cancelled() => return,
+                ending = check.ending() => ending,
+            };
+            ended.send_replace(Some(ending));
+            over.cancel();
+            // until then it says so
+            gone.cancelled().await;
+        }
+    });
     let running = Running {
         messages,
         form,
         pieces: streams.pieces.clone(),
-        subscriber,
-        pool,
-        expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
-        access_check,
+        principal,
+        ending,
         shutdown: streams.shutdown.clone(),
         request_id: request_id.to_owned(),
         is_over: false,
+        _gone: gone.clone().drop_guard(),
         _counted: Counted {
             open: streams.open.clone(),
             labels,
@@ -170,7 +206,7 @@ pub fn respond(
         }
     };
     let mut response = Response::new(body);
-    response.extensions_mut().insert(IsStream);
+    response.extensions_mut().insert(IsStream { over, gone });
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, form.content_type());
     headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
@@ -180,33 +216,61 @@ pub fn respond(
 impl Running {
     /// The next piece of the body; nothing when the service has ended the stream.
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.shutdown.cancelled() => return Some(self.last(&restarting())),
-                () = tokio::time::sleep_until(self.expires) => return Some(self.last(&expired())),
-                _ = self.access_check.tick() => {
-                    if self.has_lost_access().await {
-                        return Some(self.last(&lost_access()));
-                    }
-                }
-                message = self.messages.next() => {
-                    let piece = message?.and_then(|message| self.pieces.of(self.form, message));
-                    return Some(piece.unwrap_or_else(|error| self.last(&error)));
+        let ending = tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => restarting(),
+            ending = lost(&mut self.ending) => match ending {
+                Ending::Expired => expired(),
+                Ending::LostAccess => lost_access(),
+            },
+            message = self.messages.next() => {
+                match message?.and_then(|message| self.pieces.of(self.form, message)) {
+                    Ok(piece) => return Some(piece),
+                    Err(error) => error,
                 }
             }
-        }
+        };
+        Some(self.last(&ending))
     }
 
     fn last(&mut self, error: &ApiError) -> Bytes {
         self.is_over = true;
         tracing::info!(
             request_id = self.request_id,
-            principal = self.subscriber.session.principal.name,
+            principal = self.principal,
             reason = error.reason(),
             "end stream"
         );
         self.form.error(&error.body(&self.request_id))
+    }
+}
+
+/// What the caller has lost, as soon as that is known.
+async fn lost(ending: &mut watch::Receiver<Option<Ending>>) -> Ending {
+    let lost = ending.wait_for(Option::is_some).await;
+    match lost.ok().and_then(|lost| *lost) {
+        Some(lost) => lost,
+        // nobody checks any more: the process ends
+        None => std::future::pending().await,
+    }
+}
+
+impl CallerCheck {
+    /// Returns when the stream may not go on.
+    async fn ending(self) -> Ending {
+        let mut checks = tokio::time::interval_at(Instant::now() + self.every, self.every);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.expires) => return Ending::Expired,
+                _ = checks.tick() => {
+                    if self.has_lost_access().await {
+                        return Ending::LostAccess;
+                    }
+                }
+            }
+        }
     }
 
     async fn has_lost_access(&self) -> bool {

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Code;
 
 use crate::error::ApiError;
+use crate::http::shares::{Share, Shares};
 
 /// Section `[gateway.terminal]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,6 +24,9 @@ pub struct TerminalSettings {
     pub max_connections: usize,
     /// WebSockets of one peer address that may be open at once; more are answered with 429. 0 is no limit.
     pub max_connections_per_peer: usize,
+    /// WebSockets of one principal that may use terminals at once; one more is closed as soon as it says whose it is. 0 is no
+    /// limit.
+    pub max_connections_per_principal: usize,
     /// Seconds between two pings; a client that answers none of three is let go.
     pub ping_seconds: u64,
     /// Seconds between two checks that the user may still use the project.
@@ -35,6 +39,7 @@ impl Default for TerminalSettings {
             origins: Vec::new(),
             max_connections: 4096,
             max_connections_per_peer: 256,
+            max_connections_per_principal: 64,
             ping_seconds: 15,
             access_seconds: 2.0,
         }
@@ -45,6 +50,7 @@ impl Default for TerminalSettings {
 pub struct Terminals {
     origins: BTreeSet<String>,
     places: Arc<Semaphore>,
+    by_principal: Shares<String>,
     ping: Duration,
     access: Duration,
 }
@@ -66,6 +72,7 @@ impl Terminals {
         Self {
             origins,
             places: Arc::new(Semaphore::new(settings.max_connections)),
+            by_principal: Shares::new(settings.max_connections_per_principal),
             ping: Duration::from_secs(settings.ping_seconds.max(1)),
             access: Duration::from_secs_f64(settings.access_seconds.max(0.05)),
         }
@@ -99,6 +106,11 @@ impl Terminals {
     /// Time between two checks of access.
     pub(super) fn access(&self) -> Duration {
         self.access
+    }
+
+    /// One more connection of a principal; none when it has all of its share.
+    pub(super) fn share(&self, principal: &str) -> Option<Share<String>> {
+        self.by_principal.take(&principal.to_owned())
     }
 
     /// A place for one more connection, while there is one.

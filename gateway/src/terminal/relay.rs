@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::store;
+use crate::terminal::policy::Terminals;
 
 pub(super) use pb::Hello;
 
@@ -27,6 +28,9 @@ const PINGS: u32 = 3;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Code of a close that the protocol has no other for: the part behind does not answer.
 const BAD_GATEWAY: u16 = 4502;
+
+/// Code of a close because its user has too many.
+const TOO_MANY: u16 = 4409;
 
 type Requests = mpsc::Sender<pb::RelayRequest>;
 
@@ -52,7 +56,7 @@ pub(super) async fn run(app: &App, socket: WebSocket, hello: Hello) {
             let (attached, seen) = watch::channel(None);
             tokio::select! {
                 () = from_client(&mut source, &requests, app.terminals.ping() * PINGS) => None,
-                close = to_client(&mut sink, answers, &attached, app.terminals.ping()) => close,
+                close = to_client(&app.terminals, &mut sink, answers, &attached) => close,
                 () = keep_access(app, seen, &requests) => None,
             }
         }
@@ -114,19 +118,29 @@ async fn from_client(
 
 /// Hands answers on until the last one, which says how to close.
 async fn to_client(
+    terminals: &Terminals,
     sink: &mut SplitSink<WebSocket, Message>,
     mut answers: Streaming<pb::RelayResponse>,
     attached: &watch::Sender<Option<(String, Uuid)>>,
-    ping: Duration,
 ) -> Option<CloseFrame> {
-    let mut pings = tokio::time::interval(ping);
+    let mut pings = tokio::time::interval(terminals.ping());
     pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // of whoever it is attached for, who is not known before
+    let mut of_principal = None;
     loop {
         let message = tokio::select! {
             answer = answers.message() => match answer.ok().flatten()?.message? {
                 Answer::Text(text) => Message::Text(text.into()),
                 Answer::Binary(data) => Message::Binary(data.into()),
                 Answer::Attached(session) => {
+                    // the former one is given back first
+                    drop(of_principal.take());
+                    of_principal = terminals.share(&session.principal);
+                    if of_principal.is_none() {
+                        tracing::info!(principal = session.principal, "refuse one more WebSocket");
+                        let reason = Utf8Bytes::from_static("too_many_sessions");
+                        return Some(CloseFrame { code: TOO_MANY, reason });
+                    }
                     attached.send_replace(Some((session.principal, session.project_id.parse().ok()?)));
                     continue;
                 }

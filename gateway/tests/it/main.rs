@@ -13,6 +13,7 @@ mod script;
 mod sign_in;
 mod silence;
 mod streams;
+mod terminals;
 mod tls;
 mod transcode;
 mod untaken;

@@ -181,3 +181,27 @@ async fn until_served(world: &World) {
     let served = tokio::time::timeout(Duration::from_secs(60), served).await;
     assert!(served.is_ok(), "the place is free again");
 }
+
+/// Before, a stream was checked only while its client took something of it.
+#[tokio::test]
+async fn a_stream_that_nobody_takes_ends_with_its_readers_access() {
+    let world = World::start_with(|config, _| {
+        config.write_timeout_seconds = 1;
+        config.stream_access_seconds = 0.1;
+        config.max_streams_per_principal = 1;
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    let path = "/api/v1/allocations/silent:watch";
+    reads_no_body(&world, &mut readers, path, Some("demo")).await;
+    assert_eq!(world.record.open(), 1);
+    sqlx::query("DELETE FROM edge.memberships")
+        .execute(&world.db.owner_pool().await)
+        .await
+        .expect("deleted");
+    until_let_go(&world, "stalled", 1).await;
+    readers.join_all().await;
+    while world.record.open() > 0 {
+        tokio::task::yield_now().await;
+    }
+}

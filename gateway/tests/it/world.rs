@@ -15,6 +15,7 @@ use gpuaas_gateway::Config;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
 use serde_json::Value;
@@ -22,6 +23,7 @@ use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use crate::terminals::Relay;
 use crate::upstream::{Allocations, Record};
 
 pub const CELL: u16 = 1;
@@ -127,6 +129,12 @@ impl World {
         let server =
             Server::new(&context).add(AllocationServiceServer::new(Allocations(record.clone())));
         let service = Service::run(server.run(shutdown.clone()));
+        let relay_port = ports::free().expect("port");
+        let identity = ca.service("terminal-gateway", &[]).expect("identity");
+        let relay = settings(&identity, &ca, relay_port);
+        let context = Context::new("terminal-gateway", relay).expect("context");
+        let relay = Server::new(&context).add(TerminalRelayServiceServer::new(Relay));
+        running.spawn(relay.run(shutdown.clone()));
 
         let port = ports::free().expect("port");
         let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
@@ -136,9 +144,13 @@ impl World {
             ..database(&db)
         });
         let closed = ports::free().expect("port");
-        gateway.peers = [("allocation", service_port), ("inventory", closed)]
-            .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
-            .into();
+        gateway.peers = [
+            ("allocation", service_port),
+            ("inventory", closed),
+            ("terminal-gateway", relay_port),
+        ]
+        .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
+        .into();
         let mut config = Config {
             internal_key_file: keys.private,
             dev_issuer: Some(dev_settings),
