@@ -338,7 +338,7 @@ const REASONS: &[Row] = &[
     ),
     (
         "HOST_KEY_MISMATCH",
-        "At the VM's address another SSH host key answers than the one that was made for the VM.",
+        "At the VM's address nobody shows an SSH host key that is recorded for the VM: another key answers, or none was recorded.",
         "Do not log in; operators: find out who answers at that address.",
     ),
     (

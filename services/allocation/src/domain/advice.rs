@@ -38,7 +38,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             };
         }
         "HOST_KEY_MISMATCH" => (
-            "At the VM's address another SSH host key answered than the one that was made for the VM.",
+            "At the VM's address nobody showed an SSH host key that is recorded for the VM.",
             "The image must take its SSH host keys from cloud-init: try another image, and contact the operator. You are \
              not billed for this attempt.",
         ),
@@ -164,6 +164,14 @@ mod tests {
         }
     }
     use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+    /// The host gives the reason also when it has no key of the VM to compare with: then no other key answered.
+    #[test]
+    fn p11_the_sentence_on_host_keys_is_true_where_none_was_recorded() {
+        let message = explain("HOST_KEY_MISMATCH", None).message;
+        assert!(!message.contains("another SSH host key"), "{message}");
+        assert!(message.contains("nobody showed"), "{message}");
+    }
 
     #[test]
     fn c_05_every_host_reason_has_words_of_its_own() {
