@@ -3,6 +3,9 @@
 //! dnsmasq reads a new file by itself; a removed one only at SIGHUP, which preserves every lease. So both ways end
 //! with a SIGHUP, and no other guest notices. That one is owed is noted in a file before the change and until it was
 //! sent: whoever repeats a change that broke off finds the change done, and still sends the signal.
+//!
+//! The network group of a VM is a tag of its reservation, which dnsmasq itself has no use for: what decides on the rules of
+//! the guests' network lies in one place.
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -11,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{HostError, HostResult, io_error};
-use crate::ids::{Mac, VmName};
+use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::settings;
 
 /// Reservations and leases of this host's dnsmasq.
@@ -28,7 +31,12 @@ pub struct Reservation {
     pub mac: Mac,
     /// Address.
     pub ip: Ipv4Addr,
+    /// The VMs that it may reach.
+    pub group: Option<NetworkGroup>,
 }
+
+/// Of the tag that names the group.
+const GROUP_TAG: &str = "set:group-";
 
 /// A lease as dnsmasq's file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +62,10 @@ impl Dhcp {
             .settings
             .hosts_dir
             .join(format!(".{}.part", reservation.vm));
-        std::fs::write(&part, format!("{},{}\n", reservation.mac, reservation.ip))
-            .map_err(io_error("cannot write the reservation"))?;
+        let Reservation { mac, ip, group, .. } = reservation;
+        let tag = group.map(|group| format!(",{GROUP_TAG}{group}"));
+        let line = format!("{mac},{ip}{}\n", tag.unwrap_or_default());
+        std::fs::write(&part, line).map_err(io_error("cannot write the reservation"))?;
         std::fs::rename(&part, &file).map_err(io_error("cannot place the reservation"))?;
         self.reload(&reservation.vm)
     }
@@ -165,7 +175,8 @@ fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
     let mut parts = text.trim().split(',');
     let mac = parts.next()?.parse().ok()?;
     let ip = parts.next()?.parse().ok()?;
-    Some(Reservation { vm, mac, ip })
+    let group = parts.find_map(|part| part.strip_prefix(GROUP_TAG)?.parse().ok());
+    Some(Reservation { vm, mac, ip, group })
 }
 
 /// Lines are "expiry mac ip name client-id".
@@ -257,7 +268,12 @@ mod tests {
         let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
             .parse()
             .unwrap();
-        assert!(parse_reservation(vm.clone(), "52:54:00:10:00:0a,10.100.0.10\n").is_some());
+        let alone = parse_reservation(vm.clone(), "52:54:00:10:00:0a,10.100.0.10\n").unwrap();
+        assert_eq!(alone.group, None);
+        let group = "0192f0c1-aaaa-7bbb-8ccc-0123456789ab";
+        let line = format!("52:54:00:10:00:0a,10.100.0.10,set:group-{group}\n");
+        let grouped = parse_reservation(vm.clone(), &line).unwrap();
+        assert_eq!(grouped.group, Some(group.parse().unwrap()));
         assert!(parse_reservation(vm, "nonsense").is_none());
     }
 

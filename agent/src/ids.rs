@@ -33,6 +33,11 @@ macro_rules! uuid_id {
 }
 
 uuid_id!(
+    /// VMs of the host that may reach each other.
+    NetworkGroup,
+    "network group"
+);
+uuid_id!(
     /// An allocation.
     AllocationId,
     "allocation_id"

@@ -9,10 +9,12 @@ use uuid::Uuid;
 
 use super::{Shared, status};
 use crate::bounded::Bounded;
+use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
+use crate::operation::network_group;
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 
@@ -80,6 +82,27 @@ impl NodeSchedulerApi {
         }
     }
 
+    /// Changes whom a VM may reach. A VM that has no address here any more reaches nobody anyway.
+    async fn set_network_group(&self, request: pb::SetNetworkGroupRequest) -> HostResult<()> {
+        let node = &self.0.node;
+        let wanted = request.network_group.unwrap_or_default();
+        let allocation: AllocationId = wanted.allocation_id.parse()?;
+        let group = network_group(&wanted.group)?;
+        let vm = allocation.vm_name();
+        let mut reservations = node.dhcp.reservations()?.into_iter();
+        let Some(reservation) = reservations.find(|one| one.vm == vm) else {
+            return Ok(());
+        };
+        if reservation.group != group {
+            node.dhcp.reserve(&Reservation {
+                group,
+                ..reservation
+            })?;
+            tracing::info!(allocation_id = %allocation, group = wanted.group, "set network group");
+        }
+        node.wire.put().await.map(drop)
+    }
+
     async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
         let node = &self.0.node;
         let now = node.clock.now();
@@ -106,12 +129,23 @@ impl NodeSchedulerApi {
             domains: domains
                 .map(|domain| domain_state(domain, &left, node.clock.boot_id()))
                 .collect(),
+            network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()
                 .map(|reservation| reservation.vm.to_string())
                 .collect(),
         })
     }
+}
+
+/// The network group of a VM of ours.
+fn network_group_of(reservation: &Reservation) -> Option<pb::NetworkGroup> {
+    let allocation = AllocationId::of_vm(reservation.vm.as_str())?;
+    let group = reservation.group.map(|group| group.to_string());
+    Some(pb::NetworkGroup {
+        allocation_id: allocation.to_string(),
+        group: group.unwrap_or_default(),
+    })
 }
 
 /// A domain, with what the last operation left it in.
@@ -245,6 +279,15 @@ impl NodeScheduler for NodeSchedulerApi {
             "release lease"
         );
         Ok(Response::new(pb::ReleaseLeaseResponse {}))
+    }
+
+    async fn set_network_group(
+        &self,
+        request: Request<pb::SetNetworkGroupRequest>,
+    ) -> Result<Response<pb::SetNetworkGroupResponse>, Status> {
+        let set = Self::set_network_group(self, request.into_inner()).await;
+        set.map_err(status)?;
+        Ok(Response::new(pb::SetNetworkGroupResponse {}))
     }
 
     async fn list_holds(

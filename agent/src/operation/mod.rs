@@ -10,6 +10,7 @@ mod remove;
 mod runner;
 mod work;
 
+pub use provision::network_group;
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 

@@ -19,7 +19,7 @@ use crate::guest::host_key::parse_pins;
 use crate::guest::login::Account;
 use crate::guest::{HostKey, LoginError, log_in};
 use crate::host::clock::BootMoment;
-use crate::ids::{management_mac, parse_private_ip};
+use crate::ids::{NetworkGroup, management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
 use crate::image::seed::{Seed, hostname, write_iso};
@@ -207,12 +207,19 @@ async fn seed(work: &Work) -> HostResult<Done> {
     Ok(Done::giving("seed written", json!({ "host_key": public })))
 }
 
+/// The group of a request; none when it is empty.
+pub fn network_group(text: &str) -> HostResult<Option<NetworkGroup>> {
+    let group = (!text.is_empty()).then(|| text.parse());
+    Ok(group.transpose()?)
+}
+
 async fn reserve_address(work: &Work) -> HostResult<Done> {
     let bindings = work.boot_slot()?.bindings;
     let desired = Reservation {
         vm: work.vm(),
         mac: bindings.management_mac.parse()?,
         ip: parse_private_ip(&bindings.private_ip)?,
+        group: network_group(&work.request::<pb::ProvisionRequest>()?.network_group)?,
     };
     let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
         other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)

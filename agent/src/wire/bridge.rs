@@ -7,8 +7,9 @@ use super::{Guest, any_port};
 /// The table of the bridge family, put in place of the one before it in one transaction.
 pub fn document(guests: &[Guest]) -> String {
     let ports = any_port();
-    let (mut from, mut to) = (String::new(), String::new());
-    for Guest { port, mac, ip } in guests {
+    let (mut from, mut between, mut to) = (String::new(), String::new(), String::new());
+    for guest in guests {
+        let Guest { port, mac, ip, .. } = guest;
         let own = format!("iifname \"{port}\" ether saddr {mac}");
         let _infallible = write!(
             from,
@@ -18,6 +19,16 @@ pub fn document(guests: &[Guest]) -> String {
     {own} ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ip saddr {ip} accept
 "#
         );
+        // who sends is checked where a frame comes in
+        for other in guests.iter().filter(|other| guest.is_with(other)) {
+            let ways = format!("iifname \"{port}\" oifname \"{}\"", other.port);
+            let _infallible = write!(
+                between,
+                "    {ways} arp daddr ip {to} accept\n    {ways} ether daddr {mac} ip saddr {ip} ip daddr {to} accept\n",
+                mac = other.mac,
+                to = other.ip
+            );
+        }
         let _infallible = write!(
             to,
             r#"    oifname "{port}" arp daddr ip {ip} accept
@@ -40,7 +51,7 @@ table bridge {TABLE} {{
   }}
   chain forward {{
     type filter hook forward priority -300; policy accept;
-    iifname "{ports}" drop
+{between}    iifname "{ports}" drop
     oifname "{ports}" drop
   }}
   chain output {{
@@ -93,8 +104,38 @@ mod tests {
         assert!(
             forward.contains("iifname \"gs*\" drop") && forward.contains("oifname \"gs*\" drop")
         );
-        assert!(!forward.contains("    accept"));
+        assert!(!forward.contains("accept\n"), "{forward}");
+        let alone = document(&guests());
+        assert_eq!(alone.matches("oifname \"gs*\" drop").count(), 1);
+        assert!(
+            !alone.contains("iifname \"gs0123456789aa\" oifname"),
+            "{alone}"
+        );
         assert!(text.contains("chain to_guest {\n    drop\n"), "{text}");
         assert!(!text.contains("accept\n  }"), "{text}");
+    }
+
+    #[test]
+    fn p11_on_a_linux_bridge_guests_of_one_group_reach_each_other_alone() {
+        let text = document(&super::super::grouped());
+        let (_, forward) = text.split_once("chain forward {\n").unwrap();
+        let (forward, _) = forward.split_once("\n  }\n").unwrap();
+        let lines: Vec<&str> = forward.lines().map(str::trim).skip(1).collect();
+        let (one, other) = ("gs0123456789aa", "gs0123456789bb");
+        assert_eq!(
+            lines,
+            [
+                &format!("iifname \"{one}\" oifname \"{other}\" arp daddr ip 10.100.0.11 accept"),
+                &format!(
+                    "iifname \"{one}\" oifname \"{other}\" ether daddr 52:54:00:10:00:0b ip saddr 10.100.0.10 ip daddr 10.100.0.11 accept"
+                ),
+                &format!("iifname \"{other}\" oifname \"{one}\" arp daddr ip 10.100.0.10 accept"),
+                &format!(
+                    "iifname \"{other}\" oifname \"{one}\" ether daddr 52:54:00:10:00:0a ip saddr 10.100.0.11 ip daddr 10.100.0.10 accept"
+                ),
+                "iifname \"gs*\" drop",
+                "oifname \"gs*\" drop",
+            ]
+        );
     }
 }

@@ -218,7 +218,7 @@ mod tests {
         };
         let text = [
             document(&network, &guests()),
-            super::super::bridge::document(&guests()),
+            super::super::bridge::document(&super::super::grouped()),
         ]
         .concat();
         let file = dir.path().join("rules");

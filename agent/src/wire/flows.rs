@@ -13,6 +13,8 @@ pub fn flows(guests: &[(u32, Guest)]) -> String {
     for (port, guest) in guests {
         lines.extend(from_guest(*port, guest));
         lines.extend(to_guest(*port, guest));
+        let others = guests.iter().filter(|(_, other)| guest.is_with(other));
+        lines.extend(others.flat_map(|(to, other)| between((*port, guest), (*to, other))));
     }
     if !guests.is_empty() {
         // an answer to a client that cannot take it at its address yet; clients know their own by its transaction
@@ -50,6 +52,23 @@ fn from_guest(port: u32, Guest { mac, ip, .. }: &Guest) -> Vec<String> {
         // no guest serves addresses, whatever it sends as
         format!("table=0, priority=200, in_port={port}, udp, tp_src=67, actions=drop"),
     ]
+}
+
+/// What a guest may send to another one of its group: as itself, to that one's address and port alone.
+fn between((port, guest): (u32, &Guest), (to, other): (u32, &Guest)) -> [String; 3] {
+    let Guest { mac, ip, .. } = guest;
+    let own = format!("table=0, priority=150, in_port={port}, {UNTAGGED}, dl_src={mac}");
+    let arp = |operation: u8| {
+        format!(
+            "{own}, arp, arp_op={operation}, arp_sha={mac}, arp_spa={ip}, arp_tpa={}, actions=output:{to}",
+            other.ip
+        )
+    };
+    let packet = format!(
+        "{own}, dl_dst={}, ip, nw_src={ip}, nw_dst={}, actions=output:{to}",
+        other.mac, other.ip
+    );
+    [arp(1), arp(2), packet]
 }
 
 /// What reaches a guest: from the host alone, for it alone.
@@ -131,6 +150,41 @@ mod tests {
     }
 
     #[test]
+    fn p11_guests_of_one_group_reach_each_other_as_themselves_and_nobody_else() {
+        let all: Vec<(u32, Guest)> = [3, 7, 9].into_iter().zip(super::super::grouped()).collect();
+        let text = flows(&all);
+        let direct: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("output:") && !line.contains("in_port=LOCAL"))
+            .collect();
+        assert_eq!(direct.len(), 6, "{text}");
+        for line in direct {
+            let (own, other) = if line.contains("in_port=3,") {
+                (("0a", "10.100.0.10"), ("0b", "10.100.0.11", "output:7"))
+            } else {
+                assert!(line.contains("in_port=7,"), "{line}");
+                (("0b", "10.100.0.11"), ("0a", "10.100.0.10", "output:3"))
+            };
+            assert!(
+                line.contains(&format!("dl_src=52:54:00:10:00:{}", own.0)),
+                "{line}"
+            );
+            let from = [format!("nw_src={}", own.1), format!("arp_spa={}", own.1)];
+            assert!(from.iter().any(|from| line.contains(from)), "{line}");
+            assert!(line.ends_with(other.2) && line.contains(UNTAGGED), "{line}");
+            let packet = format!("dl_dst=52:54:00:10:00:{}, ip", other.0);
+            let to = [
+                format!("arp_tpa={}", other.1),
+                format!("nw_dst={}", other.1),
+            ];
+            assert!(to.iter().any(|to| line.contains(to)), "{line}");
+            assert!(line.contains("arp_op=") || line.contains(&packet), "{line}");
+        }
+        // no guest serves addresses, also to its own
+        assert!(text.contains("table=0, priority=200, in_port=3, udp, tp_src=67, actions=drop"));
+    }
+
+    #[test]
     fn p11_a_guest_gets_what_is_for_its_address() {
         let text = flows(&both());
         let to: Vec<&str> = text
@@ -164,7 +218,10 @@ mod tests {
     fn p11_the_flows_are_what_open_vswitch_understands() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("flows");
-        std::fs::write(&file, flows(&both())).unwrap();
+        let guests: Vec<(u32, Guest)> =
+            [3, 7, 9].into_iter().zip(super::super::grouped()).collect();
+        let text = flows(&guests);
+        std::fs::write(&file, &text).unwrap();
         let parsed = std::process::Command::new("ovs-ofctl")
             .arg("parse-flows")
             .arg(&file)
@@ -181,7 +238,7 @@ mod tests {
                     .lines()
                     .filter(|line| line.contains("actions"))
                     .count();
-                assert_eq!(lines, flows(&both()).lines().count());
+                assert_eq!(lines, text.lines().count());
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 eprintln!("skipped: ovs-ofctl is not installed, so nothing read the flows");

@@ -5,7 +5,8 @@
 //! - The **switch** ([`flows`] for Open vSwitch, [`bridge`] for a Linux bridge) joins each guest's port with the host
 //!   alone. A port may send as its own MAC and IPv4 address, ARP included, and ask for an address by DHCP; every other
 //!   frame is dropped: other senders, other kinds, answers of a DHCP server, router advertisements, all of IPv6, which
-//!   guests have no address of. No frame goes from one guest to another, whoever they belong to.
+//!   guests have no address of. No frame goes from one guest to another, unless both are in one group: then each reaches
+//!   the other's one address by IPv4 and ARP, still as itself.
 //! - The **host's packet filter** ([`filter`]) names what of the host a guest may reach, drops the rest, and drops what is
 //!   sent on to other guests or to private networks that the profile does not name. Answers to connections of the host,
 //!   or to those that came in through it, pass.
@@ -30,7 +31,7 @@ pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use watch::watch;
 
 use crate::dhcp::Reservation;
-use crate::ids::{AllocationId, Mac, PORT_PREFIX};
+use crate::ids::{AllocationId, Mac, NetworkGroup, PORT_PREFIX};
 use crate::settings::Network;
 
 /// A guest as the rules know it.
@@ -40,6 +41,8 @@ pub struct Guest {
     pub port: String,
     pub mac: Mac,
     pub ip: Ipv4Addr,
+    /// Guests of one group reach each other.
+    pub group: Option<NetworkGroup>,
 }
 
 impl Guest {
@@ -48,7 +51,13 @@ impl Guest {
             port: AllocationId::of_vm(reservation.vm.as_str())?.port_name(),
             mac: reservation.mac.clone(),
             ip: reservation.ip,
+            group: reservation.group,
         })
+    }
+
+    /// Whether it and another guest may reach each other.
+    fn is_with(&self, other: &Self) -> bool {
+        self.group.is_some() && self.group == other.group && self.port != other.port
     }
 }
 
@@ -72,6 +81,23 @@ fn guests() -> Vec<Guest> {
             port: format!("gs{port}"),
             mac: format!("52:54:00:10:00:{last:02x}").parse().unwrap(),
             ip: Ipv4Addr::new(10, 100, 0, last),
+            group: None,
         })
         .to_vec()
+}
+
+/// The two guests in one group, and a third one of another.
+#[cfg(test)]
+fn grouped() -> Vec<Guest> {
+    let mut all = guests();
+    all.push(Guest {
+        port: "gs0123456789cc".to_owned(),
+        mac: "52:54:00:10:00:0c".parse().unwrap(),
+        ip: Ipv4Addr::new(10, 100, 0, 12),
+        group: None,
+    });
+    for (guest, group) in all.iter_mut().zip([1, 1, 2]) {
+        guest.group = Some(NetworkGroup(uuid::Uuid::from_u128(group)));
+    }
+    all
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, explain, hosts, launch, list, power, quotas, release, reservations, show, ssh,
-    terminal, usage, watch,
+    admin, catalog, explain, hosts, launch, list, network, power, quotas, release, reservations,
+    show, ssh, terminal, usage, watch,
 };
 use crate::output::Format;
 
@@ -69,6 +69,8 @@ pub enum Command {
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.
     Quota(quotas::Flags),
+    /// Show or change whether the VMs of your project reach each other.
+    Network(network::Flags),
     /// List the SKUs.
     Skus,
     /// List the images.

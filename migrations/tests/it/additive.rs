@@ -71,7 +71,7 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 2] = [(
+const LATER: [(u32, &str); 3] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
@@ -79,6 +79,9 @@ const LATER: [(u32, &str); 2] = [(
 ), (
     13,
     "INSERT INTO slot_health_events (slot_id, node_id, health, started_at) VALUES (ID(10), ID(2), 'degraded', now())",
+), (
+    15,
+    "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES (ID(1), true)",
 )];
 
 /// Columns of all tables of the ledger with their types.

@@ -28,6 +28,7 @@ use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminServiceServer;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::allocation::v1::project_network_service_server::ProjectNetworkServiceServer;
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessServiceServer;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
 
@@ -90,6 +91,9 @@ pub async fn run(
             watching,
         )))
         .add(AllocationAdminServiceServer::new(api::AdminApi::new(
+            deps.clone(),
+        )))
+        .add(ProjectNetworkServiceServer::new(api::NetworkApi::new(
             deps.clone(),
         )))
         .add(EventServiceServer::new(api::EventApi::new(deps.clone())))

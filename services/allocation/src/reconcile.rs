@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use gpuaas_placement::{claims, power, workflows};
+use gpuaas_placement::{claims, networks, power, workflows};
+use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -141,7 +142,33 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
     }
+    set_network_groups(deps, node_id, &host, &held, &after).await?;
     Ok(findings)
+}
+
+/// Carries what projects decided to the VMs that run. A host that names no groups is of an earlier release: its VMs are alone.
+async fn set_network_groups(
+    deps: &Deps,
+    node_id: Uuid,
+    host: &Host,
+    held: &ListHoldsResponse,
+    standings: &BTreeMap<Uuid, Standing>,
+) -> Result<(), StepError> {
+    let groups = networks::groups_of_node(&mut *deps.pool.acquire().await?, node_id).await;
+    for (id, group) in groups.map_err(subject::ledger)? {
+        // whoever works on it may be removing it
+        let is_settled = matches!(standings.get(&id), Some(Standing::Active(_)));
+        let text = id.to_string();
+        let on_host = held.network_groups.iter();
+        let differs = on_host
+            .filter(|one| one.allocation_id == text)
+            .any(|one| one.group != group);
+        if is_settled && differs {
+            tracing::info!(%node_id, allocation_id = %id, group, "set network group of VM");
+            host.set_network_group(id, group).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Records unexpected shutdowns, and starts again the VMs that stopped with their host.

@@ -84,6 +84,7 @@ pub mod history;
 mod lock;
 pub mod lost;
 pub mod model;
+pub mod networks;
 pub mod node_tasks;
 pub mod nodes;
 pub mod operators;

@@ -5,6 +5,7 @@ pub mod explain;
 pub mod hosts;
 pub mod launch;
 pub mod list;
+pub mod network;
 pub mod place;
 pub mod power;
 pub mod quotas;
@@ -77,6 +78,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Release(flags) => release::run(&session, &flags).await,
         Command::Usage(flags) => usage::run(&session, flags).await,
         Command::Quota(flags) => quotas::run(&session, flags).await,
+        Command::Network(flags) => network::run(&session, flags).await,
         Command::Skus => catalog::skus(&session).await,
         Command::Images(flags) => catalog::images(&session, flags).await,
         Command::Regions => catalog::regions(&session).await,

@@ -2,6 +2,7 @@
 mod allocations;
 mod explain;
 mod hosts;
+mod network;
 mod pipes;
 mod placement;
 mod plans;

@@ -7,6 +7,7 @@ pub(crate) mod convert;
 mod create;
 mod events;
 mod force_release;
+mod network;
 pub(crate) mod owned;
 mod power;
 
@@ -14,6 +15,7 @@ pub use access::AccessApi;
 pub use admin::AdminApi;
 pub use allocations::AllocationApi;
 pub use events::EventApi;
+pub use network::NetworkApi;
 
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

@@ -187,6 +187,7 @@ mod tests {
                 })
                 .collect(),
             leases: Vec::new(),
+            network_groups: Vec::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    ReleaseLeaseRequest, RenewLeaseRequest,
+    NetworkGroup, ReleaseLeaseRequest, RenewLeaseRequest, SetNetworkGroupRequest,
 };
 use tonic::Code;
 use uuid::Uuid;
@@ -120,6 +120,31 @@ impl Host {
         self.leases
             .clone()
             .release_lease(request)
+            .await
+            .map(drop)
+            .map_err(refused)
+    }
+
+    /// Says which other VMs of the host the VM of an allocation may reach.
+    ///
+    /// # Errors
+    /// The host does not answer.
+    pub async fn set_network_group(
+        &self,
+        allocation_id: Uuid,
+        group: String,
+    ) -> Result<(), StepError> {
+        let network_group = NetworkGroup {
+            allocation_id: allocation_id.to_string(),
+            group,
+        };
+        let mut request = tonic::Request::new(SetNetworkGroupRequest {
+            network_group: Some(network_group),
+        });
+        request.set_timeout(CALL);
+        let mut leases = self.leases.clone();
+        leases
+            .set_network_group(request)
             .await
             .map(drop)
             .map_err(refused)

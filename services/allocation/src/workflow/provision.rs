@@ -13,7 +13,7 @@ use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, claims};
+use gpuaas_placement::{Scope, allocations, claims, networks};
 use gpuaas_proto::gpuaas::agent::v1::{
     FailureClass, HostOperation, ImageRef, LeasePurpose, OperationState, ProvisionRequest,
 };
@@ -141,6 +141,13 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let (allocation, subject) = subject::of_allocation(work).await?;
         let image = &allocation.image;
+        let project_id = allocation.project_id;
+        let reach_each_other =
+            networks::vms_reach_each_other(&mut *work.conn().await?, project_id).await;
+        let network_group = reach_each_other
+            .map_err(ledger)?
+            .then(|| project_id.to_string())
+            .unwrap_or_default();
         let request = ProvisionRequest {
             operation_id: String::new(),
             lease_id: String::new(),
@@ -159,6 +166,7 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
             ssh_public_keys: allocation.ssh_public_keys.clone(),
             hostname: allocation.name.clone(),
             budget: Some(proto_duration(work.left)),
+            network_group,
         };
         let strategy =
             DriverStrategy::try_from(image.driver_strategy).unwrap_or(DriverStrategy::Unspecified);

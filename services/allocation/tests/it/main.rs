@@ -18,6 +18,7 @@ mod kills;
 mod ledger;
 mod lifecycle;
 mod lost;
+mod network;
 mod platform;
 mod power;
 mod reconcile;

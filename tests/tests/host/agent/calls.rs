@@ -178,6 +178,7 @@ impl LabHost {
                 seconds: 600,
                 nanos: 0,
             }),
+            network_group: String::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_tests::runner::{Case, Place};
 use nix::sys::signal::Signal;
+use uuid::Uuid;
 
 use super::frames::{End, FORGED, decline, forged, honest};
 use super::host::{LabHost, Tenant, until};
@@ -84,6 +85,30 @@ impl Pair<'_> {
             .expect("neighbours");
         let hostile_mac = bindings_mac(&self.hostile);
         assert!(!claimed.contains(&hostile_mac), "{moment}: {claimed}");
+    }
+
+    /// While their project says so the two reach each other, and what the rest of the test tries is closed again after it.
+    async fn in_one_group_and_apart_again(&self) {
+        let login = [format!("{}:22", self.host.end_of(&self.other).ip)];
+        let one_group = Uuid::now_v7().to_string();
+        for (group, found) in [(one_group.as_str(), "open"), ("", "silent")] {
+            for tenant in [&self.hostile, &self.other] {
+                let network_group = pb::NetworkGroup {
+                    allocation_id: tenant.allocation.to_string(),
+                    group: group.to_owned(),
+                };
+                let request = pb::SetNetworkGroupRequest {
+                    network_group: Some(network_group),
+                };
+                self.host
+                    .leases()
+                    .set_network_group(request)
+                    .await
+                    .expect("set");
+            }
+            let told = self.host.scan(&self.hostile, &login);
+            assert_eq!(told, [format!("{found} {}", login[0])]);
+        }
     }
 
     /// Nothing of the platform answers a guest, whichever way it takes.
@@ -308,6 +333,7 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
         "the flows name addresses"
     );
     assert_eq!(evidence(&host).await, "the rules of 2 guests are in force");
+    pair.in_one_group_and_apart_again().await;
 
     // another hand opens the switch and the filter
     host.lab

@@ -1,0 +1,55 @@
+//! Whether the VMs of a project reach each other where they are on one host (P11).
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::Result;
+
+/// Changes the setting of a project.
+///
+/// # Errors
+/// Those of the database.
+pub async fn put(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    vms_reach_each_other: bool,
+) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES ($1, $2)
+         ON CONFLICT (project_id) DO UPDATE SET vms_reach_each_other = excluded.vms_reach_each_other,
+                updated_at = greatest(clock_timestamp(), project_networks.updated_at)",
+    )
+    .bind(project_id)
+    .bind(vms_reach_each_other)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whether they do; not unless somebody changed it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn vms_reach_each_other(conn: &mut PgConnection, project_id: Uuid) -> Result<bool> {
+    let found = sqlx::query_scalar(
+        "SELECT vms_reach_each_other FROM project_networks WHERE project_id = $1",
+    )
+    .bind(project_id)
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.unwrap_or(false))
+}
+
+/// The network group of each active allocation of a node: its project, where VMs of that reach each other; empty otherwise.
+///
+/// # Errors
+/// Those of the database.
+pub async fn groups_of_node(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<(Uuid, String)>> {
+    Ok(sqlx::query_as(
+        "SELECT a.id, CASE WHEN n.vms_reach_each_other THEN a.project_id::text ELSE '' END
+           FROM allocations a LEFT JOIN project_networks n ON n.project_id = a.project_id
+          WHERE a.node_id = $1 AND a.state = 'active'",
+    )
+    .bind(node_id)
+    .fetch_all(conn)
+    .await?)
+}
