@@ -25,6 +25,33 @@ pub struct Sku {
     pub price: Option<Price>,
 }
 
+impl Sku {
+    /// Whether the SKU is offered in this GPU count: the only place that decides it.
+    ///
+    /// # Errors
+    /// `GPU_COUNT_NOT_ALLOWED`, with the counts that it is offered in.
+    pub fn check_gpu_count(&self, gpu_count: u32) -> Result<()> {
+        let mut offered = self.allowed_gpu_counts.iter();
+        if offered.any(|offered| u32::try_from(*offered) == Ok(gpu_count)) {
+            return Ok(());
+        }
+        let offered: Vec<String> = self
+            .allowed_gpu_counts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        Err(Error::Invalid {
+            reason: ErrorReason::GpuCountNotAllowed,
+            field: "gpu_count",
+            rule: format!(
+                "must be one of {} for SKU {}",
+                offered.join(", "),
+                self.code
+            ),
+        })
+    }
+}
+
 #[derive(sqlx::FromRow)]
 struct Row {
     code: String,

@@ -134,23 +134,12 @@ impl CreateRequest {
         hasher.finalize().into()
     }
 
-    /// Holds the request against its SKU and returns the shape it gets.
+    /// Holds the request against its SKU and returns the shape it gets. Which GPU counts it is offered in is the ledger's to
+    /// check.
     ///
     /// # Errors
-    /// The SKU does not offer the GPU count, or has another shape than requested.
+    /// The SKU has another shape than requested.
     pub fn check_sku(&self, sku: &Sku) -> Result<CapacityShape, Refusal> {
-        if !sku.allowed_gpu_counts.contains(&self.gpu_count) {
-            let allowed: Vec<String> = sku
-                .allowed_gpu_counts
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            return Err(Refusal {
-                reason: ErrorReason::GpuCountNotAllowed,
-                field: "gpu_count",
-                rule: format!("must be one of {} for SKU {}", allowed.join(", "), sku.code),
-            });
-        }
         let sold = sku.capacity_shape();
         match self.shape {
             Some(requested) if requested.shape != sold => Err(Refusal {

@@ -107,15 +107,7 @@ async fn check(conn: &mut PgConnection, asked: &Asked) -> Result<Sku> {
         let rule = "is a bare-metal SKU; see the preservation report for bare metal".to_owned();
         return Err(invalid(ErrorReason::FieldInvalid, "sku", rule));
     }
-    let counts = &sku.allowed_gpu_counts;
-    if !counts
-        .iter()
-        .any(|count| count.unsigned_abs() == asked.gpu_count)
-    {
-        let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
-        let rule = format!("must be one of {}", counts.join(", "));
-        return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
-    }
+    sku.check_gpu_count(asked.gpu_count)?;
     if !(1..=MAX_MOVES).contains(&asked.max_moves) {
         let rule = format!("must be from 1 to {MAX_MOVES}");
         return Err(invalid(ErrorReason::FieldInvalid, "max_moves", rule));

@@ -44,19 +44,7 @@ pub(crate) async fn check(
             "applies to slices only: bare metal does not boot from the image cache".to_owned(),
         ));
     }
-    let allowed = |count: &i32| u32::try_from(*count).is_ok_and(|count| count == request.gpu_count);
-    if !sku.allowed_gpu_counts.iter().any(allowed) {
-        let counts: Vec<String> = sku
-            .allowed_gpu_counts
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        return Err(invalid(
-            ErrorReason::GpuCountNotAllowed,
-            "gpu_count",
-            format!("must be one of {}", counts.join(", ")),
-        ));
-    }
+    sku.check_gpu_count(request.gpu_count)?;
     if sku.price.is_none() {
         // Sold without a price it could not be billed (P3).
         return Err(invalid(

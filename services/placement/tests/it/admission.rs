@@ -115,6 +115,15 @@ async fn b_07_bad_requests_name_the_rule_and_write_nothing() {
             assert_eq!(reason(&error), wanted, "{request:?}");
         }
     }
+    let three = Request {
+        gpu_count: 3,
+        ..base.clone()
+    };
+    let said = world.reserve(&three).await.expect_err("refused");
+    assert!(
+        matches!(&said, Error::Invalid { field: "gpu_count", rule, .. } if rule.contains("1, 2")),
+        "{said}"
+    );
     assert_eq!(world.fingerprint().await, before);
     // a refusal stores nothing: the same key may be used for a good request
     world
