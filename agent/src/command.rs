@@ -97,7 +97,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         Command::Topology => {
             let (common, own) = load()?;
             let node = open(&common, own)?;
-            println!("{}", topology_json(&discover(&node).await)?);
+            println!("{}", topology_json(&discover(&node, Vec::new()).await)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Preflight => {

@@ -18,9 +18,10 @@ pub struct TopologyApi(pub Shared);
 impl Topology for TopologyApi {
     async fn discover(
         &self,
-        _: Request<pb::DiscoverRequest>,
+        request: Request<pb::DiscoverRequest>,
     ) -> Result<Response<pb::TopologyReport>, Status> {
-        Ok(Response::new(discover(&self.0.node).await))
+        let left_by_tenants = request.into_inner().left_by_tenants;
+        Ok(Response::new(discover(&self.0.node, left_by_tenants).await))
     }
 
     async fn check_readiness(
@@ -31,8 +32,9 @@ impl Topology for TopologyApi {
     }
 }
 
-/// Inspects the host and proposes slots.
-pub async fn discover(node: &Node) -> pb::TopologyReport {
+/// Inspects the host and proposes slots. Of the named disks a tenant was the last holder.
+pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::TopologyReport {
+    let probe = node.probe.clone().left_by_tenants(left_by_tenants);
     let devices = blocking::here(|| {
         let settings = &node.settings;
         inventory(
@@ -45,14 +47,11 @@ pub async fn discover(node: &Node) -> pb::TopologyReport {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {
             let identity = DiskIdentity::Lab(disk.id);
-            disks.push((
-                identity.to_string(),
-                inspect::disk(&node.probe, &identity).await,
-            ));
+            disks.push((identity.to_string(), inspect::disk(&probe, &identity).await));
         }
         lab_report(&devices, &disks)
     } else {
-        gpu_report(&devices, &inspect::disks(&node.probe, &devices.nvme).await)
+        gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
     };
     let readiness = readiness::report(node).await;
     report.blockers.extend(

@@ -28,6 +28,7 @@ pub struct DiskProbe {
     lab_disks: Vec<LabDisk>,
     hypervisor: Hypervisor,
     trusts: Vec<String>,
+    left_by_tenants: Vec<String>,
 }
 
 impl DiskProbe {
@@ -38,6 +39,7 @@ impl DiskProbe {
             lab_disks,
             hypervisor,
             trusts: Vec::new(),
+            left_by_tenants: Vec::new(),
         }
     }
 
@@ -46,6 +48,19 @@ impl DiskProbe {
     pub fn trusting(mut self, programs: Vec<String>) -> Self {
         self.trusts = programs;
         self
+    }
+
+    /// The same, for an inspection that knows which disks a tenant of the platform was the last to have.
+    #[must_use]
+    pub fn left_by_tenants(mut self, identities: Vec<String>) -> Self {
+        self.left_by_tenants = identities;
+        self
+    }
+
+    /// Whether a tenant of the platform was the last to have a disk.
+    pub fn is_left_by_tenant(&self, identity: &DiskIdentity) -> bool {
+        let name = identity.to_string();
+        self.left_by_tenants.contains(&name)
     }
 
     /// Resolves an identity to today's kernel name.

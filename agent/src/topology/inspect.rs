@@ -27,12 +27,18 @@ pub async fn disks(probe: &DiskProbe, disks: &[NvmeDisk]) -> BTreeMap<String, Di
 
 /// Inspects one disk.
 pub async fn disk(probe: &DiskProbe, identity: &DiskIdentity) -> DiskInspection {
-    assess(identity, probe.facts(identity).await)
+    let left_by_tenant = probe.is_left_by_tenant(identity);
+    assess(identity, probe.facts(identity).await, left_by_tenant)
 }
 
 /// What stands against a disk as a slot's. One under a VM of ours is no less a slot's disk: only what is not ours
-/// stands against it. Without one it must be raw: that is what an approval calls clean.
-fn assess(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskInspection {
+/// stands against it. Without one it must be raw: that is what an approval calls clean. What a tenant left on it is none of
+/// the host's.
+fn assess(
+    identity: &DiskIdentity,
+    facts: HostResult<DiskFacts>,
+    left_by_tenant: bool,
+) -> DiskInspection {
     let mut facts = match facts {
         Ok(facts) => facts,
         Err(error) => {
@@ -43,7 +49,11 @@ fn assess(identity: &DiskIdentity, facts: HostResult<DiskFacts>) -> DiskInspecti
         }
     };
     let (name, bytes) = (facts.name.clone(), facts.bytes);
-    let mut intent = Intent::Clone { touched: false };
+    let mut intent = if left_by_tenant {
+        Intent::Wipe { touched: true }
+    } else {
+        Intent::Clone { touched: false }
+    };
     let ours = |name: &str| name.starts_with(VM_PREFIX);
     if !facts.domains.is_empty() && facts.domains.iter().all(|one| ours(&one.name)) {
         facts.domains.clear();
@@ -78,7 +88,28 @@ mod tests {
 
     fn blockers(facts: DiskFacts) -> Vec<String> {
         let identity = "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331";
-        assess(&identity.parse().unwrap(), Ok(facts)).blockers
+        assess(&identity.parse().unwrap(), Ok(facts), false).blockers
+    }
+
+    /// A tenant with root leaves a volume group; what the running host uses is refused all the same.
+    #[test]
+    fn a_132_what_a_tenant_left_stands_against_no_slot_and_what_the_host_uses_does() {
+        let identity = "/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331"
+            .parse()
+            .unwrap();
+        let left = DiskFacts {
+            signatures: vec!["LVM2_member".into()],
+            partitions: vec!["nvme1n1p1".into()],
+            ..raw()
+        };
+        let found = |facts, left_by_tenant| assess(&identity, Ok(facts), left_by_tenant).blockers;
+        assert!(found(left.clone(), true).is_empty());
+        assert_eq!(found(left.clone(), false).len(), 3);
+        let mounted = DiskFacts {
+            mounts: vec![("nvme1n1p1".into(), "/data".into())],
+            ..left
+        };
+        assert_eq!(found(mounted, true), ["nvme1n1p1 is mounted at /data"]);
     }
 
     #[test]

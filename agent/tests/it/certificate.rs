@@ -287,7 +287,7 @@ impl World {
             .host_channel(&address, &self.inventory.node, &self.inventory.instance)
             .expect("channel");
         TopologyClient::new(channel)
-            .discover(DiscoverRequest {})
+            .discover(DiscoverRequest::default())
             .await
             .is_ok()
     }

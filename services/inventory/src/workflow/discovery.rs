@@ -118,7 +118,7 @@ async fn inspect(
     state: &State,
     task: &ClaimedTask,
 ) -> Result<(TopologyReport, Generations), Failure> {
-    let before = generations(state, task).await;
+    let (before, left_by_tenants) = slots_before(state, task).await;
     let limit = Duration::from_secs(state.config.discovery_timeout_seconds.into());
     let request = async {
         let channel =
@@ -126,7 +126,7 @@ async fn inspect(
                 .peers
                 .host_channel(&task.agent_address, &task.node_id, &task.instance_id)?;
         let report = TopologyClient::new(channel)
-            .discover(DiscoverRequest {})
+            .discover(DiscoverRequest { left_by_tenants })
             .await?;
         Ok::<_, Error>(report.into_inner())
     };
@@ -156,20 +156,21 @@ async fn inspect(
     }
 }
 
-/// Generations of the node's slots now. An inspection is worth having without them, too: only slots that the ledger has already are
-/// then not approved from it.
-async fn generations(state: &State, task: &ClaimedTask) -> Generations {
+/// Generations of the node's slots now, and the disks that a tenant was the last to have. An inspection is worth having
+/// without them, too: only slots that the ledger has already are then not approved from it.
+async fn slots_before(state: &State, task: &ClaimedTask) -> (Generations, Vec<String>) {
     let ledger = tokio::time::timeout(LEDGER_TIMEOUT, state.ledger_slots(task.node_id)).await;
     match ledger.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
         Ok(ledger) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
-            ledger.slots.into_iter().map(of).collect()
+            let generations = ledger.slots.into_iter().map(of).collect();
+            (generations, ledger.left_by_tenants)
         }
         // a node that never reached the ledger has no slots
-        Err(error) if error.reason() == ErrorReason::NodeNotFound => Generations::new(),
+        Err(error) if error.reason() == ErrorReason::NodeNotFound => Default::default(),
         Err(error) => {
             tracing::warn!("cannot read the generations of the host's slots: {error}");
-            Generations::new()
+            Default::default()
         }
     }
 }

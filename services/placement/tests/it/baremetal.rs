@@ -4,7 +4,7 @@ use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::repair::Origin;
+use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::slots::{Definition, Look};
 use gpuaas_placement::{Error, Result, claims, release, slots};
@@ -199,11 +199,23 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
     assert_eq!(world.count(node, SlotStatus::Available).await, 9);
 }
 
+/// How many slots of a node have a disk that a tenant was the last to have.
+async fn left_by_tenants(world: &World, node: Uuid) -> usize {
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let mut left = 0;
+    for slot in world.slots(node).await {
+        let is_left = repair::left_by_tenant(&mut conn, slot.id).await;
+        left += usize::from(is_left.expect("told"));
+    }
+    left
+}
+
 #[tokio::test]
 async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_approval() {
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
     let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    assert_eq!(left_by_tenants(&world, node).await, 0, "not there yet");
     assert_eq!(mode(&world, node).await, "baremetal");
     let mut conn = world.allocation.acquire().await.expect("connection");
     let held = claims::of_allocation(&mut conn, id).await.expect("claims");
@@ -245,7 +257,9 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
         1
     );
 
+    assert_eq!(left_by_tenants(&world, node).await, 8);
     give_back(&world, id).await;
+    assert_eq!(left_by_tenants(&world, node).await, 8);
     assert_eq!(mode(&world, node).await, "slice");
     assert_eq!(
         world

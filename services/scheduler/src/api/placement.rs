@@ -1,7 +1,8 @@
 //! `PlacementService`: reservations, and the intake of nodes, slots, regions and prices.
 use gpuaas_common::{Error, Result, id};
+use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
-use gpuaas_placement::{catalog, claims, outbox, slots, workflows};
+use gpuaas_placement::{catalog, claims, outbox, repair, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListSlotsRequest,
@@ -163,6 +164,16 @@ impl Api {
         let node_id = id::parse("node_id", node_id)?;
         let mut conn = self.pool.acquire().await?;
         let rows = slots::list(&mut conn, node_id).await?;
-        Ok(wire::slots(rows, claims::epochs(&mut conn).await?))
+        let mut left_by_tenants = Vec::new();
+        for slot in &rows {
+            let waits = slot.status == SlotStatus::Disabled;
+            if waits && repair::left_by_tenant(&mut conn, slot.id).await? {
+                left_by_tenants.push(slot.bindings.nvme_device.clone());
+            }
+        }
+        Ok(ListSlotsResponse {
+            left_by_tenants,
+            ..wire::slots(rows, claims::epochs(&mut conn).await?)
+        })
     }
 }

@@ -178,5 +178,6 @@ pub(super) fn slots(rows: Vec<Slot>, epochs: claims::Epochs) -> internal::ListSl
         slots: rows.into_iter().map(slot).collect(),
         cell_epoch: epochs.cell.unsigned_abs(),
         workflow_epoch: epochs.workflow.unsigned_abs(),
+        left_by_tenants: Vec::new(),
     }
 }

@@ -81,7 +81,7 @@ impl LabHost {
     pub async fn slot(&self, index: usize, generation: u64) -> pb::SlotGrant {
         let report = self
             .topology()
-            .discover(pb::DiscoverRequest {})
+            .discover(pb::DiscoverRequest::default())
             .await
             .expect("discovery")
             .into_inner();

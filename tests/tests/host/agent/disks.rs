@@ -43,7 +43,10 @@ async fn inc_12_mounted_child_partition_refused_before_anything_is_touched() {
     run("sgdisk", &["-n", "1:2048:+64M", &device]).expect("partition");
     run("partprobe", &[&device]).expect("partprobe");
     refused(&host, &slot, ErrorReason::DiskUnsafe, "signature gpt").await;
-    let discovery = host.topology().discover(pb::DiscoverRequest {}).await;
+    let discovery = host
+        .topology()
+        .discover(pb::DiscoverRequest::default())
+        .await;
     let candidate = discovery
         .expect("a discovery")
         .into_inner()
