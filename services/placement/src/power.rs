@@ -46,7 +46,7 @@ impl Action {
     }
 
     /// The text for the user when it is accepted.
-    fn told(self) -> &'static str {
+    fn message(self) -> &'static str {
         match self {
             Self::Stop => {
                 "The stop is accepted. A stopped allocation is billed like a running one because its GPUs stay allocated."
@@ -82,7 +82,7 @@ pub async fn begin(
     workflows::cancel(conn, id).await?;
     let window = workflows::POWER_WINDOW_SECONDS;
     let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
-    timeline::append(conn, id, meanwhile, timeline::State::Done, action.told()).await?;
+    timeline::append(conn, id, meanwhile, timeline::State::Done, action.message()).await?;
     let workflow_id = workflows::enqueue(
         conn,
         action.as_str(),

@@ -134,7 +134,7 @@ pub async fn fail(
         _ => return Err(conflict(&allocation)),
     }
     match host {
-        HostState::Untouched { detail } => give_back_untouched(conn, &allocation, &detail).await?,
+        HostState::Untouched { detail } => free_untouched(conn, &allocation, &detail).await?,
         HostState::Dirty { health_detail } => {
             let from = [SlotStatus::Reserved, SlotStatus::Provisioning];
             let ids = held(conn, id).await?;
@@ -162,7 +162,7 @@ pub async fn fail(
 }
 
 /// Ends the claims and makes the slots schedulable, with evidence that nothing touched them.
-pub(crate) async fn give_back_untouched(
+pub(crate) async fn free_untouched(
     conn: &mut PgConnection,
     allocation: &Allocation,
     detail: &Value,

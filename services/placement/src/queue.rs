@@ -20,7 +20,7 @@ mod metrics;
 pub mod priority;
 mod walk;
 
-pub(crate) use ahead::{Ahead, Ask, asks};
+pub(crate) use ahead::{Ahead, QueuedSpec, specs};
 pub(crate) use backfill::plan_backfill;
 pub use entries::{
     Member, QueuedRequest, Standing, backfill_reservations, load, queues, sentence, standing,

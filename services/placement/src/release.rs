@@ -7,7 +7,7 @@ use crate::allocations::{Change, advance};
 use crate::model::{
     Allocation, AllocationState, ClaimState, Fence, Outcome, Scope, Shape, SlotEvidence, SlotStatus,
 };
-use crate::provision::{conflict, free_node, give_back_untouched, held};
+use crate::provision::{conflict, free_node, free_untouched, held};
 use crate::{Error, Result, claims, lock, nodes, slots, timeline, workflows};
 
 /// What accepting a release led to.
@@ -60,7 +60,7 @@ pub async fn begin(
     if allocation.state == AllocationState::Reserved {
         // A workflow leaves `reserved` before it first calls the host, so no host knows of this allocation.
         advance(conn, id, AllocationState::Releasing, Change::default()).await?;
-        give_back_untouched(conn, &allocation, &json!({"released_in_state": "reserved"})).await?;
+        free_untouched(conn, &allocation, &json!({"released_in_state": "reserved"})).await?;
         let allocation = advance(conn, id, AllocationState::Released, Change::default()).await?;
         return Ok(Begun {
             allocation,

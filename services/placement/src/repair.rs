@@ -131,9 +131,9 @@ pub(crate) async fn wipe_at_enabling(conn: &mut PgConnection, slot: &Slot) -> Re
     Ok(true)
 }
 
-/// Whether what is on the disk of a slot is a tenant's of this platform: one was active on it, by a slice or with the whole
-/// node, or a host was called to provision on it, and no wipe was proven since. The bindings of a slot never change, so it is
-/// the same disk.
+/// Whether what is on the disk of a slot is a tenant's of this platform: one had the slot and is not proven to have touched
+/// nothing, or was active on the whole node, and no wipe was proven since. The bindings of a slot never change, so it is the
+/// same disk.
 ///
 /// # Errors
 /// Those of the database.
@@ -144,9 +144,9 @@ pub async fn left_by_tenant(conn: &mut PgConnection, slot_id: Uuid) -> Result<bo
                                  OR c.node_id = s.node_id AND c.kind = 'node_exclusive' AND c.created_at >= s.created_at
               JOIN allocations a ON a.id = c.allocation_id
              WHERE s.id = $1
-               AND (a.active_at IS NOT NULL OR EXISTS
-                    (SELECT FROM workflows w JOIN node_tasks t ON t.workflow_id = w.id
-                      WHERE w.allocation_id = a.id AND t.type = 'slice.vm_provision'))
+               AND CASE c.kind WHEN 'node_exclusive' THEN a.active_at IS NOT NULL
+                   ELSE NOT EXISTS (SELECT FROM clean_evidence e WHERE e.slot_id = s.id
+                                       AND e.generation = c.slot_generation AND e.kind = 'untouched') END
                AND NOT EXISTS (SELECT FROM clean_evidence e
                                 WHERE e.slot_id = s.id AND e.kind = 'wiped' AND e.at >= c.created_at))",
     )

@@ -12,7 +12,9 @@ mod held;
 mod preservation;
 mod ties;
 
-pub use defragmentation::{Asked, MAX_MOVES, PlannedStep, Suggestion, defragmentation};
+pub use defragmentation::{
+    DefragmentationSpec, MAX_MOVES, PlannedStep, Suggestion, defragmentation,
+};
 pub use evacuation::{MAX_NODES, Outcome, Plan, Planned, evacuation};
 pub use held::{Held, Place, PlannedMove};
 pub use preservation::{Recoverable, RegionReport, SHOWN, preservation};

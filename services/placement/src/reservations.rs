@@ -40,7 +40,7 @@ use crate::model::{ReservationState, Scope, Shape, SlotStatus};
 use crate::{Error, Result, availability, candidates};
 
 pub use create::{
-    ADMIN_METHOD, Asked, MAX_AHEAD, MAX_GPUS, MAX_WINDOW, METHOD, UNUSED_SECONDS, create,
+    ADMIN_METHOD, MAX_AHEAD, MAX_GPUS, MAX_WINDOW, METHOD, ReservationSpec, UNUSED_SECONDS, create,
 };
 pub use end::{CANCEL_METHOD, Cancellation, cancel};
 pub use limit::{Limit, limit, put_limit};

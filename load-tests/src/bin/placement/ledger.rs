@@ -10,7 +10,7 @@ use gpuaas_placement::availability;
 use gpuaas_placement::capacity::{CONNECTION, Capacity, Ledger as Books};
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
-use gpuaas_placement::reports::{self, Asked as Defragment};
+use gpuaas_placement::reports::{self, DefragmentationSpec as Defragment};
 use gpuaas_placement::reserve::{self, Call, Policy, Request};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 use uuid::Uuid;

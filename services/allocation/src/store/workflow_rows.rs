@@ -229,7 +229,7 @@ pub async fn turn_to_undo(
 ///
 /// # Errors
 /// Those of the database; `Ok(Err(Lost))` when the epoch is another.
-pub async fn give_back(
+pub async fn yield_workflow(
     pool: &PgPool,
     id: Uuid,
     epoch: i64,
@@ -337,7 +337,7 @@ pub async fn node_of(
 ///
 /// # Errors
 /// Those of the database.
-pub async fn told(pool: &PgPool, id: Uuid) -> sqlx::Result<Vec<(String, String, i16)>> {
+pub async fn shown_steps(pool: &PgPool, id: Uuid) -> sqlx::Result<Vec<(String, String, i16)>> {
     sqlx::query_as(
         "SELECT DISTINCT ON (t.step) t.step, t.state, t.percent
            FROM workflows w JOIN timeline t ON t.allocation_id = w.allocation_id AND t.at >= w.created_at

@@ -21,7 +21,7 @@ use crate::store::workflow_rows::{self, Lost, StepRow, Taken};
 /// Longest wait between attempts of a step, in seconds.
 const BACKOFF_CAP: f64 = 5.0;
 /// Longest wait between attempts of a step that is never given up.
-const INSIST_CAP: f64 = 60.0;
+const RETRY_CAP: f64 = 60.0;
 /// An effect may overrun its time by this much before it is cut off: the host ends at its own budget first,
 /// and then reports why.
 const GRACE: Duration = Duration::from_secs(15);
@@ -32,7 +32,7 @@ pub enum Outcome {
     /// The goal is reached.
     Succeeded,
     /// It failed, and everything is compensated.
-    TakenBack,
+    Compensated,
     /// To be taken again later.
     GivenBack,
     /// Another runner has it.
@@ -64,7 +64,7 @@ pub async fn run(
                 return Ok(match (lost, succeeded) {
                     (true, _) => Outcome::Lost,
                     (false, true) => Outcome::Succeeded,
-                    (false, false) => Outcome::TakenBack,
+                    (false, false) => Outcome::Compensated,
                 });
             }
         };
@@ -91,8 +91,8 @@ pub async fn run(
             Ok(()) => continue,
             Err(StepError::Lost) => return Ok(Outcome::Lost),
             Err(StepError::Retry { reason, message }) => {
-                if step.on_failure == OnFailure::Insist || began.elapsed() < work.left {
-                    return give_back(&work, step, &reason, &message).await;
+                if step.on_failure == OnFailure::RetryUntilDone || began.elapsed() < work.left {
+                    return yield_workflow(&work, step, &reason, &message).await;
                 }
                 // the error of a step past its timeout is why it never worked
                 last_word(reason, message)
@@ -122,7 +122,7 @@ fn seen(rows: &[StepRow], name: &str) -> Option<Seen> {
 
 /// What is left of the step's time; a step that is retried until done is bounded per attempt only.
 fn left(step: &Step, row: &StepRow, window_seconds: Option<f64>) -> Duration {
-    if step.on_failure == OnFailure::Insist {
+    if step.on_failure == OnFailure::RetryUntilDone {
         return step.deadline;
     }
     let own = step
@@ -238,15 +238,15 @@ async fn record(
 }
 
 /// Yields the work for a while; past the step's timeout the wait is a failure.
-async fn give_back(
+async fn yield_workflow(
     work: &Work,
     step: &'static Step,
     reason: &str,
     message: &str,
 ) -> sqlx::Result<Outcome> {
     let attempts = work.step.attempts;
-    let cap = if step.on_failure == OnFailure::Insist && attempts > 8 {
-        INSIST_CAP
+    let cap = if step.on_failure == OnFailure::RetryUntilDone && attempts > 8 {
+        RETRY_CAP
     } else {
         BACKOFF_CAP
     };
@@ -271,7 +271,8 @@ async fn give_back(
     }
     let error = json!({"reason": reason, "message": message});
     let given =
-        workflow_rows::give_back(&work.deps.pool, id, epoch, wait, step.name, Some(&error)).await?;
+        workflow_rows::yield_workflow(&work.deps.pool, id, epoch, wait, step.name, Some(&error))
+            .await?;
     Ok(if given.is_ok() {
         Outcome::GivenBack
     } else {
@@ -315,10 +316,10 @@ async fn fail(
         ..failure
     };
     // what is retried until done is given up only when the host that it is for is no more
-    let insists = step.on_failure == OnFailure::Insist;
-    if insists && !failure.of_replaced_host() {
+    let retries = step.on_failure == OnFailure::RetryUntilDone;
+    if retries && !failure.of_replaced_host() {
         return Ok(Settled::Gone(
-            give_back(work, step, &failure.reason, &failure.message).await?,
+            yield_workflow(work, step, &failure.reason, &failure.message).await?,
         ));
     }
     tracing::warn!(
@@ -344,7 +345,7 @@ async fn fail(
         )
         .await?;
     }
-    let turn = !undoing && (insists || step.on_failure == OnFailure::Undo);
+    let turn = !undoing && (retries || step.on_failure == OnFailure::Undo);
     if turn
         && workflow_rows::turn_to_undo(&mut tx, id, epoch, &stored)
             .await?

@@ -27,7 +27,7 @@ impl Failure {
     }
 
     /// For operators: `<what> failed at <step>: <reason>: <message>`.
-    pub fn told_of(&self, what: &str) -> String {
+    pub fn detail_of(&self, what: &str) -> String {
         format!(
             "{what} failed at {}: {}: {}",
             self.step, self.reason, self.message

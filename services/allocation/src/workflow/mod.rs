@@ -146,7 +146,7 @@ mod tests {
             match definition.next(false, seen) {
                 Next::Run(step) => done.push(step.name),
                 Next::Succeeded => break,
-                Next::TakenBack => unreachable!("forward"),
+                Next::Compensated => unreachable!("forward"),
             }
         }
         assert_eq!(

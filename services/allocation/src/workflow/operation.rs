@@ -267,7 +267,9 @@ impl<'a> Teller<'a> {
     async fn new(work: &'a Work, around: (u32, u32)) -> Result<Self, StepError> {
         let mut seen = Seen::new();
         let prefix = format!("{}.", work.taken.kind);
-        for (step, state, percent) in workflow_rows::told(&work.deps.pool, work.taken.id).await? {
+        for (step, state, percent) in
+            workflow_rows::shown_steps(&work.deps.pool, work.taken.id).await?
+        {
             let Some(step) = step.strip_prefix(&prefix) else {
                 continue;
             };

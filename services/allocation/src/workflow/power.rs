@@ -46,7 +46,7 @@ const OBSERVE: Step = Step {
     effect: Effect::Outside(observe),
     records: "the power that the host says the VM has",
     deadline: Duration::from_secs(60),
-    on_failure: OnFailure::Insist,
+    on_failure: OnFailure::RetryUntilDone,
     undo: None,
     shown: None,
 };
@@ -78,7 +78,7 @@ const FAIL: [Step; 1] = [Step {
     effect: Effect::Ledger(settle_failed),
     records: "nothing; the ledger says the power that the host was seen in",
     deadline: Duration::from_secs(60),
-    on_failure: OnFailure::Insist,
+    on_failure: OnFailure::RetryUntilDone,
     undo: None,
     shown: None,
 }];
@@ -304,13 +304,13 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
         let _ = power::settle(conn, work.fence(), id, power, boot_id)
             .await
             .map_err(ledger)?;
-        let told = told_of_failure(action, &work.failure().reason, power);
+        let told = failure_message(action, &work.failure().reason, power);
         timeline::append(conn, id, power, State::Failed, &told).await?;
         Ok(json!({}))
     })
 }
 
-fn told_of_failure(action: Action, reason: &str, power: &str) -> String {
+fn failure_message(action: Action, reason: &str, power: &str) -> String {
     let verb = action.as_str();
     if reason == "HOST_REPLACED" {
         return "The VM is gone: its host was installed anew. Release the allocation; billing continues until then.".to_owned();

@@ -103,7 +103,7 @@ pub static DEFINITION: Definition = Definition {
         effect: Effect::Ledger(fail_provision),
         records: "what became of the slots",
         deadline: Duration::from_secs(60),
-        on_failure: OnFailure::Insist,
+        on_failure: OnFailure::RetryUntilDone,
         undo: None,
         shown: None,
     }],
@@ -339,7 +339,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         let returned = work.outputs.get("return_lease");
         let untouched =
             host_is_untouched(&failure.reason, |step| work.begun.contains(step), returned);
-        let detail = failure.told_of("provision");
+        let detail = failure.detail_of("provision");
         let state = if untouched {
             HostState::Untouched {
                 detail: json!({"host": "holds nothing for the allocation", "cause": failure.reason}),

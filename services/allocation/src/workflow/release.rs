@@ -37,7 +37,7 @@ pub static DEFINITION: Definition = Definition {
     steps: &[
         Step {
             // an accepted release must end, however long the host is unreachable
-            on_failure: OnFailure::Insist,
+            on_failure: OnFailure::RetryUntilDone,
             shown: lease::REQUESTED,
             ..lease::acquire(lease::for_release, Duration::from_secs(60))
         },
@@ -53,7 +53,7 @@ pub static DEFINITION: Definition = Definition {
                 records: "the host operation",
                 deadline: Duration::from_secs(300),
                 // the user is free only when the guest is proven gone
-                on_failure: OnFailure::Insist,
+                on_failure: OnFailure::RetryUntilDone,
                 undo: None,
                 shown: None,
             }),
@@ -75,7 +75,7 @@ pub static DEFINITION: Definition = Definition {
         effect: Effect::Ledger(block_cleanup),
         records: "nothing; the ledger says released and the slots cleanup_blocked",
         deadline: Duration::from_secs(60),
-        on_failure: OnFailure::Insist,
+        on_failure: OnFailure::RetryUntilDone,
         undo: None,
         shown: None,
     }],
@@ -163,7 +163,7 @@ fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture
 
 fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
-        let detail = work.failure().told_of("release");
+        let detail = work.failure().detail_of("release");
         let id = work.allocation_id()?;
         let _ = release::block(conn, work.fence(), id, &detail)
             .await

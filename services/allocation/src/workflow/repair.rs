@@ -66,7 +66,7 @@ pub static DEFINITION: Definition = Definition {
         effect: Effect::Ledger(fail_repair),
         records: "nothing; the ledger says cleanup_blocked",
         deadline: Duration::from_secs(60),
-        on_failure: OnFailure::Insist,
+        on_failure: OnFailure::RetryUntilDone,
         undo: None,
         shown: None,
     }],
@@ -143,7 +143,7 @@ fn complete_repair<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<
 
 fn fail_repair<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
-        let detail = work.failure().told_of("repair");
+        let detail = work.failure().detail_of("repair");
         let _ = repair::fail(conn, work.fence(), work.slot_id()?, &detail)
             .await
             .map_err(ledger)?;

@@ -62,7 +62,7 @@ async fn one(deps: &Arc<Deps>, taken: Taken, shutdown: CancellationToken) {
     let ended = tokio::select! {
         ended = persist(deps, definition, taken.clone()) => ended,
         () = heartbeat(deps, &taken) => Ok(Outcome::Lost),
-        () = shutdown.cancelled() => give_back(deps, &taken).await,
+        () = shutdown.cancelled() => yield_workflow(deps, &taken).await,
     };
     let seconds = taken.age_seconds + began.elapsed().as_secs_f64();
     match ended {
@@ -70,8 +70,8 @@ async fn one(deps: &Arc<Deps>, taken: Taken, shutdown: CancellationToken) {
             tracing::info!(workflow = taken.kind, workflow_id = %taken.id, "finish workflow");
             deps.metrics.workflow_end(&taken.kind, "succeeded", seconds);
         }
-        Ok(Outcome::TakenBack) => {
-            tracing::warn!(workflow = taken.kind, workflow_id = %taken.id, "finish workflow, taken back");
+        Ok(Outcome::Compensated) => {
+            tracing::warn!(workflow = taken.kind, workflow_id = %taken.id, "finish workflow, compensated");
             deps.metrics
                 .workflow_end(&taken.kind, "taken_back", seconds);
         }
@@ -132,9 +132,10 @@ async fn heartbeat(deps: &Deps, taken: &Taken) {
     }
 }
 
-async fn give_back(deps: &Deps, taken: &Taken) -> sqlx::Result<Outcome> {
+async fn yield_workflow(deps: &Deps, taken: &Taken) -> sqlx::Result<Outcome> {
     let given =
-        workflow_rows::give_back(&deps.pool, taken.id, taken.lease_epoch, 0.0, "", None).await?;
+        workflow_rows::yield_workflow(&deps.pool, taken.id, taken.lease_epoch, 0.0, "", None)
+            .await?;
     deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
     Ok(if given.is_ok() {
         Outcome::GivenBack

@@ -31,7 +31,7 @@ pub enum OnFailure {
     /// The work goes on without it.
     Ignore,
     /// It is tried again, ever more slowly, with the reason on show: giving up would leak.
-    Insist,
+    RetryUntilDone,
 }
 
 /// One step.
@@ -91,7 +91,7 @@ pub enum Next {
     /// The goal is reached.
     Succeeded,
     /// Everything is compensated.
-    TakenBack,
+    Compensated,
 }
 
 impl Definition {
@@ -115,7 +115,7 @@ impl Definition {
             return steps
                 .into_iter()
                 .find(open)
-                .map_or(Next::TakenBack, Next::Run);
+                .map_or(Next::Compensated, Next::Run);
         }
         let open = |step: &&'static Step| match seen(step.name) {
             Some(Seen::Done) => false,

@@ -82,7 +82,7 @@ pub static PROVISION: Definition = Definition {
         effect: Effect::Ledger(fail_provision),
         records: "what became of the node",
         deadline: Duration::from_secs(60),
-        on_failure: OnFailure::Insist,
+        on_failure: OnFailure::RetryUntilDone,
         undo: None,
         shown: None,
     }],
@@ -99,7 +99,7 @@ pub static RELEASE: Definition = Definition {
             records: "the executor that erased the node",
             deadline: Duration::from_secs(30 * 60),
             // an accepted release must end, and only once the tenant is gone
-            on_failure: OnFailure::Insist,
+            on_failure: OnFailure::RetryUntilDone,
             undo: None,
             shown: Some(Shown {
                 running: "Erasing the node.",
@@ -111,7 +111,7 @@ pub static RELEASE: Definition = Definition {
             effect: Effect::Ledger(complete_release),
             records: "nothing; the ledger says released, and the slots wait for approval",
             deadline: Duration::from_secs(60),
-            on_failure: OnFailure::Insist,
+            on_failure: OnFailure::RetryUntilDone,
             undo: None,
             shown: None,
         },
@@ -173,7 +173,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         };
         // whatever was begun on a host may have written to its disks
         let untouched = !work.begun.contains("deploy");
-        let detail = failure.told_of("provision");
+        let detail = failure.detail_of("provision");
         let state = if untouched {
             HostState::Untouched {
                 detail: json!({"executor": "was asked for nothing", "cause": failure.reason}),

@@ -277,13 +277,10 @@ async fn a_132_p9_what_a_tenant_of_the_whole_node_left_is_wiped_and_a_strangers_
     let slot = first(world).await;
     assert_eq!(slot.status, SlotStatus::Available, "{}", slot.health_detail);
     // the next stranger's volume is refused again
-    sqlx::raw_sql(AssertSqlSafe(format!(
-        "UPDATE placement.slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = '{}'",
-        slot.id
-    )))
-    .execute(&superuser)
-    .await
-    .expect("blocked");
+    let blocked =
+        "UPDATE slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = $1";
+    let blocked = sqlx::query(blocked).bind(slot.id);
+    blocked.execute(&world.scheduler).await.expect("blocked");
     world.host.sign_disk(0);
     world.repair(slot.id).await;
     world.until_idle(slot.id).await;

@@ -20,7 +20,7 @@ use crate::{Error, Result, quota};
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// Their requests, each once.
-    asks: HashSet<Ask>,
+    specs: HashSet<QueuedSpec>,
     /// Nodes with a backfill reservation for one of them.
     kept: BTreeSet<Uuid>,
     /// The queue is not empty: requests are before or behind.
@@ -29,7 +29,7 @@ pub(crate) struct Ahead {
 
 /// What a request needs: equal values fit on the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Ask {
+pub(crate) struct QueuedSpec {
     pub(super) request: decision::Request,
     pub(super) rules: Rules,
     /// A bare-metal node.
@@ -73,7 +73,7 @@ impl Ahead {
         let mut asking = before;
         asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.batch.id) == first);
         Ok(Self {
-            asks: asks(conn, policy, &asking).await?.into_values().collect(),
+            specs: specs(conn, policy, &asking).await?.into_values().collect(),
             kept: kept.into_iter().collect(),
             waits: true,
         })
@@ -106,8 +106,10 @@ impl Ahead {
     /// The same of nodes that are compiled already.
     pub(crate) fn keep_in(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = self.keep_slices(rules, fleet);
-        for ask in self.asks.iter().filter(|ask| ask.baremetal) {
-            rules.kept.extend(fleet.baremetal(&ask.rules, &ask.request));
+        for spec in self.specs.iter().filter(|spec| spec.baremetal) {
+            rules
+                .kept
+                .extend(fleet.baremetal(&spec.rules, &spec.request));
         }
         rules
     }
@@ -121,8 +123,8 @@ impl Ahead {
         nodes: &[BaremetalCandidate],
     ) -> Rules {
         let mut rules = self.keep_slices(rules, slices);
-        for ask in self.asks.iter().filter(|ask| ask.baremetal) {
-            let (fit, _) = judge_baremetal(&ask.rules, &ask.request, nodes);
+        for spec in self.specs.iter().filter(|spec| spec.baremetal) {
+            let (fit, _) = judge_baremetal(&spec.rules, &spec.request, nodes);
             rules.kept.extend(fit);
         }
         rules
@@ -132,8 +134,8 @@ impl Ahead {
     fn keep_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = rules.clone();
         rules.kept.extend(&self.kept);
-        for ask in self.asks.iter().filter(|ask| !ask.baremetal) {
-            let fit = fleet.rank(&ask.rules, &ask.request);
+        for spec in self.specs.iter().filter(|spec| !spec.baremetal) {
+            let fit = fleet.rank(&spec.rules, &spec.request);
             rules
                 .kept
                 .extend(fleet.choices(&fit).map(|choice| choice.node_id));
@@ -213,11 +215,11 @@ pub(super) async fn able(
 
 /// The specs of the allocations of a queue, by their ids; those are missing whose constraints cannot be met any more. A long
 /// queue costs as many statements as a short one.
-pub(crate) async fn asks(
+pub(crate) async fn specs(
     conn: &mut PgConnection,
     policy: Policy,
     line: &[QueuedRequest],
-) -> Result<HashMap<Uuid, Ask>> {
+) -> Result<HashMap<Uuid, QueuedSpec>> {
     if line.is_empty() {
         return Ok(HashMap::new());
     }
@@ -237,7 +239,7 @@ pub(crate) async fn asks(
     }
     let skus = catalog::skus_of(conn, &Vec::from_iter(codes)).await?;
     let neighbours = Neighbours::of(conn, &constrained).await?;
-    let mut asks = HashMap::with_capacity(members.len());
+    let mut specs = HashMap::with_capacity(members.len());
     for ((waiting, member), constrained) in members.into_iter().zip(constrained) {
         let Some(sku) = skus.iter().find(|sku| sku.code == member.sku) else {
             return Err(Error::not_found("sku", &member.sku));
@@ -257,12 +259,12 @@ pub(crate) async fn asks(
             ..decision_request(sku, member.gpu_count)
         };
         let baremetal = sku.capacity_shape == Shape::Baremetal;
-        let ask = Ask {
+        let spec = QueuedSpec {
             request,
             rules,
             baremetal,
         };
-        asks.insert(member.allocation_id, ask);
+        specs.insert(member.allocation_id, spec);
     }
-    Ok(asks)
+    Ok(specs)
 }

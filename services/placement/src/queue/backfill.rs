@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::ahead::{Ask, able, asks};
+use super::ahead::{QueuedSpec, able, specs};
 use super::entries::load;
 use crate::capacity::Capacity;
 use crate::decision::{
@@ -42,15 +42,15 @@ pub(crate) async fn plan_backfill(
             known: HashMap::new(),
         };
         let mut nodes = None;
-        let asked = asks(conn, policy, &line).await?;
+        let asked = specs(conn, policy, &line).await?;
         for waiting in line {
             let ids = waiting.members.iter().map(|member| member.allocation_id);
-            let asks: Vec<&Ask> = ids.filter_map(|id| asked.get(&id)).collect();
-            if nodes.is_none() && asks.iter().any(|ask| ask.baremetal) {
+            let specs: Vec<&QueuedSpec> = ids.filter_map(|id| asked.get(&id)).collect();
+            if nodes.is_none() && specs.iter().any(|spec| spec.baremetal) {
                 nodes = Some(candidates::load_baremetal(conn, region_code, None).await?);
             }
             let nodes = nodes.as_deref().unwrap_or_default();
-            if let Some(found) = nodes_for(conn, &asks, &mut slices, nodes).await? {
+            if let Some(found) = nodes_for(conn, &specs, &mut slices, nodes).await? {
                 wanted = (waiting.batch.id, found);
                 break;
             }
@@ -97,10 +97,10 @@ impl Slices<'_> {
     async fn freest(
         &mut self,
         conn: &mut PgConnection,
-        ask: &Ask,
+        spec: &QueuedSpec,
         but: &BTreeSet<Uuid>,
     ) -> Result<Option<CandidateNode>> {
-        let mut ids = self.fleet.fits_when_drained(&ask.rules, &ask.request);
+        let mut ids = self.fleet.fits_when_drained(&spec.rules, &spec.request);
         ids.retain(|id| !but.contains(id));
         for some in ids.chunks(READ) {
             let mut unknown = some.to_vec();
@@ -111,7 +111,7 @@ impl Slices<'_> {
                 self.known.extend(emptied);
             }
             let mut known = some.iter().filter_map(|id| self.known.get(id));
-            if let Some(node) = known.find(|node| takes(node, ask)) {
+            if let Some(node) = known.find(|node| takes(node, spec)) {
                 return Ok(Some(node.clone()));
             }
         }
@@ -124,15 +124,15 @@ impl Slices<'_> {
 /// the nodes of every mode, `slices` those of them that are in mode slice.
 async fn nodes_for(
     conn: &mut PgConnection,
-    asks: &[&Ask],
+    specs: &[&QueuedSpec],
     slices: &mut Slices<'_>,
     nodes: &[BaremetalCandidate],
 ) -> Result<Option<BTreeSet<Uuid>>> {
     let mut kept = BTreeSet::new();
     let mut empty: Vec<BaremetalCandidate> = freest_first(nodes).map(drained_baremetal).collect();
-    for ask in asks.iter().filter(|ask| ask.baremetal) {
+    for spec in specs.iter().filter(|spec| spec.baremetal) {
         let fits = |node: &BaremetalCandidate| {
-            let (fit, _) = judge_baremetal(&ask.rules, &ask.request, std::slice::from_ref(node));
+            let (fit, _) = judge_baremetal(&spec.rules, &spec.request, std::slice::from_ref(node));
             !fit.is_empty()
         };
         let Some(place) = empty.iter().position(fits) else {
@@ -141,15 +141,15 @@ async fn nodes_for(
         kept.insert(empty.remove(place).id);
     }
     let mut chosen: Vec<CandidateNode> = Vec::new();
-    for ask in asks.iter().filter(|ask| !ask.baremetal) {
-        if let Some(node) = chosen.iter_mut().find(|node| takes(node, ask)) {
-            take(node, ask);
+    for spec in specs.iter().filter(|spec| !spec.baremetal) {
+        if let Some(node) = chosen.iter_mut().find(|node| takes(node, spec)) {
+            take(node, spec);
             continue;
         }
-        let Some(mut node) = slices.freest(conn, ask, &kept).await? else {
+        let Some(mut node) = slices.freest(conn, spec, &kept).await? else {
             return Ok(None);
         };
-        take(&mut node, ask);
+        take(&mut node, spec);
         kept.insert(node.id);
         chosen.push(node);
     }
@@ -203,14 +203,16 @@ fn empty(slots: &mut [CandidateSlot]) {
     }
 }
 
-fn takes(node: &CandidateNode, ask: &Ask) -> bool {
+fn takes(node: &CandidateNode, spec: &QueuedSpec) -> bool {
     let only = std::slice::from_ref(node);
-    !decide_by(&ask.rules, &ask.request, only).choices.is_empty()
+    !decide_by(&spec.rules, &spec.request, only)
+        .choices
+        .is_empty()
 }
 
-fn take(node: &mut CandidateNode, ask: &Ask) {
+fn take(node: &mut CandidateNode, spec: &QueuedSpec) {
     let only = std::slice::from_ref(node);
-    let choice = decide_by(&ask.rules, &ask.request, only)
+    let choice = decide_by(&spec.rules, &spec.request, only)
         .choices
         .into_iter()
         .next();

@@ -16,7 +16,7 @@ pub const MAX_MOVES: u32 = 64;
 
 /// The launches to make capacity for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct DefragmentationSpec {
     pub region_code: String,
     /// SKU, offered in slices.
     pub sku: String,
@@ -59,7 +59,7 @@ pub async fn defragmentation(
     conn: &mut PgConnection,
     capacity: &Capacity,
     packing_strategy: PackingStrategy,
-    asked: &Asked,
+    asked: &DefragmentationSpec,
 ) -> Result<Suggestion> {
     // first, so that the copy and what follows are of one snapshot
     let nodes = capacity.now(conn).await?;
@@ -95,7 +95,7 @@ pub async fn defragmentation(
     })
 }
 
-async fn check(conn: &mut PgConnection, asked: &Asked) -> Result<Sku> {
+async fn check(conn: &mut PgConnection, asked: &DefragmentationSpec) -> Result<Sku> {
     let invalid = |reason, field, rule: String| Error::Invalid {
         reason,
         field,

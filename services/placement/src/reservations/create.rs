@@ -34,7 +34,7 @@ pub const UNUSED_SECONDS: std::ops::RangeInclusive<u32> = 60..=90 * 24 * 3600;
 
 /// A requested capacity reservation.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReservationSpec {
     /// The requesting principal.
     pub principal: String,
     /// Key of the caller.
@@ -74,7 +74,7 @@ pub async fn create(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    asked: &Asked,
+    asked: &ReservationSpec,
 ) -> Result<(CapacityReservation, bool)> {
     let until = Instant::now() + policy.placement_timeout;
     let search = Search {
@@ -109,7 +109,7 @@ async fn create_in(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,
-    asked: &Asked,
+    asked: &ReservationSpec,
 ) -> Result<(CapacityReservation, bool)> {
     let policy = search.policy;
     let key = Key {
@@ -165,7 +165,7 @@ fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) ->
     }
 }
 
-fn check_size(asked: &Asked, sku: &Sku) -> Result<()> {
+fn check_size(asked: &ReservationSpec, sku: &Sku) -> Result<()> {
     let least = least(sku);
     if asked.gpu_count == 0 || asked.gpu_count > MAX_GPUS || !asked.gpu_count.is_multiple_of(least)
     {
@@ -187,7 +187,7 @@ fn check_size(asked: &Asked, sku: &Sku) -> Result<()> {
 }
 
 /// Seconds that a reserved GPU may be unused: the site's limit where a project reserves by itself.
-fn unused(asked: &Asked, policy: Policy) -> Result<Option<u32>> {
+fn unused(asked: &ReservationSpec, policy: Policy) -> Result<Option<u32>> {
     let site = policy
         .release_unused_after
         .filter(|_| asked.made_by_project);
@@ -202,7 +202,7 @@ fn unused(asked: &Asked, policy: Policy) -> Result<Option<u32>> {
 }
 
 /// The begin of the window, which is legal.
-fn window(asked: &Asked, now: Timestamp) -> Result<Timestamp> {
+fn window(asked: &ReservationSpec, now: Timestamp) -> Result<Timestamp> {
     let bad = |field, rule: &str| Err(invalid(ErrorReason::FieldInvalid, field, rule));
     let starts_at = asked.starts_at.unwrap_or(now);
     if starts_at < now {
@@ -223,7 +223,7 @@ fn window(asked: &Asked, now: Timestamp) -> Result<Timestamp> {
     Ok(starts_at)
 }
 
-async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
+async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result<()> {
     if !asked.made_by_project {
         return Ok(());
     }
@@ -242,7 +242,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &Asked) -> Result<()> {
 async fn check_quota(
     conn: &mut PgConnection,
     policy: Policy,
-    asked: &Asked,
+    asked: &ReservationSpec,
     starts_at: Timestamp,
 ) -> Result<()> {
     let quota = quota::read(conn, asked.project_id, &asked.sku, policy).await?;
@@ -270,7 +270,7 @@ async fn check_quota(
 async fn insert(
     conn: &mut PgConnection,
     id: Uuid,
-    asked: &Asked,
+    asked: &ReservationSpec,
     (starts_at, unused): (Timestamp, Option<u32>),
     state: ReservationState,
 ) -> Result<()> {
@@ -316,7 +316,7 @@ async fn insert(
 async fn hold_now(
     conn: &mut PgConnection,
     search: Search<'_>,
-    asked: &Asked,
+    asked: &ReservationSpec,
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
@@ -340,7 +340,7 @@ async fn hold_now(
 }
 
 /// The refusal of what can be reserved in part only. What this reservation had reserved itself is no reason.
-fn not_all(asked: &Asked, held: u32, mut causes: Vec<Reason>) -> Error {
+fn not_all(asked: &ReservationSpec, held: u32, mut causes: Vec<Reason>) -> Error {
     for cause in &mut causes {
         if cause.reason == ErrorReason::CapacityReserved {
             cause.gpus = cause.gpus.saturating_sub(held);

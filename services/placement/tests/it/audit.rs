@@ -85,7 +85,7 @@ async fn lived_in() -> World {
 
 /// A capacity reservation that holds one slot.
 async fn reserve_capacity(world: &World) {
-    let asked = reservations::Asked {
+    let asked = reservations::ReservationSpec {
         principal: "user:root".into(),
         idempotency_key: "k-reserved".into(),
         request_hash: vec![1; 32],

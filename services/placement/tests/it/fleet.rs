@@ -2,7 +2,7 @@
 use gpuaas_placement::capacity::{CONNECTION, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Shape;
-use gpuaas_placement::reservations::{self, Asked, Reconciled};
+use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::{audit, availability};
 use jiff_sqlx::ToSqlx as _;
@@ -113,9 +113,9 @@ async fn put(world: &World, sku: &Sku) {
 }
 
 /// A reservation of so many GPUs now, all of them or none, for a project of its own.
-fn gpus_of(sku: &Sku, gpu_count: u32) -> Asked {
+fn gpus_of(sku: &Sku, gpu_count: u32) -> ReservationSpec {
     let project_id = Uuid::now_v7();
-    Asked {
+    ReservationSpec {
         principal: "user:root".into(),
         idempotency_key: project_id.to_string(),
         request_hash: vec![9; 32],
@@ -356,7 +356,7 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     fleet(&world, 1000).await;
     without_free_boards(&world).await;
     let boards = sold(&world, "h200-board", 8).await;
-    let asked = Asked {
+    let asked = ReservationSpec {
         gather: true,
         ..gpus_of(&boards, 16)
     };

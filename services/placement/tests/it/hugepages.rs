@@ -2,7 +2,7 @@
 use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::Intent;
-use gpuaas_placement::reservations::{self, Asked};
+use gpuaas_placement::reservations::{self, ReservationSpec};
 use gpuaas_placement::reserve::{Key, Request};
 use gpuaas_placement::{Error, Result, availability};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -147,7 +147,7 @@ async fn b_11_a_batch_does_not_count_on_the_same_hugepages_twice() {
 async fn b_11_a_launch_that_draws_on_a_reservation_is_still_owed_its_hugepages() {
     let world = World::new().await;
     let spec = node_with(&world, 128).await;
-    let asked = Asked {
+    let asked = ReservationSpec {
         sku: H200.into(),
         ..asked(&world, 1)
     };

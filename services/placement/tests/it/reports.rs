@@ -5,7 +5,7 @@ use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
-use gpuaas_placement::reports::{self, Asked, Outcome, Plan};
+use gpuaas_placement::reports::{self, DefragmentationSpec, Outcome, Plan};
 use gpuaas_placement::reserve::{self, Constraints, Policy, Request};
 use gpuaas_placement::{Error, Result, catalog, provision, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -266,8 +266,8 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     assert_eq!(fits(&plan, stays), (bare, Vec::new()));
 }
 
-pub fn asked(gpu_count: u32) -> Asked {
-    Asked {
+pub fn asked(gpu_count: u32) -> DefragmentationSpec {
+    DefragmentationSpec {
         region_code: REGION.into(),
         sku: H200.into(),
         gpu_count,
@@ -452,14 +452,14 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
     assert_eq!(field(evacuation(&world, &[a, elsewhere]).await), "node_ids");
     for (bad, named) in [
         (
-            Asked {
+            DefragmentationSpec {
                 region_code: "nowhere".into(),
                 ..asked(1)
             },
             "region_code",
         ),
         (
-            Asked {
+            DefragmentationSpec {
                 sku: "nothing".into(),
                 ..asked(1)
             },
@@ -467,14 +467,14 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
         ),
         (asked(3), "gpu_count"),
         (
-            Asked {
+            DefragmentationSpec {
                 max_moves: 0,
                 ..asked(1)
             },
             "max_moves",
         ),
         (
-            Asked {
+            DefragmentationSpec {
                 max_moves: 65,
                 ..asked(1)
             },
@@ -497,7 +497,7 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
     )
     .await;
     assert_eq!(field(nowhere), "region_code");
-    let lab = Asked {
+    let lab = DefragmentationSpec {
         sku: LAB.into(),
         ..asked(1)
     };

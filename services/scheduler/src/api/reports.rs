@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, id};
 use gpuaas_placement::reports::{
-    self, Asked, Held, MAX_MOVES, NOTICE, Outcome, Place, Planned, PlannedMove, PlannedStep,
-    Recoverable, RegionReport,
+    self, DefragmentationSpec, Held, MAX_MOVES, NOTICE, Outcome, Place, Planned, PlannedMove,
+    PlannedStep, Recoverable, RegionReport,
 };
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
@@ -76,7 +76,7 @@ impl Api {
         if request.gpu_count == 0 {
             return Err(Error::required("gpu_count"));
         }
-        let asked = Asked {
+        let asked = DefragmentationSpec {
             region_code: request.region_code.clone(),
             sku: request.sku.clone(),
             gpu_count: request.gpu_count,

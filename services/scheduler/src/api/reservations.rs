@@ -5,7 +5,9 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::time::{from_proto_time, proto_time};
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::{ReservationState, Scope};
-use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Query};
+use gpuaas_placement::reservations::{
+    self, Cancellation, CapacityReservation, Query, ReservationSpec,
+};
 use gpuaas_placement::{catalog, outbox};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
@@ -168,7 +170,7 @@ fn asked(
     config: pb::CapacityReservationConfig,
     gather: bool,
     project: Option<Uuid>,
-) -> Result<Asked> {
+) -> Result<ReservationSpec> {
     parse::label("config.name", &config.name)?;
     for (field, missing) in [
         ("config.region_code", config.region_code.is_empty()),
@@ -186,7 +188,7 @@ fn asked(
     let starts_at = config.start_time.as_ref();
     let starts_at = starts_at.map(|at| time("config.start_time", at));
     let unused = config.release_unused_after_seconds;
-    Ok(Asked {
+    Ok(ReservationSpec {
         principal: caller.principal.clone(),
         idempotency_key: caller.idempotency_key()?.to_owned(),
         request_hash,
@@ -220,7 +222,7 @@ fn in_config(error: &Error) -> Error {
 }
 
 impl Api {
-    async fn make(&self, asked: &Asked) -> Result<pb::CapacityReservation> {
+    async fn make(&self, asked: &ReservationSpec) -> Result<pb::CapacityReservation> {
         let made = reservations::create(&self.pool, self.ids, self.policy, asked).await;
         let (row, replayed) = made.map_err(|error| match error {
             error @ (gpuaas_placement::Error::Invalid { .. }

@@ -17,7 +17,7 @@ use super::STEP;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
-use crate::queue::{self, Ask, QueuedRequest, Walk};
+use crate::queue::{self, QueuedRequest, QueuedSpec, Walk};
 use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
@@ -71,12 +71,12 @@ async fn serve_one(
 ) -> Result<()> {
     let mut conn = ledger.acquire().await?;
     let mut walk = Walk::along(queue::load(&mut conn, region_code, slot_class).await?);
-    let mut asks = queue::asks(&mut conn, policy, walk.ahead()).await?;
+    let mut specs = queue::specs(&mut conn, policy, walk.ahead()).await?;
     drop(conn);
     // what did not fit does not fit for those behind either, who may use no more than the ones before
-    let mut refused: HashMap<(String, Ask), ErrorReason> = HashMap::new();
+    let mut refused: HashMap<(String, QueuedSpec), ErrorReason> = HashMap::new();
     while let Some(waiting) = walk.next() {
-        let alike = alike(&waiting, &asks);
+        let alike = alike(&waiting, &specs);
         let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
         let served = if walk.is_over(&waiting) {
             end(ledger, &waiting, &expired(&waiting)).await
@@ -122,7 +122,7 @@ async fn serve_one(
             walk.left(&waiting, is_served);
             // its backfill reservation may be free for others now, and where it is may be excluded for others
             refused.clear();
-            asks = queue::asks(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
+            specs = queue::specs(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
         } else {
             walk.stays(waiting);
         }
@@ -135,9 +135,12 @@ async fn serve_one(
 
 /// The spec of a request, when others may have the very same: a batch has none, nor does one that cannot be placed any
 /// more.
-fn alike(waiting: &QueuedRequest, asks: &HashMap<Uuid, Ask>) -> Option<(String, Ask)> {
+fn alike(
+    waiting: &QueuedRequest,
+    specs: &HashMap<Uuid, QueuedSpec>,
+) -> Option<(String, QueuedSpec)> {
     match waiting.members.as_slice() {
-        [one] => Some((one.sku.clone(), asks.get(&one.allocation_id)?.clone())),
+        [one] => Some((one.sku.clone(), specs.get(&one.allocation_id)?.clone())),
         _ => None,
     }
 }

@@ -94,7 +94,7 @@ pub async fn perform(
         }
         Call::Hold(hold) => {
             let key = format!("r-{}", hold.key);
-            let ask = reservations::Asked {
+            let ask = reservations::ReservationSpec {
                 principal: "user:root".into(),
                 idempotency_key: key.clone(),
                 request_hash: vec![7; 32],

@@ -238,7 +238,7 @@ fn activate(view: &mut View, id: Uuid, finish: bool) -> Result<(), No> {
     Ok(())
 }
 
-fn give_back_untouched(view: &mut View, id: Uuid) {
+fn free_untouched(view: &mut View, id: Uuid) {
     for slot in held(view, id) {
         if matches!(
             view.slots[&slot].status,
@@ -269,7 +269,7 @@ fn fail(view: &mut View, id: Uuid, dirty: bool) -> Result<(), No> {
         let from = [ClaimState::Reserved, ClaimState::Provisioning];
         move_claims(view, id, &from, ClaimState::CleanupBlocked);
     } else {
-        give_back_untouched(view, id);
+        free_untouched(view, id);
     }
     end(view, id, AllocationState::Failed);
     Ok(())
@@ -288,7 +288,7 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
             return Ok(());
         }
         AllocationState::Reserved => {
-            give_back_untouched(view, id);
+            free_untouched(view, id);
             end(view, id, AllocationState::Released);
             return Ok(());
         }

@@ -358,7 +358,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         .await
         .expect("price");
     drop(conn);
-    let odd = reservations::Asked {
+    let odd = reservations::ReservationSpec {
         sku: H200.into(),
         ..asked(&world, 3)
     };
@@ -366,7 +366,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
     assert_eq!(error.fields()[0].1, "must be a multiple of 2, at most 1024");
     // the node reports no pairs, so only all eight can be had
-    let six = reservations::Asked {
+    let six = reservations::ReservationSpec {
         sku: H200.into(),
         ..asked(&world, 6)
     };
@@ -377,7 +377,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
             .message()
             .starts_with("0 of 6 GPUs can be reserved now.")
     );
-    let eight = reservations::Asked {
+    let eight = reservations::ReservationSpec {
         sku: H200.into(),
         ..asked(&world, 8)
     };

@@ -1,7 +1,7 @@
 //! Who may reserve how much, keys, names, windows, and cancelling.
 use futures::future::join_all;
 use gpuaas_placement::model::{ReservationState, Scope};
-use gpuaas_placement::reservations::{self, Asked, Cancellation, Query};
+use gpuaas_placement::reservations::{self, Cancellation, Query, ReservationSpec};
 use gpuaas_placement::reserve::Policy;
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -54,13 +54,13 @@ async fn p4_a_key_makes_one_reservation() {
     assert!(made.iter().all(|(row, _)| row.id == made[0].0.id));
     assert_eq!(made.iter().filter(|(_, replayed)| !replayed).count(), 1);
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
-    let other = Asked {
+    let other = ReservationSpec {
         request_hash: vec![8; 32],
         ..once.clone()
     };
     let error = gpuaas_common::Error::from(create(&world, &other).await.expect_err("reused"));
     assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused);
-    let taken = Asked {
+    let taken = ReservationSpec {
         name: once.name.clone(),
         ..asked(&world, 1)
     };
@@ -80,42 +80,42 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
     let cases = [
         (
             "gpu_count",
-            Asked {
+            ReservationSpec {
                 gpu_count: 0,
                 ..good.clone()
             },
         ),
         (
             "gpu_count",
-            Asked {
+            ReservationSpec {
                 gpu_count: 1025,
                 ..good.clone()
             },
         ),
         (
             "region_code",
-            Asked {
+            ReservationSpec {
                 region_code: "nowhere".into(),
                 ..good.clone()
             },
         ),
         (
             "sku",
-            Asked {
+            ReservationSpec {
                 sku: "nothing".into(),
                 ..good.clone()
             },
         ),
         (
             "start_time",
-            Asked {
+            ReservationSpec {
                 starts_at: Some(hours(-1)),
                 ..good.clone()
             },
         ),
         (
             "start_time",
-            Asked {
+            ReservationSpec {
                 starts_at: Some(hours(91 * 24)),
                 ends_at: hours(92 * 24),
                 ..good.clone()
@@ -123,21 +123,21 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
         ),
         (
             "end_time",
-            Asked {
+            ReservationSpec {
                 ends_at: hours(-1),
                 ..good.clone()
             },
         ),
         (
             "end_time",
-            Asked {
+            ReservationSpec {
                 ends_at: hours(91 * 24),
                 ..good.clone()
             },
         ),
         (
             "release_unused_after_seconds",
-            Asked {
+            ReservationSpec {
                 release_unused_after: Some(59),
                 ..good.clone()
             },
@@ -174,7 +174,7 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
 #[tokio::test]
 async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     let (world, _) = World::with_lab_slots(4).await;
-    let own = |gpus| Asked {
+    let own = |gpus| ReservationSpec {
         made_by_project: true,
         principal: "user:alice".into(),
         ..asked(&world, gpus)
@@ -182,7 +182,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     let error = gpuaas_common::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
     assert_eq!(error.reason(), ErrorReason::Quota);
     put_limit(&world, 2).await;
-    let several: Vec<Asked> = (0..4).map(|_| own(1)).collect();
+    let several: Vec<ReservationSpec> = (0..4).map(|_| own(1)).collect();
     let made = join_all(several.iter().map(|asked| create(&world, asked))).await;
     let made: Vec<_> = made.into_iter().filter_map(Result::ok).collect();
     assert_eq!(made.len(), 2, "{made:?}");
@@ -256,7 +256,7 @@ async fn a_site_bounds_how_long_a_project_keeps_what_it_does_not_use() {
         ..POLICY
     };
     let make = async |made_by_project: bool, seconds: Option<u32>| {
-        let request = Asked {
+        let request = ReservationSpec {
             made_by_project,
             release_unused_after: seconds,
             ..asked(&world, 1)

@@ -1,7 +1,7 @@
 //! Where a reservation looks for what it is to hold, and how much it reads for that.
 use gpuaas_placement::capacity::{CONNECTION, Ledger};
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, Cancellation};
+use gpuaas_placement::reservations::{self, Cancellation, ReservationSpec};
 use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ async fn b_42_gathering_finds_the_one_node_that_nobody_works_on() {
         .expect("locked");
     // where each looks first is chance
     for round in 0..6 {
-        let gather = Asked {
+        let gather = ReservationSpec {
             gather: true,
             ..asked(&world, 2)
         };
@@ -83,7 +83,7 @@ async fn b_35_a_reservation_of_many_whole_nodes_reads_the_region_once() {
         .connect_with(options.options([("enable_seqscan", "off")]));
     let ledger = Ledger::new(pool.await.expect("pool"));
     let before = nodes_read(&world, &ledger).await;
-    let nodes = Asked {
+    let nodes = ReservationSpec {
         sku: "h200-sxm-node".into(),
         ..asked(&world, HELD * 8)
     };

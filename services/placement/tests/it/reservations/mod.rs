@@ -8,7 +8,7 @@ mod refused;
 mod window;
 
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, CapacityReservation, Reconciled};
+use gpuaas_placement::reservations::{self, CapacityReservation, Reconciled, ReservationSpec};
 use gpuaas_placement::reserve::{Policy, Request};
 use gpuaas_placement::{Error, Result, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -19,9 +19,9 @@ use crate::world::{LAB, POLICY, REGION, World};
 
 /// An operator's request to reserve lab GPUs for the world's project, now and for an hour, with a name and key of its
 /// own.
-pub fn asked(world: &World, gpu_count: u32) -> Asked {
+pub fn asked(world: &World, gpu_count: u32) -> ReservationSpec {
     let unique = Uuid::new_v4().simple().to_string();
-    Asked {
+    ReservationSpec {
         principal: "user:root".into(),
         idempotency_key: unique.clone(),
         request_hash: vec![9; 32],
@@ -39,7 +39,7 @@ pub fn asked(world: &World, gpu_count: u32) -> Asked {
     }
 }
 
-async fn create(world: &World, asked: &Asked) -> Result<CapacityReservation> {
+async fn create(world: &World, asked: &ReservationSpec) -> Result<CapacityReservation> {
     let made = reservations::create(&world.scheduler, world.ids, POLICY, asked).await;
     made.map(|(row, _)| row)
 }

@@ -1,7 +1,9 @@
 //! Launches, reservations, cancelling and the loop at the same time: a GPU goes to one of them.
 use futures::future::join_all;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::reservations::{self, Asked, Cancellation, CapacityReservation, Reconciled};
+use gpuaas_placement::reservations::{
+    self, Cancellation, CapacityReservation, Reconciled, ReservationSpec,
+};
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::postgres::PgQueryResult;
@@ -20,8 +22,8 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     for _ in 0..3 {
         world.lab_node(2).await;
     }
-    let asks: Vec<Asked> = (0..4)
-        .map(|_| Asked {
+    let asks: Vec<ReservationSpec> = (0..4)
+        .map(|_| ReservationSpec {
             gather: true,
             ..asked(&world, 2)
         })
@@ -59,7 +61,7 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
 async fn p1_what_was_reserved_for_others_since_a_launch_looked_is_not_taken() {
     let (world, _) = World::with_lab_slots(2).await;
     world.reserved(1).await;
-    let theirs = Asked {
+    let theirs = ReservationSpec {
         project_id: Uuid::now_v7(),
         ..asked(&world, 1)
     };
@@ -79,8 +81,8 @@ async fn p1_what_was_reserved_for_others_since_a_launch_looked_is_not_taken() {
 async fn both_at_once(
     world: &World,
     nodes: &[Uuid],
-    first: &Asked,
-    second: &Asked,
+    first: &ReservationSpec,
+    second: &ReservationSpec,
 ) -> (Result<CapacityReservation>, Result<CapacityReservation>) {
     let ids: Vec<String> = nodes.iter().map(|id| format!("'{id}'")).collect();
     let ids = ids.join(", ");
@@ -108,7 +110,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
         .await
         .expect("limit");
     drop(conn);
-    let own = |sku: &str| Asked {
+    let own = |sku: &str| ReservationSpec {
         sku: sku.into(),
         made_by_project: true,
         ..asked(&world, 1)
@@ -143,7 +145,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_quota_together() {
 async fn a_launch_of_the_project_does_not_wait_for_a_reservation_that_waits_for_a_node() {
     let (world, specs) = world_of(1).await;
     world.lab_node(1).await;
-    let held = Asked {
+    let held = ReservationSpec {
         sku: H200.into(),
         ..asked(&world, 1)
     };
@@ -191,7 +193,7 @@ async fn a_member_that_draws_and_the_end_of_the_reservation_do_not_lose_each_oth
 #[tokio::test]
 async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
     let (world, node) = World::with_lab_slots(2).await;
-    let gather = Asked {
+    let gather = ReservationSpec {
         gather: true,
         ..asked(&world, 2)
     };

@@ -1,6 +1,6 @@
 //! Statements that the database must refuse whoever sends them, and rights that the roles do not have.
 use gpuaas_placement::model::SlotStatus;
-use gpuaas_placement::reservations::Asked;
+use gpuaas_placement::reservations::ReservationSpec;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
@@ -77,7 +77,7 @@ async fn arrange(world: &World) -> Vec<(&'static str, String)> {
         .expect("free")
         .id;
     let empty = world.lab_node(1).await;
-    let begins_later = || Asked {
+    let begins_later = || ReservationSpec {
         starts_at: Some(Timestamp::now() + SignedDuration::from_secs(600)),
         ..asked(world, 3)
     };

@@ -2,7 +2,7 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::reservations::{self, Asked, Reconciled};
+use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
 use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
@@ -29,7 +29,7 @@ async fn pass(world: &World, id: Uuid, hours: u32) {
 #[tokio::test]
 async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     let (world, _) = World::with_lab_slots(2).await;
-    let later = Asked {
+    let later = ReservationSpec {
         starts_at: Some(Timestamp::now() + SignedDuration::from_hours(2)),
         ends_at: Timestamp::now() + SignedDuration::from_hours(5),
         ..asked(&world, 2)
@@ -92,7 +92,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     assert_eq!(world.fingerprint().await, before);
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 0);
 
-    let gather = Asked {
+    let gather = ReservationSpec {
         gather: true,
         ..asked(&world, 3)
     };
@@ -108,7 +108,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
 #[tokio::test]
 async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     let (world, _) = World::with_lab_slots(3).await;
-    let policy = Asked {
+    let policy = ReservationSpec {
         release_unused_after: Some(3600),
         ends_at: Timestamp::now() + SignedDuration::from_hours(48),
         ..asked(&world, 3)
@@ -271,7 +271,7 @@ async fn what_is_sold_together_is_replaced_together() {
         .expect("price");
     drop(conn);
     for (sku, policy) in [("h200-four", POLICY), ("h200-sxm-node", WITH_EXECUTOR)] {
-        let eight = Asked {
+        let eight = ReservationSpec {
             sku: sku.into(),
             ..asked(&world, 8)
         };
@@ -331,7 +331,7 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         .execute(&mut *other)
         .await
         .expect("lock");
-    let gather = Asked {
+    let gather = ReservationSpec {
         gather: true,
         ..asked(&world, 4)
     };
