@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use gpuaas_agent::ids::NetworkGroup;
 use gpuaas_agent::settings::Network;
 use gpuaas_agent::wire::{Guest, document_of_linux_bridge};
 use gpuaas_tests::runner::{Case, Place};
@@ -27,6 +28,7 @@ fn guest(port: &str, last: u8) -> Guest {
         port: port.to_owned(),
         mac: format!("52:54:00:10:00:{last:02x}").parse().expect("a MAC"),
         ip: std::net::Ipv4Addr::new(10, 100, 0, last),
+        group: None,
     }
 }
 
@@ -37,9 +39,16 @@ fn end(guest: &Guest) -> End {
     }
 }
 
-/// Sends the forged frames and an honest one from the first guest, and one from the host to the second. Returns what the
-/// host and the second guest heard until each heard what it waits for.
-fn heard(folder: &Path, rules: &str, until: [&str; 2]) -> [String; 2] {
+/// Who sends the second guest what it waits for: the host, or the first guest.
+#[derive(Clone, Copy, PartialEq)]
+enum Sender {
+    Host,
+    Guest,
+}
+
+/// Sends the forged frames and an honest one from the first guest, and one to the second. Returns what the host and the
+/// second guest heard until each heard what it waits for.
+fn heard(folder: &Path, rules: &str, until: [&str; 2], sender: Sender) -> [String; 2] {
     let guests = [guest("gs0123456789aa", 10), guest("gs0123456789bb", 11)];
     let [own, other] = [end(&guests[0]), end(&guests[1])];
     let program = frame_program(folder).display().to_string();
@@ -60,7 +69,7 @@ fn heard(folder: &Path, rules: &str, until: [&str; 2]) -> [String; 2] {
          > {folder}/$at 2>&1 & done\n\
          until grep -q listening {folder}/br0 && grep -q listening {folder}/end-b; do :; done\n\
          {program} send end-a {forged} {honest}\n\
-         {program} send br0 {answer}\n\
+         {program} send {sender} {answer}\n\
          wait\n",
         rules = document.display(),
         folder = folder.display(),
@@ -68,7 +77,16 @@ fn heard(folder: &Path, rules: &str, until: [&str; 2]) -> [String; 2] {
         told = hex::encode(until[1]),
         forged = forged.join(" "),
         honest = honest(own, GATEWAY, "honest"),
-        answer = honest(GATEWAY, other, "answer"),
+        sender = if sender == Sender::Host {
+            "br0"
+        } else {
+            "end-a"
+        },
+        answer = if sender == Sender::Host {
+            honest(GATEWAY, other, "answer")
+        } else {
+            honest(own, other, "answer")
+        },
     );
     let ran = Command::new("unshare")
         .args(["--net", "sh", "-c", &script])
@@ -85,20 +103,25 @@ fn heard(folder: &Path, rules: &str, until: [&str; 2]) -> [String; 2] {
 async fn p11_a_linux_bridge_passes_no_forged_frame() {
     let folder = gpuaas_dev::paths::run_dir().join("test/linux-bridge");
     gpuaas_dev::paths::ensure_dir(&folder).expect("a folder");
-    let guests = [guest("gs0123456789aa", 10), guest("gs0123456789bb", 11)];
-    let rules = document_of_linux_bridge(&Network::default(), &guests);
+    let alone = [guest("gs0123456789aa", 10), guest("gs0123456789bb", 11)];
+    let group = Some(NetworkGroup(uuid::Uuid::now_v7()));
+    let together = alone.clone().map(|guest| Guest { group, ..guest });
     let mark = hex::encode(FORGED);
-    let all_heard = heard(&folder, &rules, ["honest", "answer"]);
-    for (who, heard) in ["the host", "the neighbour"].iter().zip(all_heard) {
-        assert!(
-            heard.ends_with("end\n"),
-            "{who} hears what is honest: {heard}"
-        );
-        let forged: Vec<_> = heard.lines().filter(|line| line.contains(&mark)).collect();
-        assert!(forged.is_empty(), "{who} got {forged:#?}");
+    // in one group the neighbour gets what is honest from the guest itself, and nothing else
+    for (guests, sender) in [(alone, Sender::Host), (together, Sender::Guest)] {
+        let rules = document_of_linux_bridge(&Network::default(), &guests);
+        let all_heard = heard(&folder, &rules, ["honest", "answer"], sender);
+        for (who, heard) in ["the host", "the neighbour"].iter().zip(all_heard) {
+            assert!(
+                heard.ends_with("end\n"),
+                "{who} hears what is honest: {heard}"
+            );
+            let forged: Vec<_> = heard.lines().filter(|line| line.contains(&mark)).collect();
+            assert!(forged.is_empty(), "{who} got {forged:#?}");
+        }
     }
     // without the rules both hear it: it is the rules that drop
-    for heard in heard(&folder, "", [FORGED, FORGED]) {
+    for heard in heard(&folder, "", [FORGED, FORGED], Sender::Host) {
         assert!(heard.ends_with("end\n"), "{heard}");
     }
 }

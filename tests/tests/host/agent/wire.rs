@@ -108,6 +108,8 @@ impl Pair<'_> {
             }
             let told = self.host.scan(&self.hostile, &login);
             assert_eq!(told, [format!("{found} {}", login[0])]);
+            // what is forged reaches nobody, also in one group
+            self.forge(&format!("{found}-to-each-other")).await;
         }
     }
 
