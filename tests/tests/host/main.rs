@@ -8,6 +8,7 @@ mod debian;
 mod dev_host;
 mod dev_stack;
 mod docs;
+mod drift;
 #[path = "../kills/mod.rs"]
 mod kills;
 mod power;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         // the longest first: the other place is busy beside it
         debian::cases(),
         slice::cases(),
+        drift::cases(),
         power::cases(),
         terminal::cases(),
         kills::cases(kills::Which::OneOfEach),

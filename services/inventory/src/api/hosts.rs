@@ -196,7 +196,9 @@ impl Hosts {
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
         let readiness = request.readiness.as_ref();
         if let Some(report) = readiness {
-            report::check(report).map_err(|fault| Error::invalid(fault.field, fault.rule))?;
+            report::check(report).map_err(|fault| {
+                Error::invalid(format!("readiness.{}", fault.field), fault.rule)
+            })?;
         }
         let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
         digest::check_images("readiness.cached_image_digests", images)?;

@@ -80,13 +80,18 @@ impl Nodes {
             .collect();
         let report = node.report()?;
         let readiness = node.readiness(report.as_ref());
+        let observed_time = node.observed_time;
         let chosen = approval::decide(Review {
             slice_mode: node.mode == NodeMode::Slice.as_str(),
             lab: node.lab.unwrap_or_default(),
             host_blockers: &readiness.blockers,
             stale: stale(&discovery, latest.map(|latest| latest.id), node.instance_id),
             discovery_blockers: &found.blockers,
-            devices: report.as_ref().and_then(|report| report.devices.as_ref()),
+            // what the host said before the discovery says nothing against it
+            devices: report
+                .as_ref()
+                .and_then(|report| report.devices.as_ref())
+                .filter(|_| observed_time > discovery.end_time),
             candidates: &candidates,
             slots: &slots,
             requested: &request.get_ref().slot_indexes,
