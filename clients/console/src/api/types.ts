@@ -22,6 +22,7 @@ export type InventoryNode = Schemas["inventory.Node"];
 export type Slot = Schemas["inventory.ResourceSlot"];
 export type SlotCandidate = Schemas["inventory.SlotCandidate"];
 export type Discovery = Schemas["inventory.TopologyDiscovery"];
+export type OnboardingStep = Schemas["inventory.OnboardingStep"];
 export type SlotComparison = Schemas["inventory.SlotComparison"];
 export type Evidence = Schemas["common.Evidence"];
 export type TerminalSession = Schemas["terminal.TerminalSession"];

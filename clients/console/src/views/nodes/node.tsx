@@ -13,6 +13,7 @@ import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
 import { Hardware } from "./hardware";
+import { History, Onboarding } from "./history";
 import { evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
@@ -95,6 +96,7 @@ export default function NodeView({ id }: { id: string }) {
           {blocker}
         </p>
       ))}
+      <Onboarding steps={status?.onboarding ?? []} />
       <div className="card strip">
         <Facts
           rows={[
@@ -113,6 +115,7 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
+          <Tabs.Trigger value="history">History</Tabs.Trigger>
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
           <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
         </Tabs.List>
@@ -125,6 +128,9 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="evidence">
           <Checks evidence={evidence} />
+        </Tabs.Content>
+        <Tabs.Content value="history">
+          <History nodeId={id} />
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />
