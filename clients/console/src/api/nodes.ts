@@ -51,3 +51,21 @@ export function useSlotHistory(node_id: string, slot_id: string, wanted: boolean
     refetchInterval: CALM_MS,
   });
 }
+
+/** Repairs of a node by hand, the newest first. */
+export function useBreakFixes(node_id: string) {
+  return useQuery({
+    queryKey: ["break-fixes", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/break-fixes", { params: { path: { node_id } } })).then(({ break_fixes = [] }) => break_fixes),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Open findings of health agents. */
+export function useFindings(node_id: string) {
+  return useQuery({
+    queryKey: ["findings", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/findings", { params: { path: { node_id } } })).then(({ findings = [] }) => findings),
+    refetchInterval: CALM_MS,
+  });
+}

@@ -9,6 +9,7 @@ import { Back, Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
+import { Care } from "./care";
 import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
@@ -130,6 +131,7 @@ export default function NodeView({ id }: { id: string }) {
           <Checks evidence={evidence} />
         </Tabs.Content>
         <Tabs.Content value="history">
+          <Care nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
           <History nodeId={id} />
         </Tabs.Content>
         <Tabs.Content value="images">
