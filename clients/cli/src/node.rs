@@ -40,6 +40,8 @@ pub struct NodeStatus {
     pub hypervisor: String,
     pub host_profile: String,
     pub instance: HostInstance,
+    pub life: Option<NodeLife>,
+    pub onboarding: Vec<OnboardingStep>,
 }
 
 /// One checked condition of a host.
@@ -51,6 +53,28 @@ pub struct Evidence {
     pub detail: String,
     pub remediation: String,
     pub observed_at: Option<Timestamp>,
+    /// "hard", "warn" or "info".
+    pub severity: String,
+}
+
+/// Where a node is in its life, and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeLife {
+    pub state: String,
+    pub reason: String,
+    pub principal: String,
+    pub since: Option<Timestamp>,
+}
+
+/// A step from bare machine to schedulable node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct OnboardingStep {
+    pub number: u32,
+    pub name: String,
+    pub state: String,
+    pub detail: String,
 }
 
 /// One boot of an installed image.

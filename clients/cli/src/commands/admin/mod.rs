@@ -4,6 +4,7 @@ mod audit;
 mod capacity;
 mod catalog;
 mod describe;
+mod devices;
 pub mod node;
 pub mod placement;
 mod plans;

@@ -9,7 +9,7 @@ import { ProjectName } from "../../ui/project";
 import { type Column, TableCard } from "../../ui/table";
 import { ForceRelease } from "../allocations/force-release";
 
-const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Planned placement or reason"];
+const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Outcome"];
 
 /** Where an allocation would go, or why it cannot move. */
 export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
