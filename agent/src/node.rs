@@ -104,6 +104,14 @@ impl Node {
     }
 
     /// A VM's seed image.
+    /// What a VM printed on its serial console; the hypervisor writes and rotates it.
+    pub fn serial_log(&self, vm: &VmName) -> PathBuf {
+        self.settings
+            .state_dir
+            .join("serial")
+            .join(format!("{vm}.log"))
+    }
+
     pub fn seed_iso(&self, vm: &VmName) -> PathBuf {
         self.seed_dir(vm).join("seed.iso")
     }

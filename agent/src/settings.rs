@@ -265,6 +265,9 @@ pub struct Network {
     pub reachable: Vec<Ipv4Net>,
     /// Networks that guests may not reach, public ones too; they win over `reachable`.
     pub unreachable: Vec<Ipv4Net>,
+    /// What a VM may send, and what it may receive, in megabits a second (D-60, J-22); none: as much as the wire takes. The
+    /// kernel limits it, so a bridge that passes packets on in user space cannot.
+    pub vm_bandwidth_mbits: Option<u32>,
 }
 
 impl Network {
@@ -285,6 +288,7 @@ impl Default for Network {
             host_services: vec![HostService::Dhcp],
             reachable: Vec::new(),
             unreachable: Vec::new(),
+            vm_bandwidth_mbits: None,
         }
     }
 }
