@@ -74,7 +74,9 @@ pub async fn keep_reporting(
         host.ended(&answer);
         let last = match answer {
             Ok(response) => {
-                interval = next_interval(response.into_inner().next_interval);
+                let response = response.into_inner();
+                node.told_mode.tell(&response.node_mode);
+                interval = next_interval(response.next_interval);
                 let again = !answered;
                 answered = true;
                 if again {

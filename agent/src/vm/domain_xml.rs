@@ -311,6 +311,7 @@ mod tests {
         HostProfile {
             name: "lab".into(),
             lab: true,
+            mode: None,
             hypervisor: Hypervisor::Qemu,
             cpu_model: "qemu64".into(),
             machine: "q35".into(),

@@ -101,13 +101,14 @@ impl NodeRow {
     }
 }
 
-/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other shows.
+/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other
+/// shows. One that names devices is of their slots, and not of the host.
 fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
     let failed = report
         .evidence
         .iter()
-        .filter(|evidence| evidence.status() == EvidenceStatus::Fail)
+        .filter(|evidence| evidence.status() == EvidenceStatus::Fail && evidence.devices.is_empty())
         .map(|evidence| evidence.check.clone());
     report.blockers.iter().cloned().chain(failed).collect()
 }
