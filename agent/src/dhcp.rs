@@ -390,9 +390,15 @@ mod tests {
             pid_file: dir.path().join("pid"),
         });
         let (own, ip) = (mac("02:67:70:72:6f:62"), Ipv4Addr::new(10, 100, 0, 254));
-        assert!(dhcp.reserve_probe(&own, ip).is_err(), "dnsmasq is not there");
+        assert!(
+            dhcp.reserve_probe(&own, ip).is_err(),
+            "dnsmasq is not there"
+        );
         let file = dir.path().join(PROBE);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "02:67:70:72:6f:62,10.100.0.254\n");
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            "02:67:70:72:6f:62,10.100.0.254\n"
+        );
         dhcp.reserve_probe(&own, ip).unwrap();
         assert!(dhcp.reservations().unwrap().is_empty());
     }

@@ -248,7 +248,9 @@ pub const SETTINGS: Check = Check {
     proves: "The settings of the host's network are usable.",
     observed: "`agent.network.gateway` is an IPv4 address with the length of its network.",
     remedy: "Correct the setting agent.network.gateway.",
-    steps: &["Write it as `10.100.0.1/24` in the agent's configuration file and restart the agent."],
+    steps: &[
+        "Write it as `10.100.0.1/24` in the agent's configuration file and restart the agent.",
+    ],
     severity: Severities::VMS,
     scope: Scope::Host,
     by: Observer::Agent,

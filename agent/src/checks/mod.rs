@@ -205,7 +205,8 @@ mod tests {
         let mut names = BTreeSet::new();
         for check in ALL {
             assert!(names.insert(check.id), "{} twice", check.id);
-            let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            let legal =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
             assert!(check.id.bytes().all(legal), "{}", check.id);
             assert_eq!(find(check.id), Some(check));
             for text in [check.proves, check.observed, check.remedy] {
@@ -213,7 +214,11 @@ mod tests {
             }
             assert!(!check.steps.is_empty(), "{} has no runbook", check.id);
             let kinds = HostKind::ALL.map(|kind| check.severity(kind));
-            assert!(kinds.iter().any(Option::is_some), "{} judges nothing", check.id);
+            assert!(
+                kinds.iter().any(Option::is_some),
+                "{} judges nothing",
+                check.id
+            );
         }
         assert_eq!(find("no_such_check"), None);
     }
@@ -221,18 +226,35 @@ mod tests {
     #[test]
     fn inc_07_a_47_a_bare_metal_host_needs_no_service_of_slices() {
         let of = |kind: HostKind| {
-            let hard = ALL.into_iter().filter(move |check| check.severity(kind) == Some(Severity::Hard));
+            let hard = ALL
+                .into_iter()
+                .filter(move |check| check.severity(kind) == Some(Severity::Hard));
             hard.map(|check| check.id).collect::<BTreeSet<_>>()
         };
         let bare_metal = of(HostKind::BareMetal);
         for check in [
-            "bridge", "ovs_bridge", "nat", "ip_forwarding", "dnsmasq", "guests_apart", "libvirt", "kvm", "vfio",
-            "gpu_services", "hugepages",
+            "bridge",
+            "ovs_bridge",
+            "nat",
+            "ip_forwarding",
+            "dnsmasq",
+            "guests_apart",
+            "libvirt",
+            "kvm",
+            "vfio",
+            "gpu_services",
+            "hugepages",
         ] {
             assert!(!bare_metal.contains(check), "{check}");
         }
         // what it has in common with a slice host (INC-06)
-        for check in ["node_agent", "ipoib_netplan", "fabric_address", "fabric_route", "site_bootstrap"] {
+        for check in [
+            "node_agent",
+            "ipoib_netplan",
+            "fabric_address",
+            "fabric_route",
+            "site_bootstrap",
+        ] {
             assert!(bare_metal.contains(check), "{check}");
         }
         assert!(of(HostKind::Slice).is_superset(&bare_metal));

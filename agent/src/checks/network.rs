@@ -119,7 +119,9 @@ pub const FABRIC_ROUTE: Check = Check {
     proves: "The host reaches the fabric.",
     observed: "A route to the setting `agent.fabric.subnet`, or to a part of it, by an interface ibp*.",
     remedy: "Run netplan apply, and look at the link of the InfiniBand ports.",
-    steps: &["`ip -4 route`: a route of `192.168.0.0/16` and the narrower one of `tmfifo_net0` live beside each other."],
+    steps: &[
+        "`ip -4 route`: a route of `192.168.0.0/16` and the narrower one of `tmfifo_net0` live beside each other.",
+    ],
     severity: Severities::GPUS,
     scope: Scope::Host,
     by: Observer::Agent,
@@ -131,7 +133,9 @@ pub const TMFIFO: Check = Check {
     proves: "The BlueField card is reached by its management link, where there is one.",
     observed: "`tmfifo_net0` has an IPv4 address, and the other end of its network answers a ping. Skipped without the interface.",
     remedy: "Give it an address if the card is managed from this host, and see whether rshim runs.",
-    steps: &["`ip address add 192.168.100.1/30 dev tmfifo_net0`, `systemctl status rshim`, `ping 192.168.100.2`."],
+    steps: &[
+        "`ip address add 192.168.100.1/30 dev tmfifo_net0`, `systemctl status rshim`, `ping 192.168.100.2`.",
+    ],
     severity: Severities::GPUS.warn(),
     scope: Scope::Host,
     by: Observer::Agent,

@@ -13,9 +13,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// Runs them at the host.
 pub async fn lines(host: &str, user: Option<&str>, config: &[PathBuf]) -> Vec<Line> {
     let arguments = arguments(host, user, config);
-    let failed = |detail: String| {
-        vec![Line::new(Status::Fail, SSH.id, detail, SSH.remedy)]
-    };
+    let failed = |detail: String| vec![Line::new(Status::Fail, SSH.id, detail, SSH.remedy)];
     let output = match exec::run("ssh", &arguments, LIMIT).await {
         Ok(output) => output,
         Err(error) => return failed(error.to_string()),

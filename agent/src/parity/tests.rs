@@ -58,7 +58,12 @@ fn i_09_i_10_the_whole_text_is_as_programs_read_it() {
             "gpuaas-slice-host-net-baseline.service is failed/failed",
             checks::HISTORICAL_NETWORK_SERVICE.remedy,
         ),
-        Line::new(Status::Fail, "nat", "it's \"so\"; $(id) `x`\n& more | <a>", ""),
+        Line::new(
+            Status::Fail,
+            "nat",
+            "it's \"so\"; $(id) `x`\n& more | <a>",
+            "",
+        ),
         Line::new(Status::Pass, "image_cache", "", ""),
         api::local_checks_only(),
     ];
@@ -106,27 +111,59 @@ fn i_16_i_20_i_23_the_status_tells_a_fit_host_from_one_that_is_not() {
 fn i_02_i_06_every_flag_is_read_and_none_is_half_given() {
     let node = "0192f0c1-aaaa-7bbb-8ccc-0123456789ab";
     let all = [
-        "--host", "100.75.6.89", "--user", "hpcadmin",
-        "--api-base", "https://api.gpuaas.localhost",
-        "--api-token-file", "/tmp/platform-admin.token",
-        "--api-ca-file", "/tmp/ca.pem",
-        "--node-id", node,
+        "--host",
+        "100.75.6.89",
+        "--user",
+        "hpcadmin",
+        "--api-base",
+        "https://api.gpuaas.localhost",
+        "--api-token-file",
+        "/tmp/platform-admin.token",
+        "--api-ca-file",
+        "/tmp/ca.pem",
+        "--node-id",
+        node,
     ];
     let flags = parsed(&all).expect("flags");
     assert_eq!(flags.host.as_deref(), Some("100.75.6.89"));
     assert_eq!(flags.user.as_deref(), Some("hpcadmin"));
-    assert_eq!(flags.api_base.as_deref(), Some("https://api.gpuaas.localhost"));
-    assert_eq!(flags.api_token_file.as_deref(), Some("/tmp/platform-admin.token".as_ref()));
+    assert_eq!(
+        flags.api_base.as_deref(),
+        Some("https://api.gpuaas.localhost")
+    );
+    assert_eq!(
+        flags.api_token_file.as_deref(),
+        Some("/tmp/platform-admin.token".as_ref())
+    );
     assert_eq!(flags.api_ca_file.as_deref(), Some("/tmp/ca.pem".as_ref()));
-    assert_eq!(flags.node_id.map(|id| id.to_string()).as_deref(), Some(node));
+    assert_eq!(
+        flags.node_id.map(|id| id.to_string()).as_deref(),
+        Some(node)
+    );
     assert!(parsed(&[]).is_ok(), "this host, without the API (I-20)");
     assert!(parsed(&["--local-only"]).is_ok());
     for (arguments, said) in [
         (&["--user", "hpcadmin"][..], "--host"),
-        (&["--api-base", "https://api.gpuaas.localhost"], "--api-token-file"),
-        (&["--api-base", "https://x", "--api-token-file", "/t"], "--node-id"),
+        (
+            &["--api-base", "https://api.gpuaas.localhost"],
+            "--api-token-file",
+        ),
+        (
+            &["--api-base", "https://x", "--api-token-file", "/t"],
+            "--node-id",
+        ),
         (&["--node-id", node], "--api-base"),
-        (&["--node-id", "7", "--api-base", "https://x", "--api-token-file", "/t"], "invalid value"),
+        (
+            &[
+                "--node-id",
+                "7",
+                "--api-base",
+                "https://x",
+                "--api-token-file",
+                "/t",
+            ],
+            "invalid value",
+        ),
         (&["--local-only", "--host", "x"], "cannot be used with"),
         (&["--other"], "unexpected argument"),
     ] {
@@ -137,11 +174,15 @@ fn i_02_i_06_every_flag_is_read_and_none_is_half_given() {
 
 #[test]
 fn i_01_the_script_gives_its_flags_to_the_agent_as_they_are() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/ops/gpuaas_slice_host_parity_check.sh");
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../scripts/ops/gpuaas_slice_host_parity_check.sh"
+    );
     let dir = tempfile::tempdir().expect("a folder");
     let agent = dir.path().join("agent");
     std::fs::write(&agent, "#!/bin/sh\nprintf '[%s]' \"$@\"\nexit 1\n").expect("a file");
-    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a mode");
     let ran = Command::new(script)
         .args(["--host", "a b", "--node-id", "$x"])
         .env("GPUAAS_NODE_AGENT", &agent)
@@ -151,7 +192,6 @@ fn i_01_the_script_gives_its_flags_to_the_agent_as_they_are() {
     assert_eq!(given, "[parity-check][--host][a b][--node-id][$x]");
     assert_eq!(ran.status.code(), Some(1), "and its status comes back");
 }
-
 
 #[test]
 fn i_21_i_22_only_failures_count() {
@@ -178,7 +218,12 @@ fn inc_07_a_bare_metal_host_is_not_blamed_for_slice_services_it_lacks() {
     assert_eq!(statuses, [Status::Warn, Status::Warn, Status::Fail]);
     assert!(lines[0].detail.contains("bare metal"));
     // what every host has, and a check of a newer agent
-    for check in ["ipoib_netplan", "fabric_route", "site_bootstrap", "of_a_newer_agent"] {
+    for check in [
+        "ipoib_netplan",
+        "fabric_route",
+        "site_bootstrap",
+        "of_a_newer_agent",
+    ] {
         let mut line = Line::new(Status::Fail, check, "missing", "add it");
         allow_for_bare_metal(&mut line);
         assert_eq!(line.status, Status::Fail, "{check}");

@@ -28,7 +28,10 @@ const MASQUERADED: &str = "masqueraded";
 pub fn guest(network: &Network, guests: &[Guest]) -> Option<Guest> {
     let (gateway, length) = network.gateway.split_once('/')?;
     let gateway: Ipv4Addr = gateway.parse().ok()?;
-    let length: u32 = length.parse().ok().filter(|length| (1..=30).contains(length))?;
+    let length: u32 = length
+        .parse()
+        .ok()
+        .filter(|length| (1..=30).contains(length))?;
     let mask = u32::MAX << (32 - length);
     let (first, last) = (u32::from(gateway) & mask, u32::from(gateway) | !mask);
     let is_free = |ip: &Ipv4Addr| *ip != gateway && guests.iter().all(|guest| guest.ip != *ip);
@@ -123,7 +126,10 @@ mod tests {
     fn the_probe_has_an_address_that_no_guest_has() {
         let network = Network::default();
         let own = guest(&network, &guests()).unwrap();
-        assert_eq!((own.ip, own.port.as_str()), (Ipv4Addr::new(10, 100, 0, 254), "gsprobe"));
+        assert_eq!(
+            (own.ip, own.port.as_str()),
+            (Ipv4Addr::new(10, 100, 0, 254), "gsprobe")
+        );
         assert!(own.port.starts_with(crate::ids::PORT_PREFIX));
         let mut taken = guests();
         taken[0].ip = own.ip;
@@ -149,10 +155,16 @@ mod tests {
         let network = Network::default();
         let own = guest(&network, &[]).unwrap();
         let text = document(&network, &own);
-        let rules: Vec<&str> = text.lines().filter(|line| line.contains("counter")).collect();
+        let rules: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("counter"))
+            .collect();
         assert_eq!(rules.len(), 2, "{text}");
         for rule in rules {
-            assert!(rule.contains("ct original ip saddr 10.100.0.254 "), "{rule}");
+            assert!(
+                rule.contains("ct original ip saddr 10.100.0.254 "),
+                "{rule}"
+            );
             assert!(rule.contains("counter drop comment"), "{rule}");
         }
     }
@@ -164,7 +176,11 @@ mod tests {
                 {"match": {}}, {"counter": {"packets": packets, "bytes": 0}}, {"drop": null}]}})
         };
         let listed = |items: &[Value]| serde_json::json!({"nftables": items}).to_string();
-        let both = listed(&[serde_json::json!({"chain": {}}), rule("as sent", 2), rule("masqueraded", 7)]);
+        let both = listed(&[
+            serde_json::json!({"chain": {}}),
+            rule("as sent", 2),
+            rule("masqueraded", 7),
+        ]);
         let counted = Counted::parse(&both).unwrap();
         assert_eq!((counted.as_sent, counted.masqueraded), (2, 7));
         assert_eq!(Counted::parse(&listed(&[rule("as sent", 2)])), None);
@@ -174,7 +190,11 @@ mod tests {
             masqueraded: 8,
         };
         let news = later.since(counted);
-        assert_eq!((news.as_sent, news.masqueraded), (0, 1), "the counters of one began anew");
+        assert_eq!(
+            (news.as_sent, news.masqueraded),
+            (0, 1),
+            "the counters of one began anew"
+        );
         assert!(!counted.since(counted).is_any());
     }
 }

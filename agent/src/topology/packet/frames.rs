@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn only_an_offer_of_this_request_is_one() {
-        assert_eq!(offer(&answer(OFFER), ID), Some(Ipv4Addr::new(10, 100, 0, 254)));
+        assert_eq!(
+            offer(&answer(OFFER), ID),
+            Some(Ipv4Addr::new(10, 100, 0, 254))
+        );
         assert_eq!(offer(&answer(OFFER), [9; 4]), None);
         for kind in [DISCOVER, 5, 6] {
             assert_eq!(offer(&answer(kind), ID), None);

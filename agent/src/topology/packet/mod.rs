@@ -194,8 +194,18 @@ impl Job {
     async fn attach(&self, thread: i32) -> HostResult<()> {
         let (mac, thread) = (self.guest.mac.to_string(), thread.to_string());
         let pair = [
-            "link", "add", PROBE_PORT, "type", "veth", "peer", "name", namespace::INTERFACE,
-            "address", &mac, "netns", &thread,
+            "link",
+            "add",
+            PROBE_PORT,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            namespace::INTERFACE,
+            "address",
+            &mac,
+            "netns",
+            &thread,
         ];
         run("ip", &pair).await?;
         let bridge = self.network.bridge.as_str();
@@ -203,8 +213,15 @@ impl Job {
             BridgeKind::Ovs => {
                 let number = format!("ofport_request={PROBE_PORT_NUMBER}");
                 let add = [
-                    "--timeout=5", "add-port", bridge, PROBE_PORT, "--", "set", "Interface",
-                    PROBE_PORT, &number,
+                    "--timeout=5",
+                    "add-port",
+                    bridge,
+                    PROBE_PORT,
+                    "--",
+                    "set",
+                    "Interface",
+                    PROBE_PORT,
+                    &number,
                 ];
                 run("ovs-vsctl", &add).await?;
             }

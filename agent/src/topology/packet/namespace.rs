@@ -192,7 +192,9 @@ fn ask(raw: &UdpSocket, sender: &Sender) -> Result<Ipv4Addr, String> {
             let Ok((length, _)) = client.recv_from(&mut buffer) else {
                 continue;
             };
-            let offered = buffer.get(..length).and_then(|answer| frames::offer(answer, id));
+            let offered = buffer
+                .get(..length)
+                .and_then(|answer| frames::offer(answer, id));
             match offered {
                 Some(ip) if ip == sender.ip => return Ok(ip),
                 Some(ip) => return Err(format!("{ip} was offered instead of {}", sender.ip)),

@@ -52,8 +52,16 @@ fn faults(record: &str) -> impl Iterator<Item = String> {
     let is_count = |value: &str| value.parse::<u32>().is_ok_and(|count| count > 0);
     let found = [
         ("kvm", value("kvm"), value("kvm") == Some("present")),
-        ("iommu_groups", value("iommu_groups"), value("iommu_groups").is_some_and(is_count)),
-        ("libvirtd", value("libvirtd"), value("libvirtd") == Some("active")),
+        (
+            "iommu_groups",
+            value("iommu_groups"),
+            value("iommu_groups").is_some_and(is_count),
+        ),
+        (
+            "libvirtd",
+            value("libvirtd"),
+            value("libvirtd") == Some("active"),
+        ),
     ];
     let bad = found.into_iter().filter(|(_, _, good)| !good);
     let told = bad.map(|(key, value, _)| match value {
@@ -69,7 +77,8 @@ mod tests {
 
     use super::*;
 
-    const GOOD: &str = "cmdline=intel_iommu=on iommu=pt\nkvm=present\niommu_groups=510\nlibvirtd=active\n";
+    const GOOD: &str =
+        "cmdline=intel_iommu=on iommu=pt\nkvm=present\niommu_groups=510\nlibvirtd=active\n";
 
     fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
         let dir = tempfile::tempdir().unwrap();
@@ -92,9 +101,15 @@ mod tests {
         let (_dir, root) = host(&all);
         let settings = Bootstrap::default();
         let found = judge(&root, &settings, HostKind::Slice);
-        assert_eq!((found.status, found.detail.as_str()), (Pass, "completed: h200-ib.done, h200-slice-vm.done"));
+        assert_eq!(
+            (found.status, found.detail.as_str()),
+            (Pass, "completed: h200-ib.done, h200-slice-vm.done")
+        );
         for missing in 0..all.len() {
-            let rest = all.iter().enumerate().filter(|(index, _)| *index != missing);
+            let rest = all
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != missing);
             let rest: Vec<_> = rest.map(|(_, file)| *file).collect();
             let (_dir, root) = host(&rest);
             let found = judge(&root, &settings, HostKind::Slice);
@@ -105,11 +120,26 @@ mod tests {
 
     #[test]
     fn i_88_the_validation_record_counts_by_what_it_says() {
-        let files = |record| [("h200-ib.done", ""), ("h200-slice-vm.done", ""), ("h200-slice-vm.validation", record)];
+        let files = |record| {
+            [
+                ("h200-ib.done", ""),
+                ("h200-slice-vm.done", ""),
+                ("h200-slice-vm.validation", record),
+            ]
+        };
         for (record, said) in [
-            ("kvm=missing\niommu_groups=510\nlibvirtd=active", "kvm=missing"),
-            ("kvm=present\niommu_groups=0\nlibvirtd=active", "iommu_groups=0"),
-            ("kvm=present\niommu_groups=510\nlibvirtd=failed", "libvirtd=failed"),
+            (
+                "kvm=missing\niommu_groups=510\nlibvirtd=active",
+                "kvm=missing",
+            ),
+            (
+                "kvm=present\niommu_groups=0\nlibvirtd=active",
+                "iommu_groups=0",
+            ),
+            (
+                "kvm=present\niommu_groups=510\nlibvirtd=failed",
+                "libvirtd=failed",
+            ),
             ("", "no kvm="),
             ("cmdline=kvm=present", "no kvm="),
         ] {

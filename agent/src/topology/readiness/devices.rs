@@ -59,7 +59,11 @@ fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
 
 /// Members of a group that would go to the VM with a device: neither functions of the same device nor bridges.
 fn companions(root: &HostRoot, address: &str, group: &str) -> Vec<String> {
-    let device = |address: &str| address.rsplit_once('.').map(|(device, _)| device.to_owned());
+    let device = |address: &str| {
+        address
+            .rsplit_once('.')
+            .map(|(device, _)| device.to_owned())
+    };
     let own = device(address);
     let mut members = root.names(format!("{GROUPS}/{group}/devices"));
     members.retain(|member| {
@@ -78,7 +82,10 @@ fn vfio_binding(gpus: &[&PciDevice]) -> Finding {
         (!is_vfio).then(|| (gpu.address.to_string(), format!("is bound to {driver}")))
     });
     let bound = gpus.iter().filter(|gpu| gpu.driver.is_some()).count();
-    let good = format!("{bound} of {} GPUs are bound to VFIO, the others to nothing", gpus.len());
+    let good = format!(
+        "{bound} of {} GPUs are bound to VFIO, the others to nothing",
+        gpus.len()
+    );
     Finding::of_devices(&VFIO_BINDING, bad.collect(), good)
 }
 
@@ -96,15 +103,26 @@ fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
         if let Some(made) = number(device, "sriov_numvfs")
             && made != links
         {
-            wrong.push(format!("{} has {made} virtual functions and {links} links to them", device.address));
+            wrong.push(format!(
+                "{} has {made} virtual functions and {links} links to them",
+                device.address
+            ));
         }
     }
     if functions < gpus {
-        let could: usize = fabric.iter().filter_map(|device| number(device, "sriov_totalvfs")).sum();
-        wrong.push(format!("{functions} virtual functions for {gpus} GPUs; the devices could have {could}"));
+        let could: usize = fabric
+            .iter()
+            .filter_map(|device| number(device, "sriov_totalvfs"))
+            .sum();
+        wrong.push(format!(
+            "{functions} virtual functions for {gpus} GPUs; the devices could have {could}"
+        ));
     }
     let detail = match wrong.is_empty() {
-        true => format!("{functions} virtual functions of {} devices for {gpus} GPUs", fabric.len()),
+        true => format!(
+            "{functions} virtual functions of {} devices for {gpus} GPUs",
+            fabric.len()
+        ),
         false => wrong.join("; "),
     };
     Finding::judge(&FABRIC_VFS, wrong.is_empty(), detail)
@@ -155,7 +173,9 @@ fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
 /// Disks that do not answer: each takes its own slot out of sale (D-80).
 pub(super) async fn slot_disks(node: &Node) -> Finding {
     let drifted = super::drifted(node).await;
-    let gone = drifted.into_iter().map(|disk| (disk, "is not behind its loop device".to_owned()));
+    let gone = drifted
+        .into_iter()
+        .map(|disk| (disk, "is not behind its loop device".to_owned()));
     let (dead, count) = blocking::here(|| dead_nvme(&node.root));
     let good = match node.settings.lab_disks.len() {
         0 => format!("{count} NVMe disks answer"),
@@ -208,7 +228,10 @@ fn dead_nvme(root: &HostRoot) -> (Vec<(String, String)>, usize) {
             && !seen.contains(&controller)
         {
             let pci = root.read_value(format!("/sys/class/nvme/{controller}/address"));
-            dead.push((pci.unwrap_or(controller), format!("is {state}, and has no disk any more")));
+            dead.push((
+                pci.unwrap_or(controller),
+                format!("is {state}, and has no disk any more"),
+            ));
         }
     }
     (dead, good)

@@ -71,10 +71,17 @@ fn a_143_a_gpu_with_a_companion_blocks_its_slot_alone() {
     host.gpu("0000:43:00.0", 2);
     let findings = host.found();
     let good = of(&findings, "iommu_groups");
-    assert_eq!((good.status, good.detail.as_str()), (Pass, "2 GPUs, each alone in its group"));
+    assert_eq!(
+        (good.status, good.detail.as_str()),
+        (Pass, "2 GPUs, each alone in its group")
+    );
 
     host.device("0000:44:00.0", "0x144d\n", "0x010802\n", 2);
-    std::fs::remove_file(host.root().path(format!("{DEVICES}/0000:1b:00.0/iommu_group"))).unwrap();
+    std::fs::remove_file(
+        host.root()
+            .path(format!("{DEVICES}/0000:1b:00.0/iommu_group")),
+    )
+    .unwrap();
     let findings = host.found();
     let bad = of(&findings, "iommu_groups");
     assert_eq!(bad.status, Fail);
@@ -88,16 +95,28 @@ fn a_143_a_gpu_with_a_companion_blocks_its_slot_alone() {
 #[test]
 fn inc_37_a_gpu_that_vfio_has_is_good_and_one_that_the_host_uses_is_not() {
     let host = Host::new();
-    for (index, address) in ["0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"].into_iter().enumerate() {
+    for (index, address) in ["0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"]
+        .into_iter()
+        .enumerate()
+    {
         host.gpu(address, u32::try_from(index).unwrap());
     }
-    host.link(&format!("{DEVICES}/0000:1b:00.0/driver"), "../../../bus/pci/drivers/vfio-pci");
+    host.link(
+        &format!("{DEVICES}/0000:1b:00.0/driver"),
+        "../../../bus/pci/drivers/vfio-pci",
+    );
     let findings = host.found();
     assert_eq!(of(&findings, "vfio_binding").status, Pass, "{findings:?}");
-    host.link(&format!("{DEVICES}/0000:43:00.0/driver"), "../../../bus/pci/drivers/nvidia");
+    host.link(
+        &format!("{DEVICES}/0000:43:00.0/driver"),
+        "../../../bus/pci/drivers/nvidia",
+    );
     let findings = host.found();
     let bad = of(&findings, "vfio_binding");
-    assert_eq!((bad.status, bad.detail.as_str()), (Fail, "0000:43:00.0 is bound to nvidia"));
+    assert_eq!(
+        (bad.status, bad.detail.as_str()),
+        (Fail, "0000:43:00.0 is bound to nvidia")
+    );
     assert_eq!(bad.devices, ["0000:43:00.0"]);
 }
 
@@ -113,14 +132,28 @@ fn j_21_virtual_functions_count_by_their_links() {
     let findings = host.found();
     let none = of(&findings, "fabric_vfs");
     assert_eq!(none.status, Fail);
-    assert_eq!(none.detail, "0 virtual functions for 2 GPUs; the devices could have 16");
+    assert_eq!(
+        none.detail,
+        "0 virtual functions for 2 GPUs; the devices could have 16"
+    );
 
     host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_numvfs"), "2\n");
-    host.link(&format!("{DEVICES}/0000:bc:00.0/virtfn0"), "../0000:bc:00.3");
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn0"),
+        "../0000:bc:00.3",
+    );
     let findings = host.found();
     let half = of(&findings, "fabric_vfs");
-    assert!(half.detail.starts_with("0000:bc:00.0 has 2 virtual functions and 1 links to them"), "{}", half.detail);
-    host.link(&format!("{DEVICES}/0000:bc:00.0/virtfn1"), "../0000:bc:00.4");
+    assert!(
+        half.detail
+            .starts_with("0000:bc:00.0 has 2 virtual functions and 1 links to them"),
+        "{}",
+        half.detail
+    );
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn1"),
+        "../0000:bc:00.4",
+    );
     let findings = host.found();
     assert_eq!(of(&findings, "fabric_vfs").status, Pass, "{findings:?}");
 }
@@ -136,13 +169,19 @@ fn a_144_a_port_without_a_link_is_told() {
         toml::from_str(&text).unwrap()
     };
     let found = |fabric| fabric_links(&host.root(), &settings(fabric));
-    host.link(&format!("{DEVICES}/0000:bc:00.0/virtfn0"), "../0000:bc:00.3");
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn0"),
+        "../0000:bc:00.3",
+    );
     let state = format!("{DEVICES}/0000:bc:00.0/infiniband/mlx5_0/ports/1/state");
     host.write(&state, "4: ACTIVE\n");
     assert_eq!(found("ipoib").status, Pass);
     host.write(&state, "1: DOWN\n");
     let down = found("ipoib");
-    assert_eq!((down.status, down.detail.as_str()), (Fail, "0000:bc:00.0 is 1: DOWN"));
+    assert_eq!(
+        (down.status, down.detail.as_str()),
+        (Fail, "0000:bc:00.0 is 1: DOWN")
+    );
     assert_eq!(found("none").status, Skip);
 }
 
@@ -153,7 +192,10 @@ fn d_80_a_dead_disk_is_named_by_its_stable_link() {
         let name = format!("nvme{number}n1");
         host.write(&format!("/sys/class/nvme/nvme{number}/state"), "live\n");
         host.write(&format!("/sys/class/block/{name}/size"), "4096\n");
-        host.link(&format!("{BY_ID}/nvme-eui.{number}"), &format!("../../{name}"));
+        host.link(
+            &format!("{BY_ID}/nvme-eui.{number}"),
+            &format!("../../{name}"),
+        );
     }
     assert_eq!(dead_nvme(&host.root()), (Vec::new(), 4));
     host.write("/sys/class/nvme/nvme1/state", "dead\n");
@@ -166,9 +208,15 @@ fn d_80_a_dead_disk_is_named_by_its_stable_link() {
     assert_eq!(
         dead,
         [
-            (format!("{BY_ID}/nvme-eui.1"), "has a controller that is dead".to_owned()),
+            (
+                format!("{BY_ID}/nvme-eui.1"),
+                "has a controller that is dead".to_owned()
+            ),
             (format!("{BY_ID}/nvme-eui.2"), "has no size".to_owned()),
-            ("0000:03:00.0".to_owned(), "is dead, and has no disk any more".to_owned()),
+            (
+                "0000:03:00.0".to_owned(),
+                "is dead, and has no disk any more".to_owned()
+            ),
         ]
     );
     assert_eq!(controller_of("nvme12n3"), "nvme12");

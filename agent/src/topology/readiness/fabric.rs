@@ -84,14 +84,20 @@ async fn answered(found: Finding, links: &[Link]) -> Finding {
 fn of_ping(found: Finding, peer: &str, answers: bool) -> Finding {
     match answers {
         true => Finding::pass(&TMFIFO, format!("{}, and {peer} answers", found.detail)),
-        false => Finding::warn(&TMFIFO, format!("{}, and {peer} does not answer", found.detail)),
+        false => Finding::warn(
+            &TMFIFO,
+            format!("{}, and {peer} does not answer", found.detail),
+        ),
     }
 }
 
 /// The other address of the management link's network, where it has two.
 fn peer(links: &[Link]) -> Option<Ipv4Addr> {
     let link = links.iter().find(|link| link.ifname == MANAGEMENT)?;
-    let own = link.addr_info.iter().find(|address| address.family == "inet")?;
+    let own = link
+        .addr_info
+        .iter()
+        .find(|address| address.family == "inet")?;
     let address: Ipv4Addr = own.local.parse().ok()?;
     let address = u32::from(address);
     match own.prefixlen {
@@ -270,7 +276,11 @@ mod tests {
         assert_eq!(of_ping(found.clone(), "192.168.100.2", true).status, Pass);
         let silent = of_ping(found, "192.168.100.2", false);
         assert_eq!(silent.status, Warn);
-        assert!(silent.detail.ends_with("192.168.100.2 does not answer"), "{}", silent.detail);
+        assert!(
+            silent.detail.ends_with("192.168.100.2 does not answer"),
+            "{}",
+            silent.detail
+        );
     }
 
     #[test]

@@ -172,14 +172,29 @@ mod tests {
             (&NAT, HostKind::Lab, Fail, CheckSeverity::Hard),
             (&NAT, HostKind::BareMetal, Skip, CheckSeverity::Unspecified),
             (&TMFIFO, HostKind::Slice, Warn, CheckSeverity::Warn),
-            (&GPU_SERVICES, HostKind::BareMetal, Pass, CheckSeverity::Info),
-            (&API_TOPOLOGY, HostKind::BareMetal, Fail, CheckSeverity::Hard),
+            (
+                &GPU_SERVICES,
+                HostKind::BareMetal,
+                Pass,
+                CheckSeverity::Info,
+            ),
+            (
+                &API_TOPOLOGY,
+                HostKind::BareMetal,
+                Fail,
+                CheckSeverity::Hard,
+            ),
         ] {
             let evidence = on(bad(check), kind);
             assert_eq!(evidence.status(), status, "{} {kind:?}", check.id);
             assert_eq!(evidence.severity(), severity, "{} {kind:?}", check.id);
             let told = matches!(status, Fail | Warn);
-            assert_eq!(!evidence.remediation.is_empty(), told, "{} {kind:?}", check.id);
+            assert_eq!(
+                !evidence.remediation.is_empty(),
+                told,
+                "{} {kind:?}",
+                check.id
+            );
             assert!(evidence.detail.ends_with("it is not there"));
         }
     }

@@ -14,6 +14,8 @@ use crate::settings::Hypervisor;
 /// What the firmware allows stays so while the host runs; it is proven again all the same.
 const PROVEN_FOR: Duration = Duration::from_secs(600);
 const LIMIT: Duration = Duration::from_secs(20);
+/// Said of a proof of now and of lately alike: a report that says the same is known by its words.
+const MADE: &str = "; a VM was made";
 /// Ends the emulator as soon as it has made the VM.
 const QUIT: &str = "{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"quit\"}\n";
 
@@ -44,13 +46,13 @@ pub(super) async fn prove(node: &Node, findings: &mut [Finding]) {
         return;
     }
     if node.kvm.is_recent() {
-        kvm.detail.push_str("; a VM was made within the last minutes");
+        kvm.detail.push_str(MADE);
         return;
     }
     let made = make_vm(&profile.emulator.to_string_lossy()).await;
     node.kvm.set(made.is_ok());
     match made {
-        Ok(()) => kvm.detail.push_str("; a VM was made"),
+        Ok(()) => kvm.detail.push_str(MADE),
         Err(why) => *kvm = Finding::judge(&KVM, false, format!("a VM cannot be made: {why}")),
     }
 }
@@ -58,8 +60,21 @@ pub(super) async fn prove(node: &Node, findings: &mut [Finding]) {
 /// Makes a VM with one stopped virtual CPU, and ends it.
 async fn make_vm(emulator: &str) -> Result<(), String> {
     let arguments = [
-        "-accel", "kvm", "-cpu", "host", "-machine", "q35", "-m", "16", "-nodefaults",
-        "-no-user-config", "-display", "none", "-S", "-qmp", "stdio",
+        "-accel",
+        "kvm",
+        "-cpu",
+        "host",
+        "-machine",
+        "q35",
+        "-m",
+        "16",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-S",
+        "-qmp",
+        "stdio",
     ];
     let ended = exec::run_with_input(emulator, &arguments, QUIT, LIMIT).await;
     let ended = ended.and_then(|output| output.success("the emulator"));
@@ -82,7 +97,10 @@ mod tests {
     #[tokio::test]
     async fn inc_08_kvm_is_proven_by_a_vm_and_not_by_a_device() {
         let dir = tempfile::tempdir().unwrap();
-        let made = emulator(dir.path(), r#"case "$*" in *"-accel kvm"*) cat > "$(dirname "$0")/asked";; esac"#);
+        let made = emulator(
+            dir.path(),
+            r#"case "$*" in *"-accel kvm"*) cat > "$(dirname "$0")/asked";; esac"#,
+        );
         assert_eq!(make_vm(&made).await, Ok(()));
         let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
         assert!(asked.ends_with("{\"execute\":\"quit\"}\n"), "{asked}");

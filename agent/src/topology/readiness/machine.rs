@@ -10,13 +10,20 @@ pub(super) fn node_mode(node: &Node) -> Finding {
     match (node.settings.profile.mode, node.told_mode.get()) {
         (_, None) => Finding::skip(&NODE_MODE, "the platform has not told the node's mode yet"),
         (None, Some(told)) => {
-            let detail = format!("the node is for {}; the profile does not say", told.as_str());
+            let detail = format!(
+                "the node is for {}; the profile does not say",
+                told.as_str()
+            );
             Finding::pass(&NODE_MODE, detail)
         }
         (Some(own), Some(told)) => Finding::judge(
             &NODE_MODE,
             own == told,
-            format!("deployed for {}, offered as {}", own.as_str(), told.as_str()),
+            format!(
+                "deployed for {}, offered as {}",
+                own.as_str(),
+                told.as_str()
+            ),
         ),
     }
 }

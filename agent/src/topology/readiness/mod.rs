@@ -36,7 +36,10 @@ const PACKET_FOR_LEASE: Duration = Duration::from_secs(30);
 /// Runs all checks, with a packet that is sent now.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
     let kind = node.kind();
-    let evidence = judge(observe(node, kind, Duration::ZERO).await, kind);
+    let findings = observe(node, kind, Duration::ZERO).await;
+    // one time for all: a report that says what the last one said is known by that
+    let now = timestamp(now_ms());
+    let evidence = judge(findings, kind, now);
     let profile = &node.settings.profile;
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
     let observed_uptime = node.clock.now().since_start();
@@ -51,7 +54,7 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
         hypervisor: profile.hypervisor.as_str().to_owned(),
         host_profile: profile.name.clone(),
         lab: profile.lab,
-        observed_time: Some(timestamp(now_ms())),
+        observed_time: Some(now),
         drifted_disks: drifted(node).await,
         cached_image_digests: blocking::here(|| cached(node)),
     }
@@ -69,9 +72,11 @@ pub struct Prerequisites {
 /// Runs the checks that a lease asks first: the same ones.
 pub async fn prerequisites(node: &Node) -> Prerequisites {
     let kind = node.kind();
-    let evidence = judge(observe(node, kind, PACKET_FOR_LEASE).await, kind);
+    let findings = observe(node, kind, PACKET_FOR_LEASE).await;
+    let evidence = judge(findings, kind, timestamp(now_ms()));
     let of_devices = evidence.iter().flat_map(|one| {
-        let said = move |device: &String| (device.clone(), format!("{}: {}", one.check, one.detail));
+        let said =
+            move |device: &String| (device.clone(), format!("{}: {}", one.check, one.detail));
         one.devices.iter().map(said)
     });
     Prerequisites {
@@ -87,8 +92,12 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Findi
     findings.extend(fabric::all(node).await);
     findings.push(blocking::here(|| bootstrap::completed(node, kind)));
     findings.push(software::rdma_tools(&node.settings.profile));
-    findings.push(blocking::here(|| devices::fabric_links(root, &node.settings)));
-    findings.push(blocking::here(|| gpu_services(root, &node.settings.profile)));
+    findings.push(blocking::here(|| {
+        devices::fabric_links(root, &node.settings)
+    }));
+    findings.push(blocking::here(|| {
+        gpu_services(root, &node.settings.profile)
+    }));
     if kind != HostKind::BareMetal {
         findings.push(software::libvirt(node).await);
         findings.extend(blocking::here(|| of_machine(node)));
@@ -119,8 +128,7 @@ fn complete(mut findings: Vec<Finding>, kind: HostKind) -> Vec<Finding> {
     of_agent.map(take).collect()
 }
 
-fn judge(findings: Vec<Finding>, kind: HostKind) -> Vec<Evidence> {
-    let now = timestamp(now_ms());
+fn judge(findings: Vec<Finding>, kind: HostKind, now: prost_types::Timestamp) -> Vec<Evidence> {
     findings
         .into_iter()
         .map(|finding| finding.evidence(kind, now))
@@ -182,7 +190,7 @@ mod tests {
                 Finding::judge(&checks::NAT, false, "no rule"),
                 Finding::pass(&checks::REBOOT, "none pending"),
             ];
-            let evidence = judge(complete(some, kind), kind);
+            let evidence = judge(complete(some, kind), kind, timestamp(7));
             let named: Vec<&str> = evidence.iter().map(|one| one.check.as_str()).collect();
             let registry: Vec<&str> = checks::ALL
                 .into_iter()

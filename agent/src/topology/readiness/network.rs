@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::Finding;
-use crate::checks::{
-    BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS,
-};
+use crate::checks::{BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
@@ -75,7 +73,9 @@ fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> F
         let outside = network.outside;
         detail.push_str(&match &packet.way {
             Ok(_) => format!("; a packet from the bridge to {outside} went through"),
-            Err(why) => format!("; a packet from the bridge to {outside} did not go through: {why}"),
+            Err(why) => {
+                format!("; a packet from the bridge to {outside} did not go through: {why}")
+            }
         });
     }
     Finding::judge(&IP_FORWARDING, on && passed, detail)
@@ -207,7 +207,10 @@ mod tests {
         let found = |packet: Option<&Outcome>| forwarding(&root, &network, packet).status;
         let good = outcome(Ok(Way::Masqueraded), None);
         let lost = outcome(Err("it never came"), None);
-        assert_eq!((found(None), found(Some(&good)), found(Some(&lost))), (Pass, Pass, Fail));
+        assert_eq!(
+            (found(None), found(Some(&good)), found(Some(&lost))),
+            (Pass, Pass, Fail)
+        );
         std::fs::write(&file, "0\n").unwrap();
         assert_eq!((found(None), found(Some(&good))), (Fail, Fail));
 
@@ -259,7 +262,12 @@ mod tests {
     fn a_147_a_bridge_without_the_gateways_address_is_none() {
         let network = Network::default();
         let found = |addresses: &[&str]| {
-            bridge(&network, Ok(Some(addresses.iter().map(|one| (*one).to_owned()).collect())))
+            bridge(
+                &network,
+                Ok(Some(
+                    addresses.iter().map(|one| (*one).to_owned()).collect(),
+                )),
+            )
         };
         assert_eq!(found(&["10.100.0.1/24"]).status, Pass);
         assert_eq!(found(&["10.100.0.2/24"]).status, Fail);

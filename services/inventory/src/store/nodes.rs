@@ -373,6 +373,17 @@ pub async fn sweep_aged(
     Ok(found)
 }
 
+/// What a node is offered as. It is there.
+///
+/// # Errors
+/// Database errors.
+pub async fn mode(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT mode FROM nodes WHERE id = $1")
+        .bind(id)
+        .fetch_one(conn)
+        .await
+}
+
 /// Locks a node's row against heartbeats, enrolments and sweeps. `false` when there is none.
 ///
 /// # Errors
