@@ -92,7 +92,7 @@ GPUAAS_SLICE_PARITY summary checks=6 warnings=2 failures=2
 fn i_16_i_20_i_23_the_status_tells_a_fit_host_from_one_that_is_not() {
     let line = |status| Line::new(status, "kvm", "x", "y");
     for (statuses, expected) in [
-        (&[][..], 0),
+        (&[] as &[Status], 0),
         (&[Status::Pass, Status::Pass], 0),
         // the agent's local checks alone
         (&[Status::Pass, Status::Warn], 0),

@@ -209,7 +209,10 @@ impl Wire {
                 let at_port = |guest: &Guest| {
                     Some((ports::number_of(&interfaces, &guest.port)?, guest.clone()))
                 };
-                let at_probe = probe.clone().map(|probe| (probe::PORT_NUMBER, probe));
+                let at_probe = probe
+                    .clone()
+                    .filter(|_| !ports::is_anothers(&interfaces, probe::PORT, probe::PORT_NUMBER))
+                    .map(|probe| (probe::PORT_NUMBER, probe));
                 let guests: Vec<_> = guests.iter().filter_map(at_port).chain(at_probe).collect();
                 let document = filter::document(&self.network, &all);
                 (document, Some(flows::flows(&guests)))
