@@ -48,8 +48,7 @@ pub fn document(network: &Network, guest: &Guest) -> String {
     let Some(subnet) = subnet(network) else {
         return String::new();
     };
-    let bridge = network.bridge.as_str();
-    let own = format!("iifname \"{bridge}\" ct original ip saddr {}", guest.ip);
+    let own = format!("ct original ip saddr {}", guest.ip);
     format!(
         r#"table inet {TABLE} {{
   chain {CHAIN} {{

@@ -113,7 +113,10 @@ impl Job {
         let asks_dhcp = self.asks_dhcp();
         let task = tokio::spawn(async move {
             let ended = tokio::time::timeout(LIMIT, self.locked()).await;
-            self.detach().await;
+            if ended.is_err() {
+                // what cannot be removed now is removed by the next
+                let _ = self.detach().await;
+            }
             ended
         });
         match task.await {
@@ -134,9 +137,12 @@ impl Job {
             Ok(file)
         });
         let _until_detached = lock.await?;
-        self.detach().await;
+        // a switch that does not answer holds up a report once
+        self.detach().await?;
         let outcome = self.send().await;
-        self.detach().await;
+        if let Err(error) = self.detach().await {
+            tracing::debug!(%error, "the next packet removes the port of the checks");
+        }
         outcome
     }
 
@@ -233,15 +239,14 @@ impl Job {
     }
 
     /// Removes what is there of it, whoever made it.
-    async fn detach(&self) {
+    async fn detach(&self) -> HostResult<()> {
         if self.network.bridge_kind == BridgeKind::Ovs {
-            let delete = ["--timeout=5", "--if-exists", "del-port", PROBE_PORT];
-            if let Err(error) = run("ovs-vsctl", &delete).await {
-                tracing::debug!(%error, "cannot remove the port of the checks");
-            }
+            let delete = ["--timeout=3", "--if-exists", "del-port", PROBE_PORT];
+            run("ovs-vsctl", &delete).await?;
         }
         // absent is fine
         let _ = run("ip", &["link", "delete", PROBE_PORT]).await;
+        Ok(())
     }
 }
 
