@@ -38,6 +38,12 @@ impl Reports for &Node {
             agent_address: self.settings.advertised_address.clone(),
         }
     }
+
+    fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
+        if let Ok(response) = answer {
+            self.told_mode.tell(&response.get_ref().node_mode);
+        }
+    }
 }
 
 /// Tells inventory that this host lives and how it is, until `shutdown`, which also ends a call that hangs.
@@ -74,9 +80,7 @@ pub async fn keep_reporting(
         host.ended(&answer);
         let last = match answer {
             Ok(response) => {
-                let response = response.into_inner();
-                node.told_mode.tell(&response.node_mode);
-                interval = next_interval(response.next_interval);
+                interval = next_interval(response.into_inner().next_interval);
                 let again = !answered;
                 answered = true;
                 if again {
