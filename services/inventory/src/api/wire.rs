@@ -97,6 +97,7 @@ fn unknown_domains(devices: HostDevices) -> Option<Evidence> {
         ),
         remediation: "Find out whose they are, and remove them.".to_owned(),
         observed_at: None,
+        ..Evidence::default()
     })
 }
 
