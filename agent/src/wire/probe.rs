@@ -48,7 +48,9 @@ pub fn document(network: &Network, guest: &Guest) -> String {
     let Some(subnet) = subnet(network) else {
         return String::new();
     };
-    let own = format!("ct original ip saddr {}", guest.ip);
+    // to the outside alone: an answer that there is no way is no packet that left
+    let (from, to) = (guest.ip, network.outside);
+    let own = format!("ct original ip saddr {from} ip daddr {to}");
     format!(
         r#"table inet {TABLE} {{
   chain {CHAIN} {{
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(rules.len(), 2, "{text}");
         for rule in rules {
             assert!(
-                rule.contains("ct original ip saddr 10.100.0.254 "),
+                rule.contains("ct original ip saddr 10.100.0.254 ip daddr 192.175.48.1 "),
                 "{rule}"
             );
             assert!(rule.contains("counter drop comment"), "{rule}");

@@ -116,6 +116,12 @@ async fn inc_01_what_is_broken_by_hand_is_named_by_the_next_report() {
              add rule ip site forward iifname \"ovsbr0\" drop'",
             "nft delete table ip site",
         ),
+        // no way out
+        (
+            "ip_forwarding",
+            "ip route delete 192.175.48.1",
+            "ip route replace 192.175.48.1 dev up0",
+        ),
     ] {
         exec(&host, break_it);
         let broken = report(&host).await;
