@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checks::{HostKind, NodeMode, ToldMode};
 use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
@@ -17,6 +18,8 @@ use crate::image::registry::Registry;
 use crate::journal::Journal;
 use crate::settings::Settings;
 use crate::topology::in_use::Observed;
+use crate::topology::packet::Packets;
+use crate::topology::readiness::KvmProof;
 use crate::vm::Hypervisor;
 use crate::wire::Wire;
 
@@ -38,6 +41,12 @@ pub struct Node {
     pub dhcp: Dhcp,
     /// The rules that keep the guests apart.
     pub wire: Wire,
+    /// Packets that this host sends itself as a guest would.
+    pub packets: Packets,
+    /// When the emulator made a VM with KVM the last time.
+    pub kvm: KvmProof,
+    /// What the platform offers this node as.
+    pub told_mode: ToldMode,
     /// Key into the guests.
     pub relay: RelayKey,
     pub wiper: Box<dyn Wiper>,
@@ -73,6 +82,7 @@ impl Node {
         )?;
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
         let wire = Wire::new(&settings, root.is_live());
+        let told_mode = ToldMode::open(&settings.state_dir);
         Ok(Self {
             root,
             clock,
@@ -82,6 +92,9 @@ impl Node {
             images,
             dhcp: Dhcp::new(settings.dhcp.clone()),
             wire,
+            packets: Packets::default(),
+            kvm: KvmProof::default(),
+            told_mode,
             relay,
             wiper: host_wiper(),
             guests: Box::new(Bridge),
@@ -91,6 +104,13 @@ impl Node {
             }),
             settings,
         })
+    }
+
+    /// What this host is judged as: by what the platform offers it as, else by what it was deployed for.
+    pub fn kind(&self) -> HostKind {
+        let profile = &self.settings.profile;
+        let mode = self.told_mode.get().or(profile.mode);
+        HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
     }
 
     /// Folder of a VM's seed.

@@ -38,6 +38,12 @@ impl Reports for &Node {
             agent_address: self.settings.advertised_address.clone(),
         }
     }
+
+    fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
+        if let Ok(response) = answer {
+            self.told_mode.tell(&response.get_ref().node_mode);
+        }
+    }
 }
 
 /// Tells inventory that this host lives and how it is, until `shutdown`, which also ends a call that hangs.

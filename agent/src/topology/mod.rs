@@ -6,5 +6,6 @@ pub mod inspect;
 pub mod nat;
 pub mod network;
 pub mod nvme;
+pub mod packet;
 pub mod pci;
 pub mod readiness;

@@ -7,6 +7,7 @@ fn profile() -> HostProfile {
     HostProfile {
         name: "lab".into(),
         lab: true,
+        mode: None,
         hypervisor: Hypervisor::Qemu,
         cpu_model: "qemu64".into(),
         machine: "q35".into(),

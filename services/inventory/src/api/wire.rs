@@ -46,7 +46,7 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             status: EvidenceStatus::Warn.into(),
             detail: "The scheduler does not answer: slot counts are unknown.".to_owned(),
             remediation: "Check that the scheduler is running.".to_owned(),
-            observed_at: None,
+            ..Evidence::default()
         });
     }
     let counts = slots
@@ -97,6 +97,7 @@ fn unknown_domains(devices: HostDevices) -> Option<Evidence> {
         ),
         remediation: "Find out whose they are, and remove them.".to_owned(),
         observed_at: None,
+        ..Evidence::default()
     })
 }
 

@@ -266,7 +266,12 @@ fn evidence(field: &str, evidence: &Evidence) -> Checked {
     }
     name(&of("check"), &evidence.check)?;
     text(&of("detail"), &evidence.detail, MAX_TEXT)?;
-    text(&of("remediation"), &evidence.remediation, MAX_TEXT)
+    text(&of("remediation"), &evidence.remediation, MAX_TEXT)?;
+    at_most(&of("devices"), &evidence.devices, MAX_DEVICES)?;
+    for device in &evidence.devices {
+        text(&of("devices"), device, MAX_NAME)?;
+    }
+    Ok(())
 }
 
 fn devices(devices: &HostDevices) -> Checked {

@@ -101,13 +101,14 @@ impl NodeRow {
     }
 }
 
-/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other shows.
+/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other
+/// shows. One that names devices is of their slots, and not of the host.
 fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
     let failed = report
         .evidence
         .iter()
-        .filter(|evidence| evidence.status() == EvidenceStatus::Fail)
+        .filter(|evidence| evidence.status() == EvidenceStatus::Fail && evidence.devices.is_empty())
         .map(|evidence| evidence.check.clone());
     report.blockers.iter().cloned().chain(failed).collect()
 }
@@ -370,6 +371,17 @@ pub async fn sweep_aged(
     .execute(conn)
     .await?;
     Ok(found)
+}
+
+/// What a node is offered as. It is there.
+///
+/// # Errors
+/// Database errors.
+pub async fn mode(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT mode FROM nodes WHERE id = $1")
+        .bind(id)
+        .fetch_one(conn)
+        .await
 }
 
 /// Locks a node's row against heartbeats, enrolments and sweeps. `false` when there is none.
