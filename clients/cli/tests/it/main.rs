@@ -2,6 +2,7 @@
 mod allocations;
 mod explain;
 mod hosts;
+mod life;
 mod pipes;
 mod placement;
 mod plans;

@@ -9,6 +9,7 @@ use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
@@ -163,7 +164,13 @@ async fn generations(state: &State, task: &ClaimedTask) -> Generations {
     match ledger.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
         Ok(ledger) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
-            ledger.slots.into_iter().map(of).collect()
+            let in_service = |slot: &LedgerSlot| slot.status() != SlotStatus::Retired;
+            ledger
+                .slots
+                .into_iter()
+                .filter(in_service)
+                .map(of)
+                .collect()
         }
         // a node that never reached the ledger has no slots
         Err(error) if error.reason() == ErrorReason::NodeNotFound => Generations::new(),

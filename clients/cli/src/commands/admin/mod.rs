@@ -2,8 +2,10 @@
 pub mod allocation;
 mod audit;
 mod capacity;
+pub mod care;
 mod catalog;
 mod describe;
+pub mod life;
 pub mod node;
 pub mod placement;
 mod plans;
