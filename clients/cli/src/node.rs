@@ -205,11 +205,13 @@ pub async fn resolve_slot(api: &Api, node: &str, given: &str) -> Result<String, 
         .get(&["admin", "nodes", node, "resource-slots"], &[])
         .await?;
     let all: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
-    if let Some(indexed) = given
-        .parse::<u32>()
-        .ok()
-        .and_then(|i| all.iter().find(|s| s.slot_index == i))
-    {
+    if let Some(indexed) = given.parse::<u32>().ok().and_then(|i| {
+        // the index of a retired slot may be another one's by now
+        let of_index = |s: &&Slot| s.slot_index == i;
+        let in_service = |s: &&Slot| s.status != "retired";
+        let mut all = all.iter().filter(of_index);
+        all.clone().find(in_service).or_else(|| all.next())
+    }) {
         return Ok(indexed.id.clone());
     }
     unique(

@@ -3,6 +3,7 @@ mod allocations;
 mod explain;
 mod hosts;
 mod network;
+mod life;
 mod pipes;
 mod placement;
 mod plans;

@@ -9,6 +9,7 @@ use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
@@ -167,8 +168,9 @@ async fn slots_before(state: &State, task: &ClaimedTask) -> (Generations, Vec<St
     match ledger.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
         Ok(ledger) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
-            let generations = ledger.slots.into_iter().map(of).collect();
-            (generations, ledger.left_by_tenants)
+            let in_service = |slot: &LedgerSlot| slot.status() != SlotStatus::Retired;
+            let slots = ledger.slots.into_iter().filter(in_service);
+            (slots.map(of).collect(), ledger.left_by_tenants)
         }
         // a node that never reached the ledger has no slots
         Err(error) if error.reason() == ErrorReason::NodeNotFound => Default::default(),

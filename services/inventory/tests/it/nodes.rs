@@ -144,6 +144,7 @@ async fn a_01_nodes_get_ids_and_are_listed_by_name() {
             api::ListNodesRequest {
                 page_size: 2,
                 page_token: token,
+                include_retired: false,
             },
         )
     };
