@@ -21,8 +21,8 @@ build: install ## build the console and every program
 	@deploy/build-console.sh
 	@cargo build $(PROGRAMS)
 
-up: build ## start everything below .run, with a first slice; again: change nothing
-	@target/debug/gpuaas-dev up
+up: build ## start everything below .run, with a first slice; again: change nothing. HOSTS=2: with two lab hosts
+	@target/debug/gpuaas-dev up --hosts $(or $(HOSTS),1)
 
 down: ## end everything that `make up` started; the data stays
 	@target/debug/gpuaas-dev down

@@ -8,6 +8,7 @@ mod debian;
 mod dev_host;
 mod dev_stack;
 mod docs;
+mod hosts;
 #[path = "../kills/mod.rs"]
 mod kills;
 mod power;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         watch::cases(),
         trace::cases(),
         docs::cases(),
+        hosts::cases(),
         agent::cases(),
         console::cases(),
         dev_stack::cases(),
