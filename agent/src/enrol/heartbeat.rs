@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
 use tonic::{Response, Status};
 
-use super::agent_version;
+use crate::build;
 use crate::node::Node;
 use crate::topology::readiness;
 
@@ -52,7 +52,7 @@ pub async fn heartbeat(
 async fn request(node: &Node) -> pb::HeartbeatRequest {
     pb::HeartbeatRequest {
         boot_id: node.clock.boot_id().to_owned(),
-        agent_version: agent_version().to_owned(),
+        agent_version: build::version().to_owned(),
         readiness: Some(readiness::report(node).await),
         agent_address: node.settings.advertised_address.clone(),
     }
