@@ -14,8 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{HostError, HostResult, io_error};
-use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::host::blocking;
+use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::settings;
 
 /// The file of a reservation that is no VM's.

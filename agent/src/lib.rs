@@ -5,6 +5,7 @@
 //! control plane names approved slots; only the host knows whether they are fit now ([`plan`]).
 pub mod api;
 pub mod bounded;
+pub mod build;
 pub mod checks;
 pub mod command;
 pub mod dhcp;

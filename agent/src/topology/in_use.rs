@@ -188,9 +188,8 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
         };
         match resolution {
             Ok(Resolution::Device(name)) => {
-                let look = || {
-                    blocking::here(|| uses(node, &identity, &name, (&mounts, &swaps), unknown))
-                };
+                let look =
+                    || blocking::here(|| uses(node, &identity, &name, (&mounts, &swaps), unknown));
                 let mut looked = look();
                 if looked.is_err() {
                     // what is being taken away just now is gone in a moment

@@ -9,6 +9,7 @@ mod dev_host;
 mod dev_stack;
 mod docs;
 mod drift;
+mod hosts;
 #[path = "../kills/mod.rs"]
 mod kills;
 mod power;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         watch::cases(),
         trace::cases(),
         docs::cases(),
+        hosts::cases(),
         agent::cases(),
         console::cases(),
         dev_stack::cases(),

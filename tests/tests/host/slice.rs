@@ -162,7 +162,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
 
 async fn p2_a_wipe_that_lies_is_caught() {
     let system = System::get().await;
-    let lab = system.stack.lab().expect("lab");
+    let lab = system.stack.lab();
     let environment = system.stack.options().root.join("lab/run/agent.env");
     let restart_agent = async |lines: &str| {
         std::fs::write(&environment, lines).expect("agent's environment");

@@ -2,8 +2,8 @@
 mod allocations;
 mod explain;
 mod hosts;
-mod network;
 mod life;
+mod network;
 mod pipes;
 mod placement;
 mod plans;
