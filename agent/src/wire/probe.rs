@@ -40,6 +40,7 @@ pub fn guest(network: &Network, guests: &[Guest]) -> Option<Guest> {
         port: PORT.to_owned(),
         mac: MAC.parse().ok()?,
         ip,
+        group: None,
     })
 }
 
