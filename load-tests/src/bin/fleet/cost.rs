@@ -46,30 +46,34 @@ impl Sample {
 
 /// Processor time of a process and of the children it has waited for.
 fn seconds(process: &Process) -> anyhow::Result<f64> {
-    of_stat(&format!("/proc/{}/stat", process.pid))
+    Ok(of_stat(&format!("/proc/{}/stat", process.pid))?.1)
 }
 
-fn of_stat(path: &str) -> anyhow::Result<f64> {
+/// Parent and processor time, with that of the children it has waited for.
+fn of_stat(path: &str) -> anyhow::Result<(i32, f64)> {
     let stat = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     let (_, fields) = stat.rsplit_once(')').context("a line of stat")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
+    let parent = fields.get(1).context("a parent")?.parse()?;
     let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok());
     let sum: f64 = (11..15).filter_map(ticks).sum();
     // USER_HZ is 100 on every Linux
-    Ok(sum / 100.0)
+    Ok((parent, sum / 100.0))
 }
 
 /// Processor time of the server: of its first process, of those that have ended, and of those that run.
 fn of_postgres(system: &Services<'_>) -> anyhow::Result<f64> {
     let server = system.stack.postgres()?;
     let first = server.running().context("PostgreSQL does not run")?;
-    let mut sum = of_stat(&format!("/proc/{}/stat", first.pid))?;
-    for task in std::fs::read_dir(format!("/proc/{}/task", first.pid))? {
-        let children = std::fs::read_to_string(task?.path().join("children"))?;
-        for child in children.split_whitespace() {
-            // one that ends meanwhile is counted with the first
-            sum += of_stat(&format!("/proc/{child}/stat")).unwrap_or_default();
-        }
+    let (_, mut sum) = of_stat(&format!("/proc/{}/stat", first.pid))?;
+    for process in std::fs::read_dir("/proc")? {
+        let stat = process?.path().join("stat");
+        // one that ends meanwhile is counted with the first
+        let found = of_stat(&stat.to_string_lossy());
+        sum += found.map_or(
+            0.0,
+            |(parent, sum)| if parent == first.pid { sum } else { 0.0 },
+        );
     }
     Ok(sum)
 }

@@ -36,7 +36,7 @@ const REGION: &str = "fleet-1";
 /// Calls at once while nodes are registered.
 const REGISTERING: usize = 32;
 /// How long nothing happens but reports.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(40);
 /// How long inventory is away.
 const AWAY: Duration = Duration::from_secs(20);
 /// Longest time until all hosts are ready, or have reported again.
