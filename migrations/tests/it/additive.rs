@@ -71,7 +71,7 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 3] = [(
+const LATER: [(u32, &str); 4] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
