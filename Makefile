@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-host test-chaos test-console lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
+.PHONY: help install build up down status test test-host test-chaos test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
   bench-creates bench-watches bench-terminal bench-fleet docs
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
@@ -21,8 +21,8 @@ build: install ## build the console and every program
 	@deploy/build-console.sh
 	@cargo build $(PROGRAMS)
 
-up: build ## start everything below .run, with a first slice; again: change nothing
-	@target/debug/gpuaas-dev up
+up: build ## start everything below .run, with a first slice; again: change nothing. HOSTS=2: with two lab hosts
+	@target/debug/gpuaas-dev up --hosts $(or $(HOSTS),1)
 
 down: ## end everything that `make up` started; the data stays
 	@target/debug/gpuaas-dev down
@@ -50,7 +50,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)
-	shellcheck -s dash deploy/lab/guest/init
+	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
 	target/debug/gpuaas-docs traceability --check
@@ -60,6 +60,12 @@ check: build ## all of lint but clippy: cheap once everything is built
 
 clippy: build ## clippy on everything
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+deb: install ## build the agent's Debian package below target/deb
+	@deploy/deb/build.sh target/deb
+
+test-deb: install ## build it, look into it, and install it in a folder that plays a host
+	@deploy/deb/test.sh
 
 bench: bench-build ## run the benchmarks: pure pieces, then first login next to a plain script
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-load-tests --bench pure

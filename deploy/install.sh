@@ -12,6 +12,7 @@ curl: checks of HTTP endpoints
 git: source
 jq: examples of the documentation
 libvirt-dev: the agent's libvirt bindings
+libxml2-utils: checks of domain descriptions
 mold: fast linking
 openssl: checks of certificates
 pkg-config: native crates

@@ -49,6 +49,7 @@ host)
     ;;
 chaos)
     part "the release build" deploy/test-release.sh
+    part "the agent's package" deploy/deb/test.sh
     GPUAAS_LEDGER_EVERY_CUT=all GPUAAS_LEDGER_CALLS=${GPUAAS_LEDGER_CALLS:-20000} part "ledger: random runs and every cut" \
         nextest 'package(gpuaas-placement) & (test(random_work) | test(every_cut))' --profile chaos --no-capture
     GPUAAS_BAD_INPUTS=${GPUAAS_BAD_INPUTS:-400000} part "texts of a host that no program would write" \

@@ -12,6 +12,7 @@ use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use crate::api::{discover, server};
+use crate::build;
 use crate::enrol;
 use crate::host::recording::Recording;
 use crate::leftovers;
@@ -30,7 +31,7 @@ const SHUTDOWN: Duration = Duration::from_secs(2);
 #[derive(Parser)]
 #[command(
     name = "gpuaas-node-agent",
-    version,
+    version = build::LINE.as_str(),
     about = "The agent of one GPUaaS host"
 )]
 struct Flags {
@@ -185,7 +186,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let node = Arc::new(open(&common, own)?);
     node.images.tidy()?;
     tracing::info!(
-        version = enrol::agent_version(),
+        build = build::LINE.as_str(),
         boot_id = node.clock.boot_id(),
         profile = node.settings.profile.name,
         "start"

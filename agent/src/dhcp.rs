@@ -14,11 +14,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{HostError, HostResult, io_error};
+use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::settings;
 
-/// Reservations and leases of this host's dnsmasq.
+/// The file of a reservation that is no VM's.
+const PROBE: &str = "gpuaas-probe.conf";
+
+/// Reservations and leases of this host's dnsmasq. Each call waits for the disk, away from the threads that serve calls.
 #[derive(Debug, Clone)]
 pub struct Dhcp {
     settings: settings::Dhcp,
@@ -67,6 +71,10 @@ impl Dhcp {
 
     /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
     pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
+        blocking::here(|| self.reserve_here(reservation))
+    }
+
+    fn reserve_here(&self, reservation: &Reservation) -> HostResult<()> {
         let file = self.file(&reservation.vm);
         self.owe_reload(&reservation.vm)?;
         // dnsmasq skips names that begin with a dot.
@@ -84,6 +92,10 @@ impl Dhcp {
 
     /// Removes a VM's reservation; none is fine.
     pub fn remove(&self, vm: &VmName) -> HostResult<()> {
+        blocking::here(|| self.remove_here(vm))
+    }
+
+    fn remove_here(&self, vm: &VmName) -> HostResult<()> {
         let file = self.file(vm);
         if file.exists() {
             self.owe_reload(vm)?;
@@ -98,8 +110,26 @@ impl Dhcp {
         }
     }
 
+    /// Reserves an address for the packets that this host sends itself, which are no guest's. It stays.
+    pub fn reserve_probe(&self, mac: &Mac, ip: Ipv4Addr) -> HostResult<()> {
+        let text = format!("{mac},{ip}\n");
+        let file = self.settings.hosts_dir.join(PROBE);
+        if std::fs::read_to_string(&file).is_ok_and(|found| found == text) {
+            return Ok(());
+        }
+        let part = self.settings.hosts_dir.join(format!(".{PROBE}.part"));
+        std::fs::write(&part, text)
+            .and_then(|()| std::fs::rename(&part, &file))
+            .map_err(io_error("cannot write the reservation of the checks"))?;
+        self.hang_up()
+    }
+
     /// All reservations of VMs of ours.
     pub fn reservations(&self) -> HostResult<Vec<Reservation>> {
+        blocking::here(|| self.reservations_here())
+    }
+
+    fn reservations_here(&self) -> HostResult<Vec<Reservation>> {
         let entries = std::fs::read_dir(&self.settings.hosts_dir)
             .map_err(io_error("cannot list the reservations"))?;
         let mut found = Vec::new();
@@ -120,6 +150,10 @@ impl Dhcp {
 
     /// The lease of a MAC, if it has one.
     pub fn lease(&self, mac: &Mac) -> HostResult<Option<DhcpLease>> {
+        blocking::here(|| self.lease_here(mac))
+    }
+
+    fn lease_here(&self, mac: &Mac) -> HostResult<Option<DhcpLease>> {
         match std::fs::read_to_string(&self.settings.leases_file) {
             Ok(text) => Ok(parse_lease(&text, mac)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -129,6 +163,10 @@ impl Dhcp {
 
     /// Process id of a dnsmasq that lives. The pid may be another process's by now, which a signal would end.
     pub fn alive(&self) -> HostResult<i32> {
+        blocking::here(|| self.alive_here())
+    }
+
+    fn alive_here(&self) -> HostResult<i32> {
         let text = std::fs::read_to_string(&self.settings.pid_file)
             .map_err(io_error("cannot read dnsmasq's pid"))?;
         let pid: i32 = text
@@ -174,14 +212,18 @@ impl Dhcp {
     }
 
     fn reload(&self, vm: &VmName) -> HostResult<()> {
-        let pid = self.alive()?;
+        self.hang_up()?;
+        std::fs::remove_file(self.owed(vm)).map_err(io_error("cannot note a change of dnsmasq"))
+    }
+
+    fn hang_up(&self) -> HostResult<()> {
+        let pid = self.alive_here()?;
         kill(Pid::from_raw(pid), Signal::SIGHUP).map_err(|error| {
             HostError::host(
                 ErrorReason::HostNotReady,
                 format!("cannot signal dnsmasq: {error}"),
             )
-        })?;
-        std::fs::remove_file(self.owed(vm)).map_err(io_error("cannot note a change of dnsmasq"))
+        })
     }
 
     fn file(&self, vm: &VmName) -> PathBuf {
@@ -344,6 +386,55 @@ mod tests {
         assert!(dhcp.reservations().unwrap().is_empty());
         let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 2, "the program and its pid: {left:?}");
+    }
+
+    /// One thread serves calls. A file that does not answer must not take it from them: here the next task on it is the one
+    /// that makes the file answer.
+    #[test]
+    fn a_file_of_dnsmasq_that_does_not_answer_holds_up_no_other_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let leases_file = dir.path().join("leases");
+        nix::unistd::mkfifo(&leases_file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let dhcp = Dhcp::new(settings::Dhcp {
+            hosts_dir: dir.path().into(),
+            leases_file: leases_file.clone(),
+            pid_file: dir.path().join("pid"),
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let read = runtime.spawn(async move { dhcp.lease(&mac("52:54:00:10:00:0a")) });
+        let answer = runtime.spawn(async move {
+            std::fs::write(leases_file, "7 52:54:00:10:00:0a 10.100.0.10 * *\n").unwrap();
+        });
+        let lease = runtime.block_on(async {
+            answer.await.unwrap();
+            read.await.unwrap().unwrap()
+        });
+        assert_eq!(lease.map(|lease| lease.expires), Some(7));
+    }
+
+    #[test]
+    fn the_reservation_of_the_checks_is_written_once_and_is_no_guests() {
+        let dir = tempfile::tempdir().unwrap();
+        let dhcp = Dhcp::new(settings::Dhcp {
+            hosts_dir: dir.path().into(),
+            leases_file: dir.path().join("leases"),
+            pid_file: dir.path().join("pid"),
+        });
+        let (own, ip) = (mac("02:67:70:72:6f:62"), Ipv4Addr::new(10, 100, 0, 254));
+        assert!(
+            dhcp.reserve_probe(&own, ip).is_err(),
+            "dnsmasq is not there"
+        );
+        let file = dir.path().join(PROBE);
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            "02:67:70:72:6f:62,10.100.0.254\n"
+        );
+        dhcp.reserve_probe(&own, ip).unwrap();
+        assert!(dhcp.reservations().unwrap().is_empty());
     }
 
     #[test]

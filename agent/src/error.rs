@@ -16,6 +16,8 @@ pub struct HostError {
     pub message: String,
     /// The request's field that is wrong, if one is.
     pub field: Option<&'static str>,
+    /// What the guest printed last on its serial console, if it is the guest that failed.
+    pub serial_log_end: String,
 }
 
 /// Result of host work.
@@ -29,6 +31,7 @@ impl HostError {
             class: FailureClass::Host,
             message: message.into(),
             field: None,
+            serial_log_end: String::new(),
         }
     }
 
@@ -39,6 +42,7 @@ impl HostError {
             class: FailureClass::Device,
             message: message.into(),
             field: None,
+            serial_log_end: String::new(),
         }
     }
 
@@ -49,6 +53,7 @@ impl HostError {
             class: FailureClass::Guest,
             message: message.into(),
             field: None,
+            serial_log_end: String::new(),
         }
     }
 
@@ -59,6 +64,7 @@ impl HostError {
             class: FailureClass::Host,
             message: rule.into(),
             field: Some(field),
+            serial_log_end: String::new(),
         }
     }
 

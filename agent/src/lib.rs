@@ -7,6 +7,8 @@ pub mod api;
 #[cfg(test)]
 mod bad_input;
 pub mod bounded;
+pub mod build;
+pub mod checks;
 pub mod command;
 pub mod dhcp;
 pub mod disk;

@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checks::{HostKind, NodeMode, ToldMode};
 use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
@@ -17,6 +18,8 @@ use crate::image::registry::Registry;
 use crate::journal::Journal;
 use crate::settings::Settings;
 use crate::topology::in_use::Observed;
+use crate::topology::packet::Packets;
+use crate::topology::readiness::KvmProof;
 use crate::vm::Hypervisor;
 use crate::wire::Wire;
 
@@ -38,6 +41,12 @@ pub struct Node {
     pub dhcp: Dhcp,
     /// The rules that keep the guests apart.
     pub wire: Wire,
+    /// Packets that this host sends itself as a guest would.
+    pub packets: Packets,
+    /// When the emulator made a VM with KVM the last time.
+    pub kvm: KvmProof,
+    /// What the platform offers this node as.
+    pub told_mode: ToldMode,
     /// Key into the guests.
     pub relay: RelayKey,
     pub wiper: Box<dyn Wiper>,
@@ -78,6 +87,7 @@ impl Node {
         )?;
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
         let wire = Wire::new(&settings, root.is_live());
+        let told_mode = ToldMode::open(&settings.state_dir);
         Ok(Self {
             dhcp: Dhcp::new(settings.dhcp.clone()).of(root.clone()),
             root,
@@ -87,6 +97,9 @@ impl Node {
             probe,
             images,
             wire,
+            packets: Packets::default(),
+            kvm: KvmProof::default(),
+            told_mode,
             relay,
             wiper: host_wiper(),
             guests: Box::new(Bridge),
@@ -96,6 +109,13 @@ impl Node {
             }),
             settings,
         })
+    }
+
+    /// What this host is judged as: by what the platform offers it as, else by what it was deployed for.
+    pub fn kind(&self) -> HostKind {
+        let profile = &self.settings.profile;
+        let mode = self.told_mode.get().or(profile.mode);
+        HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
     }
 
     /// Folder of a VM's seed.
@@ -109,6 +129,14 @@ impl Node {
     }
 
     /// A VM's seed image.
+    /// What a VM printed on its serial console; the hypervisor writes and rotates it.
+    pub fn serial_log(&self, vm: &VmName) -> PathBuf {
+        self.settings
+            .state_dir
+            .join("serial")
+            .join(format!("{vm}.log"))
+    }
+
     pub fn seed_iso(&self, vm: &VmName) -> PathBuf {
         self.seed_dir(vm).join("seed.iso")
     }

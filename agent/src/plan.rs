@@ -29,14 +29,7 @@ pub async fn plan(
     let shape = request.shape.unwrap_or_default();
     if purpose == Purpose::Provision {
         check_shape(node, &shape)?;
-        let blockers = readiness::report(node).await.blockers;
-        if !blockers.is_empty() {
-            let list = blockers.join(", ");
-            return Err(HostError::host(
-                ErrorReason::HostNotReady,
-                format!("the host is not ready: {list}"),
-            ));
-        }
+        fit(&readiness::prerequisites(node).await, &request.slots)?;
     }
     let mut gpus = Vec::new();
     let mut functions = Vec::new();
@@ -83,6 +76,34 @@ pub async fn plan(
         firmware_vars_template: profile.firmware_vars_template.display().to_string(),
         numa_node: one_numa_node(request),
     })
+}
+
+/// Whether no check blocks the host, and none names a device of these slots.
+fn fit(found: &readiness::Prerequisites, slots: &[pb::SlotGrant]) -> HostResult<()> {
+    if !found.blockers.is_empty() {
+        let list = found.blockers.join(", ");
+        return Err(HostError::host(
+            ErrorReason::HostNotReady,
+            format!("the host is not ready: {list}"),
+        ));
+    }
+    let of_slots = slots.iter().filter_map(|slot| slot.bindings.as_ref());
+    let has = |device: &str| {
+        of_slots.clone().any(|bindings| {
+            [
+                &bindings.nvme_device,
+                &bindings.gpu_pci_address,
+                &bindings.fabric_vf_pci_address,
+                &bindings.fabric_device,
+            ]
+            .into_iter()
+            .any(|own| own == device)
+        })
+    };
+    match found.devices.iter().find(|(device, _)| has(device)) {
+        Some((_, why)) => Err(HostError::device(ErrorReason::DeviceMissing, why.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Memory is bound to a node only when all slots are of the same one.
@@ -151,4 +172,36 @@ async fn disk(
         block_device: device.display().to_string(),
         bytes: bindings.nvme_bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_11_a_lease_asks_for_what_readiness_found() {
+        let slot = |disk: &str| pb::SlotGrant {
+            bindings: Some(SlotBindings {
+                nvme_device: disk.to_owned(),
+                ..SlotBindings::default()
+            }),
+            ..pb::SlotGrant::default()
+        };
+        let good = readiness::Prerequisites::default();
+        assert_eq!(fit(&good, &[slot("one")]), Ok(()));
+        let host = readiness::Prerequisites {
+            blockers: vec!["nat".into(), "kvm".into()],
+            ..good.clone()
+        };
+        let error = fit(&host, &[slot("one")]).unwrap_err();
+        assert_eq!(error.reason, ErrorReason::HostNotReady);
+        assert!(error.message.ends_with("nat, kvm"), "{error}");
+        let device = readiness::Prerequisites {
+            devices: vec![("two".into(), "slot_disks: two is dead".into())],
+            ..good
+        };
+        assert_eq!(fit(&device, &[slot("one")]), Ok(()), "another slot's disk");
+        let error = fit(&device, &[slot("one"), slot("two")]).unwrap_err();
+        assert_eq!(error.reason, ErrorReason::DeviceMissing);
+    }
 }

@@ -14,6 +14,7 @@
 //! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --port=0` on the bridge |
 //! | Open vSwitch or nftables, for the rules that the agent makes (the module `wire`); the bridge has no port but those of guests | `agent.network.host_services`, `.reachable`, `.unreachable` | `["dhcp"]`, none, none |
 //! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
+//! | a way out | `agent.network.outside` | a route to that address; no packet leaves, it is where checks send one |
 //! | slot disks | `agent.lab_disks` | a loop device per backing file, attached before the agent starts; the agent never attaches or detaches |
 //! | a way in from outside | `agent.access` | loopback port `22000 + slot index` forwarded to port 22 of `10.100.0.(10 + slot index)` |
 //!
@@ -95,12 +96,14 @@
 //! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
 //! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::checks::NodeMode;
 use crate::wire::Ipv4Net;
 
 /// The section `[agent]`.
@@ -126,6 +129,9 @@ pub struct Settings {
     /// The InfiniBand fabric of the site.
     #[serde(default)]
     pub fabric: Fabric,
+    /// What the site's bootstrap leaves when it came to its end.
+    #[serde(default)]
+    pub bootstrap: Bootstrap,
     /// Files of dnsmasq.
     #[serde(default)]
     pub dhcp: Dhcp,
@@ -192,6 +198,10 @@ pub struct HostProfile {
     /// Marks a host without GPUs; its slots are of class `lab`.
     #[serde(default)]
     pub lab: bool,
+    /// What this host was deployed for, "slice" or "baremetal". Checks judge it by its node's mode, as the platform tells
+    /// it; until it did, by this. A difference between the two is a failure of its own (A-48, INC-07).
+    #[serde(default)]
+    pub mode: Option<NodeMode>,
     /// Domain type.
     pub hypervisor: Hypervisor,
     /// libvirt CPU model, or "host-passthrough".
@@ -268,6 +278,12 @@ pub struct Network {
     pub reachable: Vec<Ipv4Net>,
     /// Networks that guests may not reach, public ones too; they win over `reachable`.
     pub unreachable: Vec<Ipv4Net>,
+    /// What a VM may send, and what it may receive, in megabits a second (D-60, J-22); none: as much as the wire takes. The
+    /// kernel limits it, so a bridge that passes packets on in user space cannot.
+    pub vm_bandwidth_mbits: Option<u32>,
+    /// An address outside of this host that guests may reach. A check sends a packet to it from the bridge, which is
+    /// counted and dropped before it would leave.
+    pub outside: Ipv4Addr,
 }
 
 impl Network {
@@ -288,6 +304,8 @@ impl Default for Network {
             host_services: vec![HostService::Dhcp],
             reachable: Vec::new(),
             unreachable: Vec::new(),
+            vm_bandwidth_mbits: None,
+            outside: Ipv4Addr::new(192, 175, 48, 1),
         }
     }
 }
@@ -320,6 +338,32 @@ impl Default for Fabric {
             kind: FabricKind::Ipoib,
             subnet: "192.168.0.0/16".into(),
             netplan_file: "/etc/netplan/60-ipoib.yaml".into(),
+        }
+    }
+}
+
+/// What the site's bootstrap leaves when it came to its end (I-191..I-193). A lab host has none, whatever stands here.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bootstrap {
+    /// Where markers and validation record are.
+    pub folder: PathBuf,
+    /// Files of this folder that every host has; none where the site has no such baseline.
+    pub markers: Vec<String>,
+    /// Files that slice hosts have besides.
+    pub slice_markers: Vec<String>,
+    /// The validation record of slice hosts, which must say `kvm=present`, `iommu_groups=` more than 0 and
+    /// `libvirtd=active`; empty: none.
+    pub slice_validation: String,
+}
+
+impl Default for Bootstrap {
+    fn default() -> Self {
+        Self {
+            folder: "/var/lib/gpuaas/site-bootstrap".into(),
+            markers: vec!["h200-ib.done".into()],
+            slice_markers: vec!["h200-slice-vm.done".into()],
+            slice_validation: "h200-slice-vm.validation".into(),
         }
     }
 }

@@ -33,6 +33,8 @@ switch_up() {
 nat_up() {
     local index
     echo 1 > /proc/sys/net/ipv4/ip_forward
+    # a way out, for the packets by which the agent proves that there is one: they are dropped before they leave
+    ip route replace 192.175.48.1 dev up0
     {
         echo "table ip gpuaas {"
         echo "  chain prerouting { type nat hook prerouting priority dstnat;"

@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use sqlx::Row as _;
 use tonic::transport::{Certificate, Identity};
 
-use crate::system::System;
+use crate::system::{Host, System};
 
 /// Predicates over several schemas or in time: each query returns the rows that break it. Those of the ledger alone
 /// are [`gpuaas_placement::audit`].
@@ -50,19 +50,32 @@ pub async fn check(system: &System) {
     assert!(broken.is_empty(), "broken: {broken:#?}");
 }
 
-/// What an idle host still has: holds, leases, domains, reservations, NVRAM, seeds.
+/// What idle hosts still have: holds, leases, domains, reservations, NVRAM, bytes on disks.
 ///
 /// # Panics
-/// When the host does not answer.
+/// When a host does not answer.
 pub async fn leftovers(system: &System) -> Vec<String> {
+    let mut left = Vec::new();
+    for host in &system.hosts {
+        let of_host = leftovers_of(system, host).await;
+        left.extend(
+            of_host
+                .iter()
+                .map(|what| format!("{}: {what}", host.lab.hostname())),
+        );
+    }
+    left
+}
+
+async fn leftovers_of(system: &System, host: &Host) -> Vec<String> {
     let row =
         sqlx::query("SELECT agent_address, instance_id FROM placement.nodes WHERE id = $1::uuid")
-            .bind(&system.node_id)
+            .bind(&host.node_id)
             .fetch_one(&mut system.database().await)
             .await
             .expect("the node");
     let (address, instance): (String, uuid::Uuid) = (row.get(0), row.get(1));
-    let node = system.node_id.parse().expect("a uuid");
+    let node = host.node_id.parse().expect("a uuid");
     let authority = system.stack.authority();
     let allocation = authority.service("allocation", &[]).expect("certificate");
     let read = |path: &std::path::Path| std::fs::read(path).expect("readable");
@@ -97,8 +110,8 @@ pub async fn leftovers(system: &System) -> Vec<String> {
             .map(|d| format!("domain {} ({})", d.name, d.state)),
     );
     left.extend(seen.reservations.iter().map(|r| format!("reservation {r}")));
-    let lab = system.stack.lab().expect("lab");
-    let listing = lab
+    let listing = host
+        .lab
         .exec("sh", &["-c", "ls /var/lib/libvirt/qemu/nvram"])
         .unwrap_or_default();
     left.extend(
@@ -106,8 +119,8 @@ pub async fn leftovers(system: &System) -> Vec<String> {
             .split_whitespace()
             .map(|file| format!("nvram {file}")),
     );
-    for index in 0..2 {
-        let file = system.disk_file(index);
+    for index in 0..usize::from(host.lab.slots()) {
+        let file = host.disk_file(index);
         if !crate::canary::is_zero(&file) {
             left.push(format!("bytes in {}", file.display()));
         }

@@ -7,9 +7,11 @@
 //! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: each begins a few tests after the one that the
 //! run before began with, so that a few runs in turn reach every test.
 //!
-//! A test that takes [`PATIENCE`] times its usual time has failed, and ends the run.
+//! A test that takes [`PATIENCE`] times its usual time has failed, and ends the run. So does the end of what tests share.
+//! A run that is ended ends everything that tests have started, the system with its hosts too.
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +28,9 @@ const STEP: u64 = 7;
 /// How many times its usual time a test may take, with [`GRACE`] on top: a machine may be slow, a test may not hang.
 const PATIENCE: u32 = 4;
 const GRACE: Duration = Duration::from_secs(180);
+
+/// Usual time of the end of what the tests shared, in seconds.
+const END: u64 = 10;
 
 /// What a test needs for itself while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,13 +157,23 @@ pub fn run(cases: Vec<Case>, end: impl FnOnce()) -> ExitCode {
         for lane in lanes {
             lane.join().expect("a lane catches the panics of its tests");
         }
+        let entered = runtime.enter();
+        run.timed("the end of what tests share", END, end);
+        drop(entered);
         locked(&run.progress).is_over = true;
         run.over.notify_all();
     });
-    let entered = runtime.enter();
-    end();
-    drop(entered);
     run.report()
+}
+
+/// Ends what tests have started in sessions of their own below `folder`: the system, lab hosts, stacks. Not the database,
+/// which the tests of other programs share.
+fn end_stacks(folder: &Path) {
+    let stacks = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let stacks = stacks.map(|entry| entry.path());
+    for stack in stacks.filter(|folder| !folder.ends_with("postgres")) {
+        gpuaas_dev::sweep::sweep(&stack);
+    }
 }
 
 /// The tests of each place, in the order of this turn.
@@ -188,7 +203,6 @@ impl Run {
         // the lock is not held while a test runs: the end of the time needs it
         let next = || locked(lane).pop_front();
         while let Some(case) = next() {
-            let begun = Instant::now();
             let Case {
                 name, usual, body, ..
             } = case;
@@ -197,22 +211,31 @@ impl Run {
                 locked(&self.progress).left_out.push(name);
                 continue;
             }
-            locked(&self.progress).begun.push(Begun {
-                name: name.clone(),
-                at: begun,
-                patience: Duration::from_secs(usual) * PATIENCE + GRACE,
-            });
-            let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(body())));
-            let mut progress = locked(&self.progress);
-            progress.begun.retain(|other| other.name != name);
-            let took = begun.elapsed();
-            let word = if ended.is_ok() { "ok    " } else { "FAILED" };
+            let (took, passed) = self.timed(&name, usual, || runtime.block_on(body()));
+            let word = if passed { "ok    " } else { "FAILED" };
             println!("{word} {:6.1} s    {name}", took.as_secs_f64());
-            match ended {
-                Ok(()) => progress.passed.push((took, usual, name)),
-                Err(_) => progress.failed.push(name),
+            if passed {
+                locked(&self.progress).passed.push((took, usual, name));
             }
         }
+    }
+
+    /// Does something while [`Self::watch`] looks whether it hangs. Returns how long it took, and whether it passed; a
+    /// failure is noted.
+    fn timed(&self, name: &str, usual: u64, body: impl FnOnce()) -> (Duration, bool) {
+        let at = Instant::now();
+        locked(&self.progress).begun.push(Begun {
+            name: name.to_owned(),
+            at,
+            patience: Duration::from_secs(usual) * PATIENCE + GRACE,
+        });
+        let ended = catch_unwind(AssertUnwindSafe(body));
+        let mut progress = locked(&self.progress);
+        progress.begun.retain(|other| other.name != name);
+        if ended.is_err() {
+            progress.failed.push(name.to_owned());
+        }
+        (at.elapsed(), ended.is_ok())
     }
 
     fn fits(&self, usual: Duration) -> bool {
@@ -259,6 +282,7 @@ impl Run {
         let failed = self.summary();
         // what tests have started would go on without them
         crate::kill::descendants();
+        end_stacks(&gpuaas_dev::paths::run_dir().join("test"));
         std::process::exit(if failed { 101 } else { 0 });
     }
 
@@ -298,6 +322,9 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_dev::process::{self, PidFile};
+    use nix::sys::signal::Signal;
+
     use super::*;
 
     fn case(name: &str, place: Place) -> Case {
@@ -324,6 +351,47 @@ mod tests {
             assert_eq!(host.len(), 1);
         }
         assert!(lanes(Vec::new(), 3).iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn a_run_that_is_ended_ends_every_stack_but_not_the_shared_database() {
+        let folder = std::env::temp_dir().join(format!("gpuaas-runner-{}", std::process::id()));
+        let start = |stack: &str| {
+            let pids = folder.join(stack).join("pids");
+            std::fs::create_dir_all(&pids).expect("folder");
+            let mut sleep = std::process::Command::new("sleep");
+            sleep.arg("600");
+            let pid_file = PidFile::new(pids.join("a.pid"));
+            process::spawn_detached(&sleep, &pids.join("log"), &pid_file).expect("sleep")
+        };
+        let stacks = ["stack", "agent-3"].map(start);
+        let database = start("postgres");
+        end_stacks(&folder);
+        assert!(stacks.iter().all(|process| !process.alive()));
+        assert!(database.alive());
+        database.stop(Signal::SIGKILL, Duration::from_secs(5));
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
+    fn what_fails_or_hangs_after_the_tests_is_a_failure() {
+        let run = Run {
+            started: Instant::now(),
+            limit: None,
+            lanes: [const { Mutex::new(VecDeque::new()) }; 2],
+            progress: Mutex::default(),
+            over: Condvar::new(),
+        };
+        let (_, passed) = run.timed("the end", END, || {
+            let progress = locked(&run.progress);
+            let late = progress.begun[0].at + Duration::from_secs(END) * PATIENCE + 2 * GRACE;
+            assert!(progress.begun[0].hangs(late), "it is watched");
+        });
+        assert!(passed);
+        let (_, passed) = run.timed("the end", END, || panic!("it cannot end"));
+        assert!(!passed);
+        assert_eq!(locked(&run.progress).failed, ["the end"]);
+        assert!(run.summary());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use gpuaas_dev::lab::Lab;
 use gpuaas_dev::part::Part;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::seed::{self, Tokens};
@@ -39,7 +40,9 @@ pub struct System {
     pub user: Api,
     /// A platform administrator.
     pub admin: Api,
-    /// The lab host's node.
+    /// Its lab hosts.
+    pub hosts: Vec<Host>,
+    /// The first lab host's node.
     pub node_id: String,
     /// Private key that the tests log in with.
     pub key_file: PathBuf,
@@ -48,17 +51,48 @@ pub struct System {
     _alone: File,
 }
 
+/// A lab host with its node.
+pub struct Host {
+    /// The host.
+    pub lab: Lab,
+    /// Id of its node.
+    pub node_id: String,
+}
+
+impl Host {
+    /// The backing file of a slot's disk.
+    ///
+    /// # Panics
+    /// When the lab host has no such disk.
+    pub fn disk_file(&self, slot_index: usize) -> PathBuf {
+        let disks = self.lab.disks().expect("disks");
+        disks[slot_index].file.clone()
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/api/v1/admin/nodes/{}{rest}", self.node_id)
+    }
+}
+
 /// Folder of the tests' stack.
 pub fn root() -> PathBuf {
     paths::run_dir().join("test/stack")
 }
 
 impl System {
-    /// The system, up, seeded, idle: no allocation, both slots available.
+    /// The system with one lab host, up, seeded, idle: no allocation, both slots available.
     ///
     /// # Panics
     /// When it does not come up; the message holds the log's end.
     pub async fn get() -> Self {
+        Self::with_hosts(1).await
+    }
+
+    /// The same with several lab hosts.
+    ///
+    /// # Panics
+    /// When it does not come up; the message holds the log's end.
+    pub async fn with_hosts(hosts: u16) -> Self {
         let root = root();
         paths::ensure_dir(&root).expect("folder");
         let alone = File::create(root.join("test.lock")).expect("lock file");
@@ -66,13 +100,16 @@ impl System {
         alone.lock().expect("lock");
         let mut options =
             Options::beside(root.clone(), Instance::new(instance()).expect("a number"));
+        options.hosts = hosts.max(running_hosts(&options));
         options.otlp_endpoint = Self::otlp_endpoint();
         let file = options.root.join(KILL_FILE).display().to_string();
         let environment = vec![("GPUAAS_KILL_FILE".into(), file)];
         options.environment.insert("allocation".into(), environment);
         // work of a killed replica rests so long
-        let lease = vec!["allocation.lease_seconds=5".into()];
-        options.settings.insert("allocation".into(), lease);
+        let lease = "allocation.lease_seconds=5".into();
+        let compare = "allocation.reconcile_seconds=15".into();
+        let settings = vec![lease, compare];
+        options.settings.insert("allocation".into(), settings);
         let stack = Stack::new(options).expect("stack");
         let quiet = |_: &str| {};
         stack
@@ -112,18 +149,21 @@ impl System {
         };
         let user = Api::new(stack.api_url(), token(&tokens.user));
         let admin = Api::new(stack.api_url(), token(&tokens.admin));
-        let nodes = admin.get("/api/v1/admin/nodes").await.expect("nodes");
-        let node_id = nodes["nodes"][0]["id"].as_str().expect("a node").to_owned();
-        let system = Self {
+        let hosts_there = hosts_of(&stack, &admin).await;
+        let mut system = Self {
             stack,
             user,
             admin,
-            node_id,
+            node_id: hosts_there[0].node_id.clone(),
+            hosts: hosts_there,
             key_file,
             public_key: public_key.trim().to_owned(),
             _alone: alone,
         };
         system.tidy().await;
+        while system.hosts.len() > usize::from(hosts) {
+            system.rest_last_host().await;
+        }
         system
     }
 
@@ -161,32 +201,72 @@ impl System {
         self.stack.options().root.join(KILL_FILE)
     }
 
-    /// Slots as the admin API shows them.
+    /// Slots of the first host as the admin API shows them.
     ///
     /// # Panics
     /// When the API refuses.
     pub async fn slots(&self) -> Vec<Value> {
-        let path = format!("/api/v1/admin/nodes/{}/resource-slots", self.node_id);
-        let slots = self.admin.get(&path).await.expect("slots");
+        self.slots_on(&self.hosts[0]).await
+    }
+
+    /// Slots of a host as the admin API shows them.
+    ///
+    /// # Panics
+    /// When the API refuses.
+    pub async fn slots_on(&self, host: &Host) -> Vec<Value> {
+        let slots = self.admin.get(&host.path("/resource-slots")).await;
+        let slots = slots.expect("slots");
         slots["slots"].as_array().cloned().unwrap_or_default()
     }
 
-    /// A slot by index once it has this status.
+    /// A slot of the first host by index once it has this status.
     ///
     /// # Panics
     /// When it never does.
     pub async fn wait_slot(&self, index: usize, status: &str) -> Value {
+        self.wait_slot_on(&self.hosts[0], index, status).await
+    }
+
+    /// A slot of a host by index once it has this status.
+    ///
+    /// # Panics
+    /// When it never does.
+    pub async fn wait_slot_on(&self, host: &Host, index: usize, status: &str) -> Value {
         until(
             &format!("slot {index} to be {status}"),
             TIMEOUT,
             async || {
-                let path = format!("/api/v1/admin/nodes/{}/resource-slots", self.node_id);
-                let slots = self.admin.get(&path).await.ok()?;
+                let slots = self.admin.get(&host.path("/resource-slots")).await.ok()?;
                 let slot = slots["slots"].get(index)?.clone();
                 (slot["status"] == status).then_some(slot)
             },
         )
         .await
+    }
+
+    /// Waits until launches may be placed on a host.
+    ///
+    /// # Panics
+    /// When it is cordoned, or never gets ready.
+    pub async fn wait_schedulable(&self, host: &Host) {
+        until("the host to take launches", TIMEOUT, async || {
+            let node = self.admin.get(&host.path("/placement")).await.ok()?;
+            assert_eq!(node["admin_state"], "enabled", "{node}");
+            (node["schedulable"] == true).then_some(())
+        })
+        .await;
+    }
+
+    /// The host of an allocation.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub async fn host_of(&self, allocation: &str) -> &Host {
+        let path = format!("/api/v1/admin/allocations/{allocation}");
+        let detail = self.admin.get(&path).await.expect("the allocation");
+        let node = detail["node_id"].as_str().expect("a node");
+        let host = self.hosts.iter().find(|host| host.node_id == node);
+        host.expect("one of the hosts")
     }
 
     /// Starts the repair of a slot.
@@ -195,10 +275,8 @@ impl System {
     /// When it is refused.
     pub async fn repair(&self, slot: &Value) {
         let id = slot["id"].as_str().expect("an id");
-        let path = format!(
-            "/api/v1/admin/nodes/{}/resource-slots/{id}:repair",
-            self.node_id
-        );
+        let node = slot["node_id"].as_str().expect("a node");
+        let path = format!("/api/v1/admin/nodes/{node}/resource-slots/{id}:repair");
         self.admin
             .post(&path, json!({"reason": "test"}))
             .await
@@ -267,23 +345,30 @@ impl System {
         child.wait_with_output().expect("it ends")
     }
 
-    /// Index of the slot that an allocation holds.
+    /// Index of the slot of the first host that an allocation holds.
     ///
     /// # Panics
     /// When it holds none.
     pub async fn slot_of(&self, allocation: &str) -> usize {
-        let slots = self.slots().await;
+        self.slot_on(&self.hosts[0], allocation).await
+    }
+
+    /// Index of the slot of a host that an allocation holds.
+    ///
+    /// # Panics
+    /// When it holds none.
+    pub async fn slot_on(&self, host: &Host, allocation: &str) -> usize {
+        let slots = self.slots_on(host).await;
         let held = slots.iter().position(|s| s["allocation_id"] == allocation);
         held.expect("a slot is held")
     }
 
-    /// The backing file of a slot's disk.
+    /// The backing file of the disk of a slot of the first host.
     ///
     /// # Panics
     /// When the lab host has no such disk.
     pub fn disk_file(&self, slot_index: usize) -> PathBuf {
-        let disks = self.stack.lab().and_then(|lab| lab.disks()).expect("disks");
-        disks[slot_index].file.clone()
+        self.hosts[0].disk_file(slot_index)
     }
 
     /// A connection to the database that may look at everything.
@@ -303,8 +388,10 @@ impl System {
     /// # Panics
     /// Naming what is left.
     pub async fn assert_nothing_left(&self) {
-        for index in 0..2 {
-            self.wait_slot(index, "available").await;
+        for host in &self.hosts {
+            for index in 0..usize::from(host.lab.slots()) {
+                self.wait_slot_on(host, index, "available").await;
+            }
         }
         invariants::check(self).await;
         let leftovers = invariants::leftovers(self).await;
@@ -329,24 +416,75 @@ impl System {
                 self.user.release(id).await;
             }
         }
-        let mut repaired = std::collections::BTreeSet::new();
-        for index in 0..2 {
-            loop {
-                let slot = self.slots().await[index].clone();
-                if slot["status"] == "available" {
-                    break;
-                }
-                if slot["status"] == "cleanup_blocked" && repaired.insert(index) {
-                    self.repair(&slot).await;
-                }
-                let now = slot["status"].clone();
-                until(
-                    &format!("slot {index} to leave {now}"),
-                    TIMEOUT,
-                    async || (self.slots().await[index]["status"] != now).then_some(()),
-                )
-                .await;
+        for host in &self.hosts {
+            self.admit(host).await;
+            for index in 0..usize::from(host.lab.slots()) {
+                self.tidy_slot(host, index).await;
             }
         }
     }
+
+    /// Makes a slot available, repaired if that is what it needs.
+    async fn tidy_slot(&self, host: &Host, index: usize) {
+        let mut repaired = false;
+        loop {
+            let slot = self.slots_on(host).await[index].clone();
+            let now = slot["status"].as_str().expect("a status").to_owned();
+            if now == "available" {
+                return;
+            }
+            if ["cleanup_blocked", "disabled"].contains(&now.as_str()) && !repaired {
+                self.repair(&slot).await;
+                repaired = true;
+            }
+            let what = format!("slot {index} to leave {now}");
+            until(&what, TIMEOUT, async || {
+                (self.slots_on(host).await[index]["status"] != now).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Lets launches be placed on a host that rested.
+    async fn admit(&self, host: &Host) {
+        let node = self.admin.get(&host.path("/placement")).await;
+        if node.expect("the node")["admin_state"] != "enabled" {
+            let path = host.path(":uncordon");
+            let admitted = self.admin.post(&path, json!({})).await;
+            admitted.unwrap_or_else(|refusal| panic!("{}", refusal.body));
+        }
+        self.wait_schedulable(host).await;
+    }
+
+    /// Ends the last host, which is idle, until a test needs several. Nothing is placed on it meanwhile.
+    async fn rest_last_host(&mut self) {
+        let host = self.hosts.pop().expect("a host");
+        let path = host.path(":cordon");
+        let cordoned = self.admin.post(&path, json!({"reason": "it rests"})).await;
+        cordoned.unwrap_or_else(|refusal| panic!("{}", refusal.body));
+        self.stack.lab_down(&host.lab);
+    }
+}
+
+/// How many hosts an earlier test has left running.
+fn running_hosts(options: &Options) -> u16 {
+    let stack = Stack::new(options.clone()).expect("stack");
+    let runs = |number: &u16| stack.lab_numbered(*number).part().running().is_some();
+    let last = (0..stack.lab_hosts()).rev().find(runs);
+    last.map_or(0, |last| last + 1)
+}
+
+/// The started lab hosts, each with its node.
+async fn hosts_of(stack: &Stack, admin: &Api) -> Vec<Host> {
+    let nodes = admin.get("/api/v1/admin/nodes").await.expect("nodes");
+    let nodes = nodes["nodes"].as_array().expect("nodes");
+    let with_node = |lab: Lab| {
+        let node = nodes
+            .iter()
+            .find(|node| node["config"]["hostname"] == lab.hostname().as_str());
+        let node_id = node.expect("a node")["id"].as_str().expect("an id");
+        let node_id = node_id.to_owned();
+        Host { lab, node_id }
+    };
+    stack.labs().into_iter().map(with_node).collect()
 }

@@ -1,7 +1,6 @@
 //! `Topology`: discovery and readiness.
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::topology_server::Topology;
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use tonic::{Request, Response, Status};
 
 use super::Shared;
@@ -58,7 +57,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
         readiness
             .evidence
             .iter()
-            .filter(|one| one.status() == EvidenceStatus::Fail)
+            .filter(|one| readiness.blockers.contains(&one.check))
             .map(|one| format!("{}: {}", one.check, one.detail)),
     );
     report.evidence = readiness.evidence;

@@ -153,6 +153,7 @@ fn wire(row: OperationRow) -> pb::HostOperation {
             step: failure.step,
             failure_class: failure.class,
             host_clean: failure.host_clean,
+            serial_log_end: failure.serial_log_end,
         });
     let steps = row.steps.into_iter().map(|step| pb::OperationStep {
         name: step.name,

@@ -13,7 +13,7 @@ use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
 use tonic::{Response, Status};
 
-use super::agent_version;
+use crate::build;
 use crate::node::Node;
 use crate::topology::readiness;
 
@@ -33,9 +33,15 @@ impl Reports for &Node {
     async fn report(&self) -> pb::HeartbeatRequest {
         pb::HeartbeatRequest {
             boot_id: self.clock.boot_id().to_owned(),
-            agent_version: agent_version().to_owned(),
+            agent_version: build::version().to_owned(),
             readiness: Some(readiness::report(self).await),
             agent_address: self.settings.advertised_address.clone(),
+        }
+    }
+
+    fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
+        if let Ok(response) = answer {
+            self.told_mode.tell(&response.get_ref().node_mode);
         }
     }
 }

@@ -13,6 +13,7 @@ mod renew;
 use anyhow::{Context as _, bail};
 use gpuaas_common::CancellationToken;
 use gpuaas_common::config::Settings as CommonSettings;
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use jiff::Timestamp;
 use rcgen::KeyPair;
@@ -24,13 +25,9 @@ pub use renew::keep as keep_certificate;
 
 use self::files::Files;
 use self::inventory::{RETRY, stranger, until_decided};
+use crate::build;
 use crate::ids::Token;
 use crate::node::Node;
-
-/// Version of this agent.
-pub fn agent_version() -> &'static str {
-    option_env!("GPUAAS_VERSION").unwrap_or(env!("CARGO_PKG_VERSION"))
-}
 
 /// A number from 0 to 1 by chance, that hosts do not call as one.
 fn chance() -> f64 {
@@ -122,8 +119,8 @@ async fn call(
         csr_pem: csr(key)?,
         boot_id: node.clock.boot_id().to_owned(),
         machine_id: node.root.read_value("/etc/machine-id").unwrap_or_default(),
-        agent_version: agent_version().to_owned(),
-        agent_built_time: None,
+        agent_version: build::version().to_owned(),
+        agent_built_time: build::built_at().map(proto_time),
         agent_address: node.settings.advertised_address.clone(),
         host_profile: profile.name.clone(),
         lab: profile.lab,

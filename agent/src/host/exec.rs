@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::recording;
@@ -80,7 +80,20 @@ pub async fn run<S: AsRef<OsStr>>(
     arguments: &[S],
     limit: Duration,
 ) -> HostResult<Output> {
-    let live = finish(program, command(program, arguments), limit);
+    let live = finish(program, command(program, arguments), "", limit);
+    recording::answer(program, arguments, live).await
+}
+
+/// The same for a program that reads its orders from its standard input.
+pub async fn run_with_input<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    input: &str,
+    limit: Duration,
+) -> HostResult<Output> {
+    let mut command = command(program, arguments);
+    command.stdin(Stdio::piped());
+    let live = finish(program, command, input, limit);
     recording::answer(program, arguments, live).await
 }
 
@@ -95,10 +108,15 @@ pub async fn run_bound<S: AsRef<OsStr>>(
             "{program} is not run on a recorded host"
         )));
     }
-    finish(program, bound_command(program, arguments), limit).await
+    finish(program, bound_command(program, arguments), "", limit).await
 }
 
-async fn finish(program: &str, mut command: Command, limit: Duration) -> HostResult<Output> {
+async fn finish(
+    program: &str,
+    mut command: Command,
+    input: &str,
+    limit: Duration,
+) -> HostResult<Output> {
     let failed = |error: std::io::Error| {
         HostError::host(
             ErrorReason::HostNotReady,
@@ -106,10 +124,17 @@ async fn finish(program: &str, mut command: Command, limit: Duration) -> HostRes
         )
     };
     let mut child = command.spawn().map_err(failed)?;
+    let stdin = child.stdin.take();
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // what a program did not read is seen by what it answers
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+    };
     let work = async {
-        let (out, err) = tokio::join!(drain(stdout), drain(stderr));
+        let ((), out, err) = tokio::join!(feed, drain(stdout), drain(stderr));
         let status = child.wait().await.map_err(failed)?;
         Ok(Output {
             status: status.code().unwrap_or(-1),

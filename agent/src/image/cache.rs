@@ -4,17 +4,19 @@
 //! that is the same is not read again. Pulls go to a temporary file, are verified while they stream, and take
 //! their name only then. Concurrent requests for one digest share one pull.
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sha2::{Digest as _, Sha256};
-use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 
 use super::registry::Registry;
 use crate::error::{HostError, HostResult, io_error};
+use crate::host::blocking;
 use crate::ids::Digest;
 use crate::journal::Journal;
 
@@ -234,21 +236,36 @@ fn fingerprint(file: &Path) -> Option<String> {
     ))
 }
 
+/// Hashes a file on a thread of its own: tens of gigabytes keep it busy for a minute.
 async fn hash_file(file: &Path) -> HostResult<Digest> {
-    let mut file = tokio::fs::File::open(file)
-        .await
-        .map_err(io_error("cannot read the image"))?;
+    let file = file.to_owned();
+    // a caller that is gone needs no hash
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let _set_when_dropped = OnDrop(Arc::clone(&unwanted));
+    blocking::run(move || hash_here(&file, &unwanted)).await
+}
+
+fn hash_here(file: &Path, unwanted: &AtomicBool) -> HostResult<Digest> {
+    let failed = || io_error("cannot read the image");
+    let mut file = std::fs::File::open(file).map_err(failed())?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0_u8; 4 << 20];
-    loop {
-        let read = file
-            .read(&mut buffer)
-            .await
-            .map_err(io_error("cannot read the image"))?;
+    while !unwanted.load(Ordering::Relaxed) {
+        let read = file.read(&mut buffer).map_err(failed())?;
         if read == 0 {
             return Ok(Digest::of_bytes(&hash.finalize()));
         }
         hash.update(&buffer[..read]);
+    }
+    Err(HostError::internal("nobody waits for the hash any more"))
+}
+
+/// Raises a flag when it goes out of scope.
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -282,6 +299,36 @@ mod tests {
             "it was not used, a pull was tried: {error:?}"
         );
         assert!(!file.exists());
+    }
+
+    /// A thread that serves calls has nothing to do for it but to wait: it looks at the start and at the end.
+    #[tokio::test]
+    async fn a_large_image_is_hashed_away_from_the_threads_that_serve_calls() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("image");
+        std::fs::File::create(&file)
+            .unwrap()
+            .set_len(24 << 20)
+            .unwrap();
+        let mut hash = std::pin::pin!(hash_file(&file));
+        let mut looks = 0;
+        let digest = std::future::poll_fn(|context| {
+            looks += 1;
+            hash.as_mut().poll(context)
+        });
+        let expected = Digest::of_bytes(&Sha256::digest(vec![0; 24 << 20]));
+        assert_eq!(digest.await.unwrap(), expected);
+        assert_eq!(looks, 2);
+    }
+
+    #[test]
+    fn a_hash_that_nobody_waits_for_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("image");
+        std::fs::write(&file, b"image").unwrap();
+        let unwanted = Arc::new(AtomicBool::new(false));
+        drop(OnDrop(Arc::clone(&unwanted)));
+        assert!(hash_here(&file, &unwanted).is_err());
     }
 
     #[test]

@@ -135,6 +135,7 @@ mod tests {
             step: String::new(),
             class: 0,
             host_clean: false,
+            serial_log_end: String::new(),
         };
         journal.fail(id, &failure, 1).unwrap();
         assert_eq!(left(), None, "nobody knows what a failed reboot left");

@@ -131,6 +131,9 @@ pub struct Failure {
     pub class: i32,
     /// False when something of the VM may be left.
     pub host_clean: bool,
+    /// What the guest printed last; empty when it is not the guest that failed.
+    #[serde(default)]
+    pub serial_log_end: String,
 }
 
 /// An operation about to begin.

@@ -25,6 +25,8 @@ use crate::image::clone::clone_image;
 use crate::image::seed::{Seed, hostname, write_iso};
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
+use crate::vm::locality::{SlotDevices, locality};
+use crate::vm::serial_log;
 
 /// Left of the budget for the undo when a guest never answers.
 const UNDO_MARGIN: Duration = Duration::from_secs(10);
@@ -70,12 +72,12 @@ pub const STEPS: &[StepDef] = &[
     },
     StepDef {
         name: "wait_address",
-        run: |work| wait_address(work).boxed(),
+        run: |work| with_serial_log(work, wait_address(work)).boxed(),
         undo: None,
     },
     StepDef {
         name: "wait_login",
-        run: |work| wait_login(work).boxed(),
+        run: |work| with_serial_log(work, wait_login(work)).boxed(),
         undo: None,
     },
     StepDef {
@@ -289,14 +291,27 @@ pub async fn define_on(
 ) -> HostResult<String> {
     let plan = &work.operation.plan;
     let shape = plan.shape.unwrap_or_default();
-    let mut hostdevs = Vec::new();
-    for address in plan
-        .gpu_pci_addresses
-        .iter()
-        .chain(&plan.fabric_vf_pci_addresses)
-    {
-        hostdevs.push(address.parse()?);
+    let mut devices = Vec::new();
+    for slot in work.slots()? {
+        let bindings = &slot.bindings;
+        let functions = [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address];
+        let functions = functions.into_iter().filter(|address| !address.is_empty());
+        devices.push(SlotDevices {
+            numa_node: bindings.numa_node,
+            functions: functions
+                .map(|address| address.parse())
+                .collect::<Result<_, _>>()?,
+        });
     }
+    let locality = locality(
+        &work.node.root,
+        &devices,
+        shape.vcpus,
+        shape.memory_mib,
+        shape.hugepages,
+    )?;
+    let serial_log = work.node.serial_log(&work.vm());
+    serial_log::prepare(&serial_log)?;
     let spec = DomainSpec {
         name: work.vm(),
         uuid: work.operation.allocation.0,
@@ -307,8 +322,8 @@ pub async fn define_on(
         seed,
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),
-        hostdevs,
-        numa_node: plan.numa_node,
+        locality,
+        serial_log,
     };
     let xml = domain_xml(
         &spec,
@@ -376,6 +391,20 @@ pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
             "the domain is gone",
         )),
     }
+}
+
+/// Adds to a guest's failure what it printed last: whoever launched it cannot see its console (it is gone with the VM).
+async fn with_serial_log(
+    work: &Work,
+    waiting: impl Future<Output = HostResult<Done>>,
+) -> HostResult<Done> {
+    let mut outcome = waiting.await;
+    if let Err(error) = &mut outcome
+        && error.class == pb::FailureClass::Guest
+    {
+        error.serial_log_end = serial_log::end_of(&work.node.serial_log(&work.vm()));
+    }
+    outcome
 }
 
 async fn wait_address(work: &Work) -> HostResult<Done> {

@@ -1,4 +1,4 @@
-//! Removal of what a VM leaves on the host: domain, NVRAM, reservation, seed, port. Used by the undo of a
+//! Removal of what a VM leaves on the host: domain, NVRAM, serial log, reservation, seed, port. Used by the undo of a
 //! provision, by clean-up and by release; every part may be gone already.
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use crate::host::exec;
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::settings::BridgeKind;
+use crate::vm::serial_log;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -18,7 +19,7 @@ pub async fn destroy(node: &Node, allocation: AllocationId) -> HostResult<()> {
     node.hypervisor.destroy(allocation.vm_name().as_str()).await
 }
 
-/// Stops the domain hard, removes it with its NVRAM, and checks that it is gone (INC-26). A start that was given up may
+/// Stops the domain hard, removes it with its NVRAM and serial log, and checks that it is gone (INC-26). A start that was given up may
 /// still be on its way through the hypervisor and come after the stop; it is stopped then, and cannot come again.
 pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
     let name = allocation.vm_name();
@@ -28,7 +29,7 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
         node.hypervisor.destroy(name.as_str()).await?;
         node.hypervisor.undefine(name.as_str()).await?;
         match node.hypervisor.state(name.as_str()).await? {
-            None => return Ok(()),
+            None => return serial_log::remove(&node.serial_log(&name)),
             Some(_) if tries < UNDEFINE_TRIES => {}
             Some(state) => {
                 return Err(HostError::host(

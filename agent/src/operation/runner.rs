@@ -253,6 +253,7 @@ impl Runner {
             step: step.to_owned(),
             class: error.class.into(),
             host_clean: false,
+            serial_log_end: error.serial_log_end.clone(),
         };
         self.node.journal.record_failure(row.id, &failure)
     }

@@ -211,6 +211,7 @@ async fn inc_26_a_start_that_comes_after_its_undo_leaves_no_vm() {
         step: "start".into(),
         class: 0,
         host_clean: false,
+        serial_log_end: String::new(),
     };
     node.journal.record_failure(new.id, &failure).unwrap();
     Runner::new(Arc::clone(&node)).resume().unwrap();

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::line::{Line, Status};
+use crate::checks::API_TOPOLOGY;
 
-const CHECK: &str = "api_topology";
+const CHECK: &str = API_TOPOLOGY.id;
 const DISCOVER: &str = "run discovery again: gpuaas admin node discover ID";
 /// Longest wait for an answer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -173,7 +174,7 @@ fn judge(discovery: &Discovery) -> Line {
         ),
         (Some(summary), "completed") => failed(
             format!("blockers: {}", summary.blockers.join("; ")),
-            "mend what the blockers name, then run discovery again",
+            API_TOPOLOGY.remedy,
         ),
         (_, "failed") => failed(format!("discovery failed: {}", discovery.error), DISCOVER),
         (_, state) => failed(format!("discovery is {state}"), DISCOVER),

@@ -2,6 +2,7 @@
 use gpuaas_common::config::Settings as CommonSettings;
 
 use super::line::{Line, Status};
+use crate::checks::{HISTORICAL_NETWORK_SERVICE, NODE_AGENT};
 use crate::command::open;
 use crate::host::{exec, units};
 use crate::settings::Settings;
@@ -31,14 +32,14 @@ pub async fn lines(common: &CommonSettings, own: Settings) -> anyhow::Result<Vec
 
 /// Whether the agent serves: by its unit where systemd has it, else by a connection to it.
 async fn agent(common: &CommonSettings) -> Line {
-    let remediation = "start the agent: systemctl enable --now gpuaas-node-agent";
+    let remediation = NODE_AGENT.remedy;
     if let Ok(Some(state)) = units::state(AGENT).await {
         let status = if state == "active/running" {
             Status::Pass
         } else {
             Status::Fail
         };
-        return Line::new(status, "node_agent", state, remediation);
+        return Line::new(status, NODE_AGENT.id, state, remediation);
     }
     let addresses = &common.server.listen;
     for address in addresses {
@@ -46,26 +47,26 @@ async fn agent(common: &CommonSettings) -> Line {
         if let Ok(Ok(_)) = tokio::time::timeout(exec::PROBE_LIMIT, connection).await {
             return Line::new(
                 Status::Pass,
-                "node_agent",
+                NODE_AGENT.id,
                 format!("serves on {address}"),
                 "",
             );
         }
     }
     let detail = "neither a unit nor an answer at its addresses";
-    Line::new(Status::Fail, "node_agent", detail, remediation)
+    Line::new(Status::Fail, NODE_AGENT.id, detail, remediation)
 }
 
 /// A service of the former name is history, and never more than a warning (I-17, INC-05).
 fn former_baseline(state: Option<String>) -> Line {
-    let check = "historical_network_service";
+    let check = HISTORICAL_NETWORK_SERVICE.id;
     match state {
         None => Line::new(Status::Pass, check, "not installed", ""),
         Some(state) => Line::new(
             Status::Warn,
             check,
             format!("{FORMER_BASELINE} is {state}"),
-            "remove it; gpuaas-slice-network-baseline does its work",
+            HISTORICAL_NETWORK_SERVICE.remedy,
         ),
     }
 }

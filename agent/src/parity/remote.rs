@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::line::{Line, Status, escape};
 use super::summary;
+use crate::checks::SSH;
 use crate::host::exec;
 
 /// Longest run of all checks of a host.
@@ -12,11 +13,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// Runs them at the host.
 pub async fn lines(host: &str, user: Option<&str>, config: &[PathBuf]) -> Vec<Line> {
     let arguments = arguments(host, user, config);
-    let failed = |detail: String| {
-        let remediation =
-            "log in by ssh, with a key and without a password, and install the agent there";
-        vec![Line::new(Status::Fail, "ssh", detail, remediation)]
-    };
+    let failed = |detail: String| vec![Line::new(Status::Fail, SSH.id, detail, SSH.remedy)];
     let output = match exec::run("ssh", &arguments, LIMIT).await {
         Ok(output) => output,
         Err(error) => return failed(error.to_string()),

@@ -32,6 +32,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const LIMIT: Duration = Duration::from_secs(5);
+/// Before a disk that could not be read is read again.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// The check of the rules that keep guests apart.
 const RULES: &str = "guests_apart";
 /// The agent puts rules back within seconds, and a guest that comes has none for a moment: only what lasts is reported.
@@ -186,8 +188,14 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
         };
         match resolution {
             Ok(Resolution::Device(name)) => {
-                let looked =
-                    blocking::here(|| uses(node, &identity, &name, (&mounts, &swaps), unknown));
+                let look =
+                    || blocking::here(|| uses(node, &identity, &name, (&mounts, &swaps), unknown));
+                let mut looked = look();
+                if looked.is_err() {
+                    // what is being taken away just now is gone in a moment
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                    looked = look();
+                }
                 match looked {
                     Ok((bytes, uses)) => (disk.bytes, disk.uses) = (bytes, uses),
                     Err(error) => disk.fault = error.message,

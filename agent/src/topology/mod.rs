@@ -12,6 +12,7 @@ pub mod nat;
 pub mod neighbors;
 pub mod network;
 pub mod nvme;
+pub mod packet;
 pub mod pci;
 pub mod platform;
 pub mod readiness;

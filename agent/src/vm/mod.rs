@@ -2,6 +2,8 @@
 pub mod disk_sources;
 pub mod domain_xml;
 pub mod hypervisor;
+pub mod locality;
+pub mod serial_log;
 mod workers;
 
 pub use hypervisor::{Domain, Hypervisor, PowerState};

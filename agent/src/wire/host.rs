@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::filter::TABLE;
-use super::{Guest, document_of_linux_bridge, filter, flows, ports};
+use super::{Guest, document_of_linux_bridge, filter, flows, ports, probe};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::exec;
@@ -174,6 +174,19 @@ impl Wire {
         Ok(self.ports().await?.1)
     }
 
+    /// The guest that is none, from whose port packets are sent; none where this agent makes no rules.
+    ///
+    /// # Errors
+    /// The reservations cannot be read.
+    pub fn probe(&self) -> HostResult<Option<Guest>> {
+        if !self.active {
+            return Ok(None);
+        }
+        let reservations = self.dhcp.reservations()?;
+        let guests: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
+        Ok(probe::guest(&self.network, &guests))
+    }
+
     /// The interfaces of the switch, and the bridge's ports that are foreign.
     async fn ports(&self) -> HostResult<(Vec<ports::Interface>, Vec<String>)> {
         let list = ["--format=json", ports::COLUMNS, "list", "Interface"];
@@ -185,24 +198,34 @@ impl Wire {
 
     async fn wanted(&self) -> HostResult<Wanted> {
         let reservations = self.dhcp.reservations()?;
-        let all: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
-        let (document, flows) = match self.network.bridge_kind {
+        let guests: Vec<Guest> = reservations.iter().filter_map(Guest::of).collect();
+        let probe = probe::guest(&self.network, &guests);
+        let mut all = guests.clone();
+        all.extend(probe.clone());
+        let (mut document, flows) = match self.network.bridge_kind {
             BridgeKind::Ovs => {
                 let (interfaces, foreign) = self.ports().await?;
                 ports::refuse(&self.network.bridge, &foreign)?;
                 let at_port = |guest: &Guest| {
                     Some((ports::number_of(&interfaces, &guest.port)?, guest.clone()))
                 };
-                let guests: Vec<_> = all.iter().filter_map(at_port).collect();
+                let at_probe = probe
+                    .clone()
+                    .filter(|_| !ports::is_anothers(&interfaces, probe::PORT, probe::PORT_NUMBER))
+                    .map(|probe| (probe::PORT_NUMBER, probe));
+                let guests: Vec<_> = guests.iter().filter_map(at_port).chain(at_probe).collect();
                 let document = filter::document(&self.network, &all);
                 (document, Some(flows::flows(&guests)))
             }
             BridgeKind::Linux => (document_of_linux_bridge(&self.network, &all), None),
         };
+        if let Some(probe) = &probe {
+            document.push_str(&probe::document(&self.network, probe));
+        }
         Ok(Wanted {
             flows,
             document,
-            guests: all.len(),
+            guests: guests.len(),
         })
     }
 

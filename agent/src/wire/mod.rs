@@ -21,6 +21,7 @@ mod flows;
 mod host;
 mod net;
 pub(crate) mod ports;
+mod probe;
 mod watch;
 
 use std::net::Ipv4Addr;
@@ -28,6 +29,7 @@ use std::net::Ipv4Addr;
 pub use host::Wire;
 pub use net::Ipv4Net;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
+pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
 pub use watch::watch;
 
 use crate::dhcp::Reservation;

@@ -54,6 +54,13 @@ pub fn number_of(interfaces: &[Interface], port: &str) -> Option<u32> {
         .and_then(|one| one.number)
 }
 
+/// Whether a number is another port's than this one: switches give numbers in a circle.
+pub fn is_anothers(interfaces: &[Interface], port: &str, number: u32) -> bool {
+    interfaces
+        .iter()
+        .any(|one| one.number == Some(number) && one.name != port)
+}
+
 /// Which of these ports, one a line, are neither a guest's nor internal: an uplink, a bond, a patch to another bridge,
 /// another's VM. The rules pass nothing of theirs, so a host that is reached through one would be lost.
 pub fn foreign(ports: &str, interfaces: &[Interface]) -> Vec<String> {
@@ -100,6 +107,14 @@ mod tests {
             assert_eq!(number_of(&all, port), None, "{port}");
         }
         assert!(parse("nonsense").is_err());
+    }
+
+    #[test]
+    fn p11_a_guest_that_got_the_number_of_the_checks_does_not_get_their_rules() {
+        let all = parse(LISTED).unwrap();
+        assert!(is_anothers(&all, "gsprobe", 3));
+        assert!(!is_anothers(&all, "gs0123456789aa", 3));
+        assert!(!is_anothers(&all, "gsprobe", 65000));
     }
 
     #[test]

@@ -133,6 +133,20 @@ impl Api {
         self.send(method, path, &[], Some(body), Some(key)).await
     }
 
+    /// Deletes something, with an idempotency key.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn delete(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+        key: &IdempotencyKey,
+    ) -> Result<Value, Failure> {
+        self.send(Method::DELETE, path, query, None, Some(key))
+            .await
+    }
+
     /// Opens a stream of lines. It may last as long as it likes.
     ///
     /// # Errors

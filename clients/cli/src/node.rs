@@ -40,6 +40,8 @@ pub struct NodeStatus {
     pub hypervisor: String,
     pub host_profile: String,
     pub instance: HostInstance,
+    pub life: Option<NodeLife>,
+    pub onboarding: Vec<OnboardingStep>,
 }
 
 /// One checked condition of a host.
@@ -51,6 +53,28 @@ pub struct Evidence {
     pub detail: String,
     pub remediation: String,
     pub observed_at: Option<Timestamp>,
+    /// "hard", "warn" or "info".
+    pub severity: String,
+}
+
+/// Where a node is in its life, and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeLife {
+    pub state: String,
+    pub reason: String,
+    pub principal: String,
+    pub since: Option<Timestamp>,
+}
+
+/// A step from bare machine to schedulable node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct OnboardingStep {
+    pub number: u32,
+    pub name: String,
+    pub state: String,
+    pub detail: String,
 }
 
 /// One boot of an installed image.
@@ -181,11 +205,13 @@ pub async fn resolve_slot(api: &Api, node: &str, given: &str) -> Result<String, 
         .get(&["admin", "nodes", node, "resource-slots"], &[])
         .await?;
     let all: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
-    if let Some(indexed) = given
-        .parse::<u32>()
-        .ok()
-        .and_then(|i| all.iter().find(|s| s.slot_index == i))
-    {
+    if let Some(indexed) = given.parse::<u32>().ok().and_then(|i| {
+        // the index of a retired slot may be another one's by now
+        let of_index = |s: &&Slot| s.slot_index == i;
+        let in_service = |s: &&Slot| s.status != "retired";
+        let mut all = all.iter().filter(of_index);
+        all.clone().find(in_service).or_else(|| all.next())
+    }) {
         return Ok(indexed.id.clone());
     }
     unique(

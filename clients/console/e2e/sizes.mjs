@@ -65,6 +65,7 @@ export async function sizes() {
         ["node-slots", node, () => page.getByRole("heading", { name: /Slot 0/ })],
         ["node-topology", `${node}?tab=topology`, table("Candidates")],
         ["node-checks", `${node}?tab=evidence`, table("Evidence")],
+        ["node-history", `${node}?tab=history`, table("History")],
         ["node-images", `${node}?tab=images`, table("Cached images")],
         ["node-evacuation", `${node}?tab=evacuation`, () => page.getByText("No allocations on this node")],
         ["capacity", "/admin/capacity", table("Capacity by SKU and region")],

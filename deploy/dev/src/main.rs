@@ -26,6 +26,9 @@ enum Action {
     Up {
         #[command(flatten)]
         which: Which,
+        /// Lab hosts. Those that are there stay.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(gpuaas_dev::lab::HOSTS)))]
+        hosts: u16,
         /// Launch no first slice.
         #[arg(long)]
         no_slice: bool,
@@ -124,11 +127,15 @@ async fn run(action: Action) -> gpuaas_dev::Result<()> {
     match action {
         Action::Up {
             which,
+            hosts,
             no_slice,
             no_approval,
         } => {
             let mut options = which.options()?;
             options.approve = !no_approval;
+            options.hosts = hosts;
+            // those of an earlier start stay
+            options.hosts = Stack::new(options.clone())?.lab_hosts();
             up(&Stack::new(options)?, !no_slice).await
         }
         Action::Down {

@@ -25,7 +25,7 @@ pub fn sweep(folder: &Path) {
     }
     lab::detach_below(folder);
     for file in files(folder, DEPTH) {
-        if file.ends_with(lab::NETWORK_MARKER) {
+        if lab::is_network_marker(&file) {
             lab::remove_network(&file);
         }
     }

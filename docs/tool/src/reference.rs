@@ -1,10 +1,11 @@
-//! The generated reference pages: one generator per page, each a function of the contract or of sources.
+//! The generated reference pages, and the runbook of host checks: one generator per page, each a function of the contract or of sources.
 use std::path::Path;
 
 use crate::Result;
 use crate::page::Page;
 
 mod api;
+mod checks;
 mod contract;
 mod data;
 mod errors;
@@ -34,5 +35,9 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
             "workflows",
             workflows::page(&gpuaas_allocation::step_tables()),
         ),
+        Page {
+            path: "docs/runbooks/host-checks.md".to_owned(),
+            text: checks::page(&gpuaas_agent::checks::ALL),
+        },
     ])
 }

@@ -149,9 +149,13 @@ async fn more_calls_than_it_takes_are_turned_away_and_health_still_answers() {
         .header("x-idempotency-key", "k")
         .json(&launch("slow"));
     let slow = tokio::spawn(slow.send());
-    while world.record.all().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let taken = async {
+        while world.record.all().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let taken = tokio::time::timeout(Duration::from_secs(30), taken).await;
+    taken.expect("the service gets the slow call");
     let response = world
         .http
         .get(world.url(CREATE))

@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
             run.join("dnsmasq.pid").display().to_string(),
         ];
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let said = self.system.stack.lab()?.exec("bash", &arguments)?;
+        let said = self.system.stack.lab().exec("bash", &arguments)?;
         said.trim()
             .parse()
             .with_context(|| format!("the plain script said {said:?}"))

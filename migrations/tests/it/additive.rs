@@ -71,11 +71,19 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 3] = [(
+const LATER: [(u32, &str); 4] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
      INSERT INTO node_visits (node_id, owner) VALUES (ID(2), 'a');",
+), (
+    11,
+    "INSERT INTO node_history (node_id, state, reason, principal) VALUES (ID(2), 'cordoned', 'fan', 'user:a');
+     INSERT INTO slot_history (slot_id, kind, health, detail, principal) VALUES (ID(10), 'health', 'failed', 'fan', '');
+     INSERT INTO break_fixes (id, node_id, slot_id, fault, opened_by) VALUES (ID(80), ID(2), ID(10), 'fan', 'user:a');
+     INSERT INTO break_fix_actions (break_fix_id, principal, action) VALUES (ID(80), 'user:a', 'replaced');
+     INSERT INTO node_findings (id, node_id, source, code, device, severity, message, reported_by)
+     VALUES (ID(81), ID(2), 'dcgm', 'XID_79', '', 'critical', 'm', 'user:a');",
 ), (
     13,
     "INSERT INTO slot_health_events (slot_id, node_id, health, started_at) VALUES (ID(10), ID(2), 'degraded', now())",

@@ -410,6 +410,7 @@ fn disk(approved: &Approved<'_>, host: &HostDevices, found: &mut Vec<Drift>) {
     }
 }
 
+/// A check that names a device says more only where nothing is known to be wrong with it.
 fn faults(bindings: &SlotBindings, host: &HostDevices, found: &mut Vec<Drift>) {
     let own = [
         ("gpu_pci_address", &bindings.gpu_pci_address),
@@ -417,7 +418,10 @@ fn faults(bindings: &SlotBindings, host: &HostDevices, found: &mut Vec<Drift>) {
         ("fabric_device", &bindings.fabric_device),
         ("nvme_device", &bindings.nvme_device),
     ];
-    for (field, device) in own.into_iter().filter(|(_, device)| !device.is_empty()) {
+    for (field, device) in own {
+        if device.is_empty() || found.iter().any(|one| one.field == field) {
+            continue;
+        }
         let named = host
             .faults
             .iter()

@@ -91,7 +91,7 @@ fn a_host_that_has_what_was_approved_has_no_drift() {
 #[test]
 fn d_80_every_difference_has_its_kind() {
     type Change = fn(&mut HostDevices);
-    let table: [(Change, &[&str]); 20] = [
+    let table: [(Change, &[&str]); 21] = [
         (|h| drop(h.functions.remove(1)), &["gpu_missing"]),
         (
             |h| h.functions[1].fault = "does not answer on its bus".into(),
@@ -150,11 +150,20 @@ fn d_80_every_difference_has_its_kind() {
                 let fault = |device: &str| DeviceFault {
                     device: device.into(),
                     check: "link_width".into(),
-                    ..DeviceFault::default()
                 };
                 h.faults = vec![fault("0000:1b:00.0"), fault("0000:ff:00.0")];
             },
             &["check_failed"],
+        ),
+        (
+            |h| {
+                h.functions[1].fault = "does not answer on its bus".into();
+                h.faults = vec![DeviceFault {
+                    device: "0000:1b:00.0".into(),
+                    check: "link_width".into(),
+                }];
+            },
+            &["gpu_faulty"],
         ),
         (
             |h| {

@@ -141,7 +141,7 @@ impl Error {
         matches!(
             self.0.code,
             Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::ResourceExhausted
-        ) && self.0.reason != ErrorReason::Quota
+        ) && !matches!(self.0.reason, ErrorReason::Quota | ErrorReason::EtagStale)
     }
 
     /// The chain of causes, for logs.

@@ -53,6 +53,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         config.enrolment_max_connections,
         config.enrolment_max_connections_per_peer,
     );
+    let refusals = Refusals::new(&ctx.meter);
     let state = State::new(Shared {
         pool: ctx.database()?,
         peers: ctx.peers.clone(),
@@ -63,6 +64,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         config,
         push_due: Notify::new(),
         task_due: Notify::new(),
+        refusals: refusals.clone(),
         watching: watch::Watching::new(Streams::new(&ctx.meter, shutdown.clone())),
     });
     let mut parts = JoinSet::new();
@@ -95,7 +97,6 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             Box::pin(workflow::discovery::run(state.clone(), background.clone())),
         );
     }
-    let refusals = Refusals::new(&ctx.meter);
     let server = Server::new(&ctx)
         .add(RegionServiceServer::new(api::Regions(state.clone())))
         .add(RegionAdminServiceServer::new(api::Regions(state.clone())))

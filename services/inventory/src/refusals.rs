@@ -31,6 +31,15 @@ impl Refusals {
         Self(counter.build())
     }
 
+    /// Counts what this service itself refused of what it asked for.
+    pub(crate) fn count(&self, method: &'static str, reason: ErrorReason) {
+        let labels = [
+            KeyValue::new("method", method),
+            KeyValue::new("reason", reason_name(reason)),
+        ];
+        self.0.add(1, &labels);
+    }
+
     /// The same service, with its refusals counted.
     pub(crate) fn of<S>(&self, inner: S) -> Counted<S> {
         Counted {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::authority::HostAuthority;
 use crate::config::Config;
+use crate::refusals::Refusals;
 use crate::watch::Watching;
 
 /// Shared by all clones.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) push_due: Notify,
     /// Rings when there may be a task to begin.
     pub(crate) task_due: Notify,
+    /// Counts what is refused.
+    pub(crate) refusals: Refusals,
     /// Streams of those who watch hosts.
     pub(crate) watching: Watching,
 }

@@ -7,6 +7,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use crate::model::{Bindings, Slot, SlotClass, SlotStatus, StoredHealth};
+use crate::operators::Intent;
 use crate::repair::{self, Origin};
 use crate::{Error, Result, drift, lock, slots};
 
@@ -97,11 +98,18 @@ pub async fn approve(
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<Vec<Slot>> {
     lock::node(conn, node_id).await?;
-    let (host_health, current): (StoredHealth, Uuid) =
-        sqlx::query_as("SELECT host_health, instance_id FROM nodes WHERE id = $1")
+    let (host_health, current, admin_state): (StoredHealth, Uuid, String) =
+        sqlx::query_as("SELECT host_health, instance_id, admin_state FROM nodes WHERE id = $1")
             .bind(node_id)
             .fetch_one(&mut *conn)
             .await?;
+    if admin_state == Intent::Retired.as_str() {
+        return Err(Error::Conflict {
+            what: "node",
+            id: node_id,
+            state: admin_state,
+        });
+    }
     if look
         .instance_id
         .is_some_and(|looked_at| looked_at != current)
@@ -156,7 +164,10 @@ async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) 
     } else {
         Vec::new()
     };
-    let seen = |slot: &Slot| look.generations.get(&slot.slot_index) == Some(&slot.generation);
+    let seen = |slot: &Slot| {
+        slot.status == SlotStatus::Retired
+            || look.generations.get(&slot.slot_index) == Some(&slot.generation)
+    };
     Ok(!slots.iter().all(seen))
 }
 
@@ -194,6 +205,10 @@ async fn approve_one(
         });
     }
     let existing = slots::lock_at(conn, node_id, definition.slot_index).await?;
+    if existing.is_none() && is_destroyed(conn, node_id, &definition.bindings.nvme_device).await? {
+        // its slot stays retired: what was attested to be destroyed is not sold, whatever a host still shows
+        return Ok(());
+    }
     let slot_id = match existing {
         Some(slot) if slot.class != definition.class || slot.bindings != definition.bindings => {
             return Err(Error::Invalid {
@@ -223,6 +238,18 @@ async fn approve_one(
         None => insert(conn, node_id, definition, host_health, new_id()).await?,
     };
     repair::first_wipe(conn, slot_id, seen.origin).await
+}
+
+/// Whether the disk was a slot's that was retired because it was destroyed.
+async fn is_destroyed(conn: &mut PgConnection, node_id: Uuid, disk: &str) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM slots s JOIN clean_evidence e ON e.slot_id = s.id AND e.kind = 'destroyed'
+                         WHERE s.node_id = $1 AND s.nvme_device = $2 AND s.retired)",
+    )
+    .bind(node_id)
+    .bind(disk)
+    .fetch_one(conn)
+    .await?)
 }
 
 async fn insert(

@@ -2,9 +2,10 @@
 //!
 //! An administrator attests what became of the host. The claims end, and with them what the allocation counts for; its
 //! billable time ends at the last proof of life of the host, or when the administrator says. No slot becomes available by
-//! it: each is `disabled`, of a generation that no evidence is of, until a wipe on its host is proven (P2). A host that
-//! comes back late changes nothing: the workflows that it worked for are over, and every token it knows is behind.
+//! it: each is `disabled`, of a generation that no evidence is of, until a wipe on its host is proven (P2), or `retired`
+//! for good where the disks were destroyed. A host that comes back late changes nothing: the workflows that it worked for are over, and every token it knows is behind.
 use jiff_sqlx::Timestamp;
+use serde_json::json;
 use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
@@ -12,7 +13,10 @@ use uuid::Uuid;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::allocations::{Change, advance};
-use crate::model::{Allocation, AllocationState, ClaimState, Scope, Shape, SlotStatus};
+use crate::model::{
+    Allocation, AllocationState, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence, SlotStatus,
+    Word,
+};
 use crate::provision::{conflict, free_node};
 use crate::{
     Error, Result, allocations, claims, lock, node_tasks, nodes, slots, timeline, workflows,
@@ -20,6 +24,9 @@ use crate::{
 
 /// What operators read of a slot whose disk nobody has wiped.
 const NOT_WIPED: &str = "Its allocation was released by force: the disk is not wiped. Repair the slot when its host is back.";
+
+/// What operators read of a slot whose disk is destroyed.
+const DESTROYED: &str = "Its disk was destroyed, as an administrator attests. The slot is retired; discover and approve another one for a new disk.";
 
 /// What became of the host, as an administrator attests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +78,16 @@ pub struct Attestation<'a> {
     pub reason: &'a str,
     /// When the billable time ended; none: at the last proof of life.
     pub billing_end: Option<Timestamp>,
+}
+
+impl<'a> Attestation<'a> {
+    /// Who and why, for the history.
+    fn said(&self) -> Word<'a> {
+        Word {
+            principal: self.principal,
+            reason: self.reason,
+        }
+    }
 }
 
 /// A forced release as stored.
@@ -168,10 +185,19 @@ pub async fn force(
     workflows::cancel_repairs(conn, &slot_ids).await?;
     node_tasks::abandon(conn, Some(id), None).await?;
     timeline::end_running(conn, id, "Stopped: an operator ended the allocation.").await?;
-    disable(conn, &slot_ids).await?;
+    out_of_sale(conn, &slot_ids, word).await?;
     let ended = end(conn, &allocation, billed_until).await?;
     if let (Shape::Baremetal, Some(node_id)) = (allocation.capacity_shape, allocation.node_id) {
         nodes::retire_evidence(conn, node_id).await?;
+        if word.fate == Fate::DisksDestroyed {
+            // every disk of the node was the tenant's
+            let of_node: Vec<Uuid> = slots::list(conn, node_id)
+                .await?
+                .iter()
+                .map(|slot| slot.id)
+                .collect();
+            retire(conn, &of_node, word).await?;
+        }
     }
     free_node(conn, &allocation).await?;
     sqlx::query(
@@ -193,7 +219,9 @@ pub async fn force(
 /// A host that answers releases what is on it itself, and proves it.
 fn check_host(allocation: &Allocation, fate: Fate, replaced: bool, silent: bool) -> Result<()> {
     let baremetal = allocation.capacity_shape == Shape::Baremetal;
-    if !(replaced || silent || baremetal) {
+    // what is left of it is a disk that cannot be wiped any more
+    let only_a_disk = fate == Fate::DisksDestroyed && over(allocation);
+    if !(replaced || silent || baremetal || only_a_disk) {
         return Err(refuse(allocation, "its host answers; release it instead"));
     }
     if fate == Fate::Reinstalled && !(replaced || baremetal) {
@@ -235,9 +263,21 @@ async fn billed_until(
     Ok(at)
 }
 
+fn over(allocation: &Allocation) -> bool {
+    matches!(
+        allocation.state,
+        AllocationState::Released | AllocationState::Failed
+    )
+}
+
 /// From any status to `disabled`, by the way that the tables know: the generation rises, so that evidence of the allocation
-/// fits no more, nor does any token that its host knows.
-async fn disable(conn: &mut PgConnection, slot_ids: &[Uuid]) -> Result<()> {
+/// fits no more, nor does any token that its host knows. A slot whose disk is destroyed goes on to `retired`, with that as
+/// its evidence.
+async fn out_of_sale(
+    conn: &mut PgConnection,
+    slot_ids: &[Uuid],
+    word: &Attestation<'_>,
+) -> Result<()> {
     let held = [
         SlotStatus::Reserved,
         SlotStatus::Provisioning,
@@ -253,7 +293,39 @@ async fn disable(conn: &mut PgConnection, slot_ids: &[Uuid]) -> Result<()> {
         .await?;
     let (blocked, cleanup) = ([SlotStatus::CleanupBlocked], [SlotStatus::Cleanup]);
     let _ = slots::transition(conn, slot_ids, &blocked, SlotStatus::Cleanup, true).await?;
-    let _ = slots::transition(conn, slot_ids, &cleanup, SlotStatus::Disabled, false).await?;
+    if word.fate != Fate::DisksDestroyed {
+        let _ = slots::transition(conn, slot_ids, &cleanup, SlotStatus::Disabled, false).await?;
+        return Ok(());
+    }
+    sqlx::query("UPDATE slots SET health_detail = $2 WHERE id = ANY ($1)")
+        .bind(slot_ids)
+        .bind(DESTROYED)
+        .execute(&mut *conn)
+        .await?;
+    slots::say(conn, slot_ids, word.said()).await?;
+    let now: Vec<(Uuid, i64)> =
+        sqlx::query_as("SELECT id, generation FROM slots WHERE id = ANY ($1) ORDER BY id")
+            .bind(slot_ids)
+            .fetch_all(&mut *conn)
+            .await?;
+    for (slot_id, generation) in now {
+        let proof = SlotEvidence {
+            slot_id,
+            generation,
+            kind: EvidenceKind::Destroyed,
+            method: "attested".to_owned(),
+            detail: json!({ "principal": word.principal, "reason": word.reason }),
+        };
+        slots::make_clean(conn, &proof).await?;
+    }
+    Ok(())
+}
+
+/// Retires the slots of a node whose disks were destroyed with a tenant of the whole node on it.
+async fn retire(conn: &mut PgConnection, slot_ids: &[Uuid], word: &Attestation<'_>) -> Result<()> {
+    slots::say(conn, slot_ids, word.said()).await?;
+    let out = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
+    let _ = slots::transition(conn, slot_ids, &out, SlotStatus::Retired, false).await?;
     Ok(())
 }
 
@@ -264,10 +336,7 @@ async fn end(
     billed_until: Option<Timestamp>,
 ) -> Result<Allocation> {
     let id = allocation.id;
-    let over = matches!(
-        allocation.state,
-        AllocationState::Released | AllocationState::Failed
-    );
+    let over = over(allocation);
     if !over && allocation.state != AllocationState::Releasing {
         let change = Change {
             billed_until,

@@ -20,7 +20,9 @@
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
-//! | [`operators`] | cordon, drain and what placement makes of a node |
+//! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
+//! | [`care`] | break-fix records, and findings of outside health agents |
+//! | [`life`] | the history of nodes and slots |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
 //! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
@@ -73,6 +75,7 @@ pub mod audit;
 pub mod availability;
 pub mod candidates;
 pub mod capacity;
+pub mod care;
 pub mod catalog;
 pub mod claims;
 pub mod drift;
@@ -81,6 +84,7 @@ pub mod events;
 pub mod fleet;
 pub mod force_release;
 pub mod history;
+pub mod life;
 mod lock;
 pub mod lost;
 pub mod model;

@@ -51,6 +51,23 @@ pub enum Outcome {
     Unchanged,
 }
 
+/// What a person says with a change, for the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// Who.
+    pub principal: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl<'a> Word<'a> {
+    /// What somebody says.
+    #[must_use]
+    pub fn of(principal: &'a str, reason: &'a str) -> Self {
+        Self { principal, reason }
+    }
+}
+
 /// A closed set of values, stored as text.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -464,6 +481,8 @@ pub struct Slot {
     pub health_detail: String,
     /// When it last changed.
     pub updated_at: Timestamp,
+    /// Grows with every change.
+    pub revision: i64,
     /// Devices and addresses.
     #[sqlx(flatten)]
     pub bindings: Bindings,
@@ -473,6 +492,14 @@ pub struct Slot {
     pub clean_evidence: Option<String>,
     /// What is not as it was approved.
     pub drift: Json<Vec<Standing>>,
+}
+
+impl Slot {
+    /// Differs after every change of the slot.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        self.revision.to_string()
+    }
 }
 
 /// Proof that a slot's disk holds no tenant data, for its current generation.

@@ -116,7 +116,8 @@ async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
 /// state: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the region; [`Error::Conflict`] when the mode changes under live claims.
+/// [`Error::NotFound`] for the region; [`Error::Conflict`] when mode or limit change although the node is for sale or in
+/// use, see [`may_configure`].
 pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     let known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM regions WHERE code = $1)")
         .bind(&spec.region_code)
@@ -141,6 +142,9 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     .await?;
     lock::node(conn, spec.id).await?;
     let before = get(conn, spec.id).await?;
+    if reconfigures(&before, spec) {
+        may_configure(conn, &before).await?;
+    }
     if !is_as_told(&before, spec) {
         replace(conn, spec, &before).await?;
     }
@@ -161,6 +165,55 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     }
     lost::note(conn, spec.id, replaced).await?;
     get(conn, spec.id).await
+}
+
+fn reconfigures(node: &Node, spec: &NodeSpec) -> bool {
+    node.intended_mode != spec.mode || node.max_vms != spec.max_vms
+}
+
+/// Takes a node in with the mode and limit that it has, not schedulable: what [`put`] refuses because the node is for sale
+/// or in use. Everything else that its host tells counts at once.
+///
+/// # Errors
+/// As of [`put`].
+pub async fn put_held_back(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
+    lock::node(conn, spec.id).await?;
+    let now = get(conn, spec.id).await?;
+    let held_back = NodeSpec {
+        mode: now.intended_mode,
+        max_vms: now.max_vms,
+        schedulable: false,
+        not_schedulable_reason: CONFIG_WAITS.to_owned(),
+        ..spec.clone()
+    };
+    put(conn, &held_back).await
+}
+
+/// Why a node is not schedulable whose new mode or limit has to wait until it is out of sale and empty.
+pub const CONFIG_WAITS: &str = "configuration_waits";
+
+/// Whether mode and limit of a locked node may change: nothing of it is for sale, and nobody has anything of it (A-48, A-49).
+///
+/// # Errors
+/// [`Error::Conflict`] with what stands in the way.
+pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
+    let (in_use, on_sale): (bool, bool) = sqlx::query_as(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND state <> 'released'),
+                EXISTS (SELECT FROM slots WHERE node_id = $1 AND status = 'available')",
+    )
+    .bind(node.id)
+    .fetch_one(conn)
+    .await?;
+    let state = match (in_use, on_sale && node.admin_state == "enabled") {
+        (false, false) => return Ok(()),
+        (true, _) => format!("in use in mode {}", node.mode),
+        (false, true) => "for sale; cordon it first".to_owned(),
+    };
+    Err(Error::Conflict {
+        what: "node",
+        id: node.id,
+        state,
+    })
 }
 
 fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {

@@ -1,11 +1,14 @@
-//! The operator's hand on a node: cordon, drain, and what placement makes of it (B-48, B-50).
+//! The operator's hand on a node: cordon, drain, maintenance, retirement, and what placement makes of it (B-48, B-50).
+//!
+//! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::care`].
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::model::{SlotStatus, Word};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock};
+use crate::{Error, Outcome, Result, lock, slots};
 
 /// An operator's intent for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +19,12 @@ pub enum Intent {
     Cordoned,
     /// Take nothing new until it is empty; nothing is stopped.
     Draining,
+    /// Somebody works on the host, and nobody is on it.
+    Maintenance,
+    /// The host has an open break-fix record; what is on it stays as long as it can.
+    Broken,
+    /// Never to be used again; nothing is on it.
+    Retired,
 }
 
 impl Intent {
@@ -26,6 +35,9 @@ impl Intent {
             Self::Enabled => "enabled",
             Self::Cordoned => "cordoned",
             Self::Draining => "draining",
+            Self::Maintenance => "maintenance",
+            Self::Broken => "broken",
+            Self::Retired => "retired",
         }
     }
 }
@@ -39,10 +51,12 @@ pub struct NodePlacement {
     pub region_code: String,
     /// "slice" or "baremetal", as it is now.
     pub mode: String,
-    /// "enabled", "cordoned" or "draining".
+    /// The value of an [`Intent`].
     pub admin_state: String,
     /// The operator's reason.
     pub admin_reason: String,
+    /// Who said it; empty: never, or a release before this one.
+    pub admin_by: String,
     /// When the operator's intent last changed.
     pub admin_at: Option<Timestamp>,
     /// The host is ready.
@@ -66,12 +80,27 @@ impl NodePlacement {
     pub fn drained(&self) -> bool {
         self.admin_state == "draining" && self.live_claims == 0 && self.live_allocations == 0
     }
+
+    /// Differs after every change of the operator's intent, and after nothing else.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        let at = self.admin_at.map_or(0, |at| at.to_jiff().as_microsecond());
+        format!("{}-{at}", self.admin_state)
+    }
+
+    fn conflict(&self, state: &str) -> Error {
+        Error::Conflict {
+            what: "node",
+            id: self.id,
+            state: state.to_owned(),
+        }
+    }
 }
 
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT n.id, n.hostname, n.region_code, n.mode, n.admin_state, n.admin_reason, n.admin_at, n.schedulable,
+            "SELECT n.id, n.hostname, n.region_code, n.mode, n.admin_state, n.admin_reason, n.admin_by, n.admin_at, n.schedulable,
                     n.not_schedulable_reason, n.generation, n.updated_at,
                     (SELECT count(*) FROM claims c WHERE c.node_id = n.id AND c.state <> 'released') AS live_claims,
                     (SELECT count(DISTINCT c.allocation_id) FROM claims c JOIN allocations a ON a.id = c.allocation_id
@@ -118,30 +147,87 @@ pub async fn list(
     Ok(rows)
 }
 
+/// Locks a node, and refuses a caller who has read it before its last change. An empty etag is not checked.
+///
+/// # Errors
+/// [`Error::NotFound`]; `ETAG_STALE`.
+pub async fn expect(conn: &mut PgConnection, node_id: Uuid, etag: &str) -> Result<()> {
+    lock::node(conn, node_id).await?;
+    if !etag.is_empty() {
+        gpuaas_common::etag::check(etag, &get(conn, node_id).await?.etag())?;
+    }
+    Ok(())
+}
+
 /// Sets an operator's intent for a node, under the node's lock: a running placement is finished before or observes it.
 /// Repeated with the same reason, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
 ///
 /// # Errors
-/// [`Error::NotFound`].
+/// [`Error::NotFound`]; [`Error::Conflict`] when the node is retired, has an open break-fix record, or is in use and the
+/// intent needs it empty.
 pub async fn set_intent(
     conn: &mut PgConnection,
     node_id: Uuid,
     intent: Intent,
-    reason: &str,
+    word: Word<'_>,
 ) -> Result<(NodePlacement, Outcome)> {
     lock::node(conn, node_id).await?;
     let before = get(conn, node_id).await?;
-    if before.admin_state == intent.as_str() && before.admin_reason == reason {
+    if before.admin_state == intent.as_str() && before.admin_reason == word.reason {
         return Ok((before, Outcome::Unchanged));
     }
+    may_become(conn, &before, intent).await?;
+    let node = become_locked(conn, node_id, intent, word).await?;
+    Ok((node, Outcome::Changed))
+}
+
+/// Whether the node may become this on an operator's word. The rules that the database itself has, with a reason for people.
+async fn may_become(conn: &mut PgConnection, node: &NodePlacement, intent: Intent) -> Result<()> {
+    if node.admin_state == Intent::Retired.as_str() {
+        return Err(node.conflict("retired"));
+    }
+    let open: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM break_fixes WHERE node_id = $1 AND closed_at IS NULL)",
+    )
+    .bind(node.id)
+    .fetch_one(conn)
+    .await?;
+    match intent {
+        Intent::Broken if open => Ok(()),
+        Intent::Broken => Err(node.conflict("without a break-fix record")),
+        _ if open => Err(node.conflict("broken; close its break-fix records first")),
+        Intent::Maintenance if node.live_allocations > 0 => {
+            Err(node.conflict("in use; drain it first"))
+        }
+        Intent::Retired if node.admin_state == Intent::Enabled.as_str() => {
+            Err(node.conflict("in service; drain it first"))
+        }
+        Intent::Retired if node.live_claims > 0 => Err(node.conflict(
+            "holding claims; wait for their release, repair its blocked slots, or attest that their disks are destroyed",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes an intent that was checked, and its event. The node's row is locked.
+pub(crate) async fn become_locked(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    intent: Intent,
+    word: Word<'_>,
+) -> Result<NodePlacement> {
+    if intent == Intent::Retired {
+        retire_slots(conn, node_id, word).await?;
+    }
     sqlx::query(
-        "UPDATE nodes SET admin_state = $2, admin_reason = $3, admin_at = greatest(clock_timestamp(), updated_at),
+        "UPDATE nodes SET admin_state = $2, admin_reason = $3, admin_by = $4, admin_at = greatest(clock_timestamp(), updated_at),
                 generation = generation + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
     .bind(node_id)
     .bind(intent.as_str())
-    .bind(reason)
+    .bind(word.reason)
+    .bind(word.principal)
     .execute(&mut *conn)
     .await?;
     let node = get(conn, node_id).await?;
@@ -154,12 +240,54 @@ pub async fn set_intent(
             at: node.updated_at,
             project_id: None,
             data: json!({
-                "hostname": node.hostname, "region_code": node.region_code, "reason": reason,
+                "hostname": node.hostname, "region_code": node.region_code, "reason": word.reason,
                 "live_claims": node.live_claims,
             }),
             traceparent: "",
         },
     )
     .await?;
-    Ok((node, Outcome::Changed))
+    Ok(node)
+}
+
+async fn retire_slots(conn: &mut PgConnection, node_id: Uuid, word: Word<'_>) -> Result<()> {
+    for slot in slots::list(conn, node_id).await? {
+        if slot.status != SlotStatus::Retired {
+            let _ = slots::retire(conn, node_id, slot.id, word).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes a node out of service for good, with all its slots; [`Outcome::Unchanged`] when it was retired before. With
+/// `never_used` only when nobody ever had anything of it. Notify [`outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// As [`set_intent`]; [`Error::Conflict`] for a slot that is being wiped.
+pub async fn retire(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    word: Word<'_>,
+    never_used: bool,
+) -> Result<(NodePlacement, Outcome)> {
+    lock::node(conn, node_id).await?;
+    let before = get(conn, node_id).await?;
+    if before.admin_state == Intent::Retired.as_str() {
+        return Ok((before, Outcome::Unchanged));
+    }
+    if never_used {
+        let used: bool =
+            sqlx::query_scalar("SELECT EXISTS (SELECT FROM claims WHERE node_id = $1)")
+                .bind(node_id)
+                .fetch_one(&mut *conn)
+                .await?;
+        if used {
+            return Err(before.conflict("one that had tenants; retire it instead"));
+        }
+        if before.admin_state == Intent::Enabled.as_str() {
+            // nobody has it, and under its lock nobody gets it
+            become_locked(conn, node_id, Intent::Cordoned, word).await?;
+        }
+    }
+    set_intent(conn, node_id, Intent::Retired, word).await
 }

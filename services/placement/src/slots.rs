@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::candidates::version;
-use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus};
+use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, Word};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock, repair};
 
@@ -17,7 +17,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT s.id, s.node_id, s.slot_index, s.class, s.status, s.generation, s.clean_generation,
-                    s.admin_state = 'disabled' AS disabled, s.health_state, s.health_detail, s.updated_at,
+                    s.admin_state = 'disabled' AS disabled, s.health_state, s.health_detail, s.updated_at, s.revision,
                     s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind,
                     s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
                     s.fabric_claim_mode, s.destructive_wipe_policy, s.drift,
@@ -84,14 +84,14 @@ pub(crate) async fn lock_one(
     get(conn, node_id, slot_id).await
 }
 
-/// The slot with this index, if there is one, under its row lock; the node is locked already.
+/// The slot with this index that is not retired, if there is one, under its row lock; the node is locked already.
 pub(crate) async fn lock_at(
     conn: &mut PgConnection,
     node_id: Uuid,
     slot_index: i32,
 ) -> Result<Option<Slot>> {
     let row = sqlx::query_as(select!(
-        "WHERE s.node_id = $1 AND s.slot_index = $2 FOR NO KEY UPDATE OF s"
+        "WHERE s.node_id = $1 AND s.slot_index = $2 AND NOT s.retired FOR NO KEY UPDATE OF s"
     ))
     .bind(node_id)
     .bind(slot_index)
@@ -147,24 +147,21 @@ pub async fn set_admin_state(
     node_id: Uuid,
     slot_id: Uuid,
     disabled: bool,
-    reason: &str,
+    word: Word<'_>,
 ) -> Result<Slot> {
     let slot = lock_one(conn, node_id, slot_id).await?;
     if slot.status == SlotStatus::Retired {
-        return Err(Error::Conflict {
-            what: "slot",
-            id: slot_id,
-            state: slot.status.to_string(),
-        });
+        return Err(conflict(&slot));
     }
     if slot.disabled != disabled {
         sqlx::query(
-            "UPDATE slots SET admin_state = $2, admin_reason = $3, revision = revision + 1,
+            "UPDATE slots SET admin_state = $2, admin_reason = $3, admin_by = $4, revision = revision + 1,
                     updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
         )
         .bind(slot_id)
         .bind(if disabled { "disabled" } else { "enabled" })
-        .bind(reason)
+        .bind(word.reason)
+        .bind(word.principal)
         .execute(&mut *conn)
         .await?;
     }
@@ -190,6 +187,70 @@ pub async fn set_admin_state(
         .await?;
     }
     get(conn, node_id, slot_id).await
+}
+
+/// Locks a slot, and refuses a caller who has read it before its last change. An empty etag is not checked.
+///
+/// # Errors
+/// [`Error::NotFound`]; `ETAG_STALE`.
+pub async fn expect(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_id: Uuid,
+    etag: &str,
+) -> Result<()> {
+    let slot = lock_one(conn, node_id, slot_id).await?;
+    Ok(gpuaas_common::etag::check(etag, &slot.etag())?)
+}
+
+/// Retires a slot that nobody has: it is never sold again, and its devices and its index are free for another slot, which
+/// is wiped before its first use like any other. Retired again, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for a slot in use or being wiped, or one whose last tenant's data nobody has
+/// proven to be gone.
+pub async fn retire(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_id: Uuid,
+    word: Word<'_>,
+) -> Result<(Slot, Outcome)> {
+    let slot = lock_one(conn, node_id, slot_id).await?;
+    match slot.status {
+        SlotStatus::Retired => return Ok((slot, Outcome::Unchanged)),
+        SlotStatus::Available | SlotStatus::Disabled | SlotStatus::CleanupBlocked
+            if slot.allocation_id.is_none() => {}
+        _ => return Err(conflict(&slot)),
+    }
+    let ids = [slot_id];
+    say(conn, &ids, word).await?;
+    let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
+    let _ = transition(conn, &ids, &free, out, false).await?;
+    let out_of_sale = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
+    let outcome = transition(conn, &ids, &out_of_sale, SlotStatus::Retired, false).await?;
+    Ok((get(conn, node_id, slot_id).await?, outcome))
+}
+
+/// Notes on locked slots who wants the next change of them, and why.
+pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], word: Word<'_>) -> Result<()> {
+    sqlx::query("UPDATE slots SET admin_reason = $2, admin_by = $3 WHERE id = ANY ($1)")
+        .bind(ids)
+        .bind(word.reason)
+        .bind(word.principal)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+fn conflict(slot: &Slot) -> Error {
+    Error::Conflict {
+        what: "slot",
+        id: slot.id,
+        state: match slot.allocation_id {
+            Some(allocation) => format!("{} for allocation {allocation}", slot.status),
+            None => slot.status.to_string(),
+        },
+    }
 }
 
 /// A slot after a move.

@@ -8,6 +8,8 @@ mod debian;
 mod dev_host;
 mod dev_stack;
 mod docs;
+mod drift;
+mod hosts;
 #[path = "../kills/mod.rs"]
 mod kills;
 mod power;
@@ -21,12 +23,14 @@ fn main() -> ExitCode {
         // the longest first: the other place is busy beside it
         debian::cases(),
         slice::cases(),
+        drift::cases(),
         power::cases(),
         terminal::cases(),
         kills::cases(kills::Which::OneOfEach),
         watch::cases(),
         trace::cases(),
         docs::cases(),
+        hosts::cases(),
         agent::cases(),
         console::cases(),
         dev_stack::cases(),

@@ -121,10 +121,11 @@ async fn a_vm_that_shut_down_with_its_host_is_started_again_and_says_so() {
     let off = system.user.power(&stays_off, "stop", "stopped").await;
     let boot = system.said(&active, BOOT);
 
-    system.stack.lab().expect("lab").down();
+    let lab = system.stack.lab();
+    lab.down();
     system
         .stack
-        .lab_up(&|_| {})
+        .lab_up(&lab, &|_| {})
         .await
         .expect("the host is back");
     let back = until("the VM to run anew", TIMEOUT, async || {

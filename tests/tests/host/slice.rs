@@ -39,7 +39,11 @@ async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired()
         ["GUEST_NO_LOGIN", "GUEST_NO_ADDRESS"].contains(&reason),
         "{failed}"
     );
-    assert!(!text(&failed, "/status/failure/message").is_empty());
+    let message = text(&failed, "/status/failure/message");
+    assert!(
+        message.contains("\nIts serial console ended with:\n"),
+        "{message}"
+    );
     assert!(!text(&failed, "/status/failure/advice").is_empty());
 
     // INC-14: the slot waits for proof, in failed health
@@ -158,7 +162,7 @@ async fn p8_a_postgres_restart_in_the_middle_loses_nothing() {
 
 async fn p2_a_wipe_that_lies_is_caught() {
     let system = System::get().await;
-    let lab = system.stack.lab().expect("lab");
+    let lab = system.stack.lab();
     let environment = system.stack.options().root.join("lab/run/agent.env");
     let restart_agent = async |lines: &str| {
         std::fs::write(&environment, lines).expect("agent's environment");

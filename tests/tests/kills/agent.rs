@@ -30,7 +30,7 @@ pub fn lives() -> Vec<Case> {
 }
 
 fn arm(system: &System, point: &str) -> Kill {
-    let folder = system.stack.lab().expect("lab").agent_folder();
+    let folder = system.stack.lab().agent_folder();
     Kill::arm(&folder.join("kill-at"), &folder.join("killed-at"), point)
 }
 

@@ -2,9 +2,11 @@
 //! A host that is enrolled and has a bridge may still lack all of it (INC-06).
 use std::net::Ipv4Addr;
 
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use serde::Deserialize;
 
 use super::Finding;
+use crate::checks::{Check, FABRIC_ADDRESS, FABRIC_ROUTE, IPOIB_NETPLAN, TMFIFO};
 use crate::error::HostResult;
 use crate::host::exec;
 use crate::host::root::HostRoot;
@@ -14,10 +16,8 @@ use crate::settings::{Fabric, FabricKind, HostProfile};
 /// What interfaces of IP over InfiniBand are called.
 const INTERFACES: &str = "ibp";
 /// The management link to a BlueField card.
-const TMFIFO: &str = "tmfifo_net0";
-const CHECKS: [&str; 3] = ["ipoib_netplan", "fabric_address", "fabric_route"];
-const RENDER: &str = "Render the file from the bootstrap of the site's profile.";
-const APPLY: &str = "Run netplan apply, and look at the link of the InfiniBand ports.";
+const MANAGEMENT: &str = "tmfifo_net0";
+const CHECKS: [&Check; 3] = [&IPOIB_NETPLAN, &FABRIC_ADDRESS, &FABRIC_ROUTE];
 
 #[derive(Deserialize)]
 struct Link {
@@ -33,6 +33,8 @@ struct Address {
     family: String,
     #[serde(default)]
     local: String,
+    #[serde(default)]
+    prefixlen: u32,
 }
 
 #[derive(Deserialize)]
@@ -58,8 +60,52 @@ pub(super) async fn all(node: &Node) -> Vec<Finding> {
             ]
         }
     };
-    findings.push(tmfifo(links.as_deref().ok()));
+    let mut management = tmfifo(links.as_deref().ok());
+    if node.root.is_live() && management.status == EvidenceStatus::Pass {
+        management = answered(management, links.as_deref().unwrap_or_default()).await;
+    }
+    findings.push(management);
     findings
+}
+
+/// Asks the card's end of the management link (J-19).
+async fn answered(found: Finding, links: &[Link]) -> Finding {
+    let Some(peer) = peer(links) else {
+        return found;
+    };
+    let peer = peer.to_string();
+    let arguments = ["-n", "-c", "1", "-W", "2", "-I", MANAGEMENT, &peer];
+    match exec::run("ping", &arguments, exec::PROBE_LIMIT).await {
+        Ok(output) => of_ping(found, &peer, output.status == 0),
+        Err(error) => Finding::warn(&TMFIFO, format!("{}; {}", found.detail, error.message)),
+    }
+}
+
+fn of_ping(found: Finding, peer: &str, answers: bool) -> Finding {
+    match answers {
+        true => Finding::pass(&TMFIFO, format!("{}, and {peer} answers", found.detail)),
+        false => Finding::warn(
+            &TMFIFO,
+            format!("{}, and {peer} does not answer", found.detail),
+        ),
+    }
+}
+
+/// The other address of the management link's network, where it has two.
+fn peer(links: &[Link]) -> Option<Ipv4Addr> {
+    let link = links.iter().find(|link| link.ifname == MANAGEMENT)?;
+    let own = link
+        .addr_info
+        .iter()
+        .find(|address| address.family == "inet")?;
+    let address: Ipv4Addr = own.local.parse().ok()?;
+    let address = u32::from(address);
+    match own.prefixlen {
+        31 => Some(Ipv4Addr::from(address ^ 1)),
+        // of the four, the first is the network's and the last goes to all
+        30 if matches!(address & 3, 1 | 2) => Some(Ipv4Addr::from(address ^ 3)),
+        _ => None,
+    }
 }
 
 fn absent(profile: &HostProfile, fabric: &Fabric) -> Option<&'static str> {
@@ -86,7 +132,7 @@ fn netplan(root: &HostRoot, fabric: &Fabric) -> Finding {
         true => format!("{file} is missing, empty or cannot be read"),
         false => format!("{file} is there"),
     };
-    Finding::judge("ipoib_netplan", !text.is_empty(), detail, RENDER)
+    Finding::judge(&IPOIB_NETPLAN, !text.is_empty(), detail)
 }
 
 fn address(links: Option<&[Link]>, subnet: &str) -> Finding {
@@ -106,7 +152,7 @@ fn address(links: Option<&[Link]>, subnet: &str) -> Finding {
         true => found.join(", "),
         false => format!("no {INTERFACES}* interface has an address of {subnet}"),
     };
-    Finding::judge("fabric_address", good, detail, APPLY)
+    Finding::judge(&FABRIC_ADDRESS, good, detail)
 }
 
 fn route(routes: Option<&[Route]>, subnet: &str) -> Finding {
@@ -119,23 +165,19 @@ fn route(routes: Option<&[Route]>, subnet: &str) -> Finding {
         Some(route) => format!("{} by {}", route.dst, route.dev),
         None => format!("no route to {subnet} by an {INTERFACES}* interface"),
     };
-    Finding::judge("fabric_route", found.is_some(), detail, APPLY)
+    Finding::judge(&FABRIC_ROUTE, found.is_some(), detail)
 }
 
 /// The management link of a BlueField card is evidence, never a condition (A-76, A-78).
 fn tmfifo(links: Option<&[Link]>) -> Finding {
     let mut all = links.unwrap_or_default().iter();
-    let Some(link) = all.find(|link| link.ifname == TMFIFO) else {
-        return Finding::skip("tmfifo", format!("there is no {TMFIFO}"));
+    let Some(link) = all.find(|link| link.ifname == MANAGEMENT) else {
+        return Finding::skip(&TMFIFO, format!("there is no {MANAGEMENT}"));
     };
     let mut addresses = link.addr_info.iter();
     match addresses.find(|address| address.family == "inet") {
-        Some(address) => Finding::pass("tmfifo", format!("{TMFIFO} has {}", address.local)),
-        None => Finding::warn(
-            "tmfifo",
-            format!("{TMFIFO} has no IPv4 address"),
-            "Give it an address if the card is managed from this host.",
-        ),
+        Some(address) => Finding::pass(&TMFIFO, format!("{MANAGEMENT} has {}", address.local)),
+        None => Finding::warn(&TMFIFO, format!("{MANAGEMENT} has no IPv4 address")),
     }
 }
 
@@ -216,6 +258,38 @@ mod tests {
         assert_eq!(tmfifo(Some(&[])).status, Skip);
         assert_eq!(with(r#"{"family":"inet6","local":"fe80::1"}"#), Warn);
         assert_eq!(with(r#"{"family":"inet","local":"192.168.100.1"}"#), Pass);
+    }
+
+    #[test]
+    fn j_19_the_cards_end_of_the_link_is_asked() {
+        let links = |address: &str, length: u32| {
+            parse::<Link>(&format!(
+                r#"[{{"ifname":"tmfifo_net0","addr_info":[{{"family":"inet","local":"{address}","prefixlen":{length}}}]}}]"#
+            ))
+        };
+        let of = |address: &str, length| peer(&links(address, length)).map(|peer| peer.to_string());
+        assert_eq!(of("192.168.100.1", 30).as_deref(), Some("192.168.100.2"));
+        assert_eq!(of("192.168.100.2", 30).as_deref(), Some("192.168.100.1"));
+        assert_eq!(of("192.168.100.1", 31).as_deref(), Some("192.168.100.0"));
+        assert_eq!(of("192.168.100.1", 24), None);
+        let found = tmfifo(Some(&links("192.168.100.1", 30)));
+        assert_eq!(of_ping(found.clone(), "192.168.100.2", true).status, Pass);
+        let silent = of_ping(found, "192.168.100.2", false);
+        assert_eq!(silent.status, Warn);
+        assert!(
+            silent.detail.ends_with("192.168.100.2 does not answer"),
+            "{}",
+            silent.detail
+        );
+    }
+
+    #[test]
+    fn j_20_the_route_of_the_management_link_is_none_of_the_fabric() {
+        let both: Vec<Route> = parse(
+            r#"[{"dst":"192.168.100.0/30","dev":"tmfifo_net0"},{"dst":"192.168.0.0/16","dev":"ibp12s0"}]"#,
+        );
+        assert_eq!(route(Some(&both), SITE).detail, "192.168.0.0/16 by ibp12s0");
+        assert_eq!(route(Some(&both[..1]), SITE).status, Fail);
     }
 
     #[test]

@@ -1,7 +1,32 @@
-//! The machine: virtualisation, what holds the GPUs, hugepages, a pending restart.
+//! The machine: what it is for, virtualisation, what holds the GPUs, hugepages, a pending restart.
 use super::Finding;
+use crate::checks::{GPU_SERVICES, HUGEPAGES, IOMMU, KVM, NODE_MODE, REBOOT, VFIO};
 use crate::host::root::HostRoot;
+use crate::node::Node;
 use crate::settings::{HostProfile, Hypervisor};
+
+/// Whether the host was deployed for what its node is offered as (A-48, INC-07).
+pub(super) fn node_mode(node: &Node) -> Finding {
+    match (node.settings.profile.mode, node.told_mode.get()) {
+        (_, None) => Finding::skip(&NODE_MODE, "the platform has not told the node's mode yet"),
+        (None, Some(told)) => {
+            let detail = format!(
+                "the node is for {}; the profile does not say",
+                told.as_str()
+            );
+            Finding::pass(&NODE_MODE, detail)
+        }
+        (Some(own), Some(told)) => Finding::judge(
+            &NODE_MODE,
+            own == told,
+            format!(
+                "deployed for {}, offered as {}",
+                own.as_str(),
+                told.as_str()
+            ),
+        ),
+    }
+}
 
 /// Hardware virtualisation (D-12..D-18). The kernel's command line and `/dev/kvm` alone prove nothing.
 pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
@@ -10,7 +35,7 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
             "profile {} runs guests under software emulation",
             profile.name
         );
-        return ["kvm", "iommu", "vfio"]
+        return [&KVM, &IOMMU, &VFIO]
             .map(|check| Finding::skip(check, why.clone()))
             .into();
     }
@@ -24,56 +49,44 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
         .collect();
     vec![
         Finding::judge(
-            "kvm",
+            &KVM,
             device && vendor,
             format!("/dev/kvm: {device}, kvm_intel or kvm_amd: {vendor}"),
-            "Enable virtualisation (VMX or SVM) in the firmware and load kvm_intel or kvm_amd.",
         ),
+        Finding::judge(&IOMMU, groups > 0, format!("iommu_groups={groups}")),
         Finding::judge(
-            "iommu",
-            groups > 0,
-            format!("iommu_groups={groups}"),
-            "Enable VT-d in the firmware and boot with intel_iommu=on iommu=pt.",
-        ),
-        Finding::judge(
-            "vfio",
+            &VFIO,
             vfio.is_empty(),
             if vfio.is_empty() {
                 "modules are loaded".to_owned()
             } else {
                 format!("missing: {}", vfio.join(", "))
             },
-            "Load vfio, vfio_iommu_type1 and vfio_pci.",
         ),
     ]
 }
 
 /// Programs that hold GPUs or the fabric, by the 15 characters the kernel stores of a name.
-const GPU_SERVICES: [&str; 2] = ["nvidia-persiste", "nv-fabricmanage"];
+const HOLDERS: [&str; 2] = ["nvidia-persiste", "nv-fabricmanage"];
 
 /// Host services that hold `/dev/nvidia*` prevent libvirt from detaching a GPU (D-96, D-97, INC-18).
 pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
     if profile.lab {
-        return Finding::skip("gpu_services", "a lab host has no GPU");
+        return Finding::skip(&GPU_SERVICES, "a lab host has no GPU");
     }
     let running: Vec<String> = root
         .names("/proc")
         .iter()
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         .filter_map(|pid| root.read_value(format!("/proc/{pid}/comm")))
-        .filter(|name| GPU_SERVICES.contains(&name.as_str()))
+        .filter(|name| HOLDERS.contains(&name.as_str()))
         .collect();
     let detail = if running.is_empty() {
         "nothing holds the GPUs".to_owned()
     } else {
         format!("running: {}", running.join(", "))
     };
-    Finding::judge(
-        "gpu_services",
-        running.is_empty(),
-        detail,
-        "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
-    )
+    Finding::judge(&GPU_SERVICES, running.is_empty(), detail)
 }
 
 /// Free 1 GiB hugepages.
@@ -91,14 +104,13 @@ fn pages(root: &HostRoot, which: &str) -> u32 {
 /// 1 GiB hugepages, those of VMs included: a host whose VMs use all of them is as ready as before.
 pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
     if !profile.hugepages {
-        return Finding::skip("hugepages", format!("profile {} offers none", profile.name));
+        return Finding::skip(&HUGEPAGES, format!("profile {} offers none", profile.name));
     }
     let (all, free) = (pages(root, "nr_hugepages"), free_hugepages(root));
     Finding::judge(
-        "hugepages",
+        &HUGEPAGES,
         all > 0,
         format!("{all} pages of 1 GiB, {free} of them free"),
-        "Reserve 1 GiB hugepages at boot.",
     )
 }
 
@@ -109,13 +121,9 @@ pub fn wants_reboot(root: &HostRoot) -> bool {
 
 pub(super) fn reboot_required(root: &HostRoot) -> Finding {
     if wants_reboot(root) {
-        return Finding::warn(
-            "reboot",
-            "/run/reboot-required exists",
-            "Drain the host and restart it.",
-        );
+        return Finding::warn(&REBOOT, "/run/reboot-required exists");
     }
-    Finding::pass("reboot", "no restart is pending")
+    Finding::pass(&REBOOT, "no restart is pending")
 }
 
 #[cfg(test)]

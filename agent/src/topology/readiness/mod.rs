@@ -1,18 +1,27 @@
-//! Readiness: a list of evidence, each a behaviour that was observed just now. Any FAIL is a blocker.
+//! Readiness: a list of evidence, each a behaviour that was observed just now, judged by the registry of checks
+//! for what the host is. A hard check that fails blocks the host, or the slots whose devices it names.
+mod bootstrap;
+mod devices;
 mod fabric;
 mod finding;
+mod kvm;
 mod machine;
 mod network;
 mod pages;
 mod software;
 mod vms;
 
+use std::time::Duration;
+
 use gpuaas_proto::gpuaas::agent::v1 as pb;
-use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
+use gpuaas_proto::gpuaas::common::v1::Evidence;
 
 pub use finding::Finding;
+pub use kvm::KvmProof;
 pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
 
+use self::finding::blocks_host;
+use crate::checks::{self, HostKind, Observer};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
@@ -21,40 +30,24 @@ use crate::topology::in_use;
 
 /// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;
-/// Longest detail that is reported, in bytes.
-const MAX_DETAIL: usize = 4000;
+/// A lease needs no packet of its own when one went through the host so lately: everything else is observed anew.
+const PACKET_FOR_LEASE: Duration = Duration::from_secs(30);
 
-/// Runs all checks.
+/// Runs all checks, with a packet that is sent now.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
-    let profile = &node.settings.profile;
-    let mut findings = vec![software::libvirt(node).await];
-    findings.extend(blocking::here(|| of_machine(node)));
-    findings.extend(network::all(node).await);
-    findings.extend(fabric::all(node).await);
-    findings.push(Finding::pass(
-        "relay_key",
-        format!("{} is usable", node.settings.relay.key_file.display()),
-    ));
-    let cache = &node.settings.images.cache_dir;
-    findings.push(blocking::here(|| software::image_cache(cache)));
-    findings.push(machine::reboot_required(&node.root));
-    findings.push(vms::ended_with_host(node).await);
-    let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
+    let kind = node.kind();
+    let findings = observe(node, kind, Duration::ZERO).await;
+    // one time for all: a report that says what the last one said is known by that
     let now = timestamp(now_ms());
+    let evidence = judge(findings, kind, now);
+    let profile = &node.settings.profile;
+    let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
     let observed_uptime = node.clock.now().since_start();
-    let evidence: Vec<Evidence> = findings
-        .iter()
-        .map(|finding| evidence(finding, now))
-        .collect();
     pb::ReadinessReport {
         devices: in_use::observe(node, &evidence).await,
         schema_version: in_use::SCHEMA_VERSION,
         observed_uptime: Some(observed_uptime),
-        blockers: findings
-            .iter()
-            .filter(|finding| finding.status == EvidenceStatus::Fail)
-            .map(|finding| finding.check.to_owned())
-            .collect(),
+        blockers: blockers(&evidence),
         evidence,
         hugepages_1g_free,
         hugepages_allocated_to,
@@ -67,13 +60,94 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
     }
 }
 
+/// What a lease for a new VM needs of this host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prerequisites {
+    /// Checks that block the host.
+    pub blockers: Vec<String>,
+    /// Devices that a check names, each with what it says.
+    pub devices: Vec<(String, String)>,
+}
+
+/// Runs the checks that a lease asks first: the same ones.
+pub async fn prerequisites(node: &Node) -> Prerequisites {
+    let kind = node.kind();
+    let findings = observe(node, kind, PACKET_FOR_LEASE).await;
+    let evidence = judge(findings, kind, timestamp(now_ms()));
+    let of_devices = evidence.iter().flat_map(|one| {
+        let said =
+            move |device: &String| (device.clone(), format!("{}: {}", one.check, one.detail));
+        one.devices.iter().map(said)
+    });
+    Prerequisites {
+        blockers: blockers(&evidence),
+        devices: of_devices.collect(),
+    }
+}
+
+/// Makes the observations that a kind of host needs. `packet_age` is how old the last packet through the host may be.
+async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Finding> {
+    let root = &node.root;
+    let mut findings = vec![machine::node_mode(node), machine::reboot_required(root)];
+    findings.extend(fabric::all(node).await);
+    findings.push(blocking::here(|| bootstrap::completed(node, kind)));
+    findings.push(software::rdma_tools(root, &node.settings.profile));
+    findings.push(blocking::here(|| {
+        devices::fabric_links(root, &node.settings)
+    }));
+    findings.push(blocking::here(|| {
+        gpu_services(root, &node.settings.profile)
+    }));
+    if kind != HostKind::BareMetal {
+        findings.push(software::libvirt(node).await);
+        findings.extend(blocking::here(|| of_machine(node)));
+        kvm::prove(node, &mut findings).await;
+        findings.push(devices::slot_disks(node).await);
+        findings.extend(network::all(node, packet_age).await);
+        findings.push(blocking::here(|| software::relay_key(node)));
+        let cache = &node.settings.images.cache_dir;
+        findings.push(blocking::here(|| software::image_cache(cache)));
+        findings.push(vms::ended_with_host(node).await);
+    }
+    complete(findings, kind)
+}
+
+/// In the order of the registry, each check once: those that nobody had to observe are skipped.
+fn complete(mut findings: Vec<Finding>, kind: HostKind) -> Vec<Finding> {
+    debug_assert!(findings.iter().all(finding::names_its_devices));
+    let of_agent = checks::ALL
+        .into_iter()
+        .filter(|check| check.by == Observer::Agent);
+    let take = |check: &'static checks::Check| {
+        let found = findings.iter().position(|finding| finding.check == check);
+        match found {
+            Some(index) => findings.swap_remove(index),
+            None => Finding::skip(check, format!("nothing to a {}", kind.as_str())),
+        }
+    };
+    of_agent.map(take).collect()
+}
+
+fn judge(findings: Vec<Finding>, kind: HostKind, now: prost_types::Timestamp) -> Vec<Evidence> {
+    findings
+        .into_iter()
+        .map(|finding| finding.evidence(kind, now))
+        .collect()
+}
+
+/// Names of the checks that block the host.
+fn blockers(evidence: &[Evidence]) -> Vec<String> {
+    let blocking = evidence.iter().filter(|one| blocks_host(one));
+    blocking.map(|one| one.check.clone()).collect()
+}
+
 /// What files of the machine show.
 fn of_machine(node: &Node) -> Vec<Finding> {
-    let profile = &node.settings.profile;
-    let mut findings = virtualisation(&node.root, profile);
-    findings.extend(software::files(&node.root, profile));
-    findings.push(gpu_services(&node.root, profile));
-    findings.push(machine::hugepages(&node.root, profile));
+    let (root, profile) = (&node.root, &node.settings.profile);
+    let mut findings = virtualisation(root, profile);
+    findings.extend(software::files(root, profile));
+    findings.extend(devices::of_gpus(root, profile));
+    findings.push(machine::hugepages(root, profile));
     findings.push(software::tools(node));
     findings
 }
@@ -86,23 +160,6 @@ fn cached(node: &Node) -> Vec<String> {
     });
     let reported = verified.iter().take(MAX_IMAGES);
     reported.map(|digest| digest.as_str().to_owned()).collect()
-}
-
-/// A finding on the wire.
-fn evidence(finding: &Finding, now: prost_types::Timestamp) -> Evidence {
-    Evidence {
-        check: finding.check.to_owned(),
-        status: finding.status.into(),
-        detail: clip(&finding.detail),
-        remediation: finding.remediation.to_owned(),
-        observed_at: Some(now),
-    }
-}
-
-/// At most as much as inventory takes in.
-fn clip(text: &str) -> String {
-    let end = text.floor_char_boundary(MAX_DETAIL);
-    text[..end].replace(char::is_control, " ")
 }
 
 /// Configured disks that are not where they should be (D-80).
@@ -118,4 +175,36 @@ async fn drifted(node: &Node) -> Vec<String> {
         .filter(|disk| !matches!(resolve_lab(disk, &loops), Resolution::Device(_)));
     gone.map(|disk| DiskIdentity::Lab(disk.id).to_string())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_86_every_check_of_the_registry_is_in_the_evidence_once() {
+        for kind in HostKind::ALL {
+            let some = vec![
+                Finding::judge(&checks::NAT, false, "no rule"),
+                Finding::pass(&checks::REBOOT, "none pending"),
+            ];
+            let evidence = judge(complete(some, kind), kind, timestamp(7));
+            let named: Vec<&str> = evidence.iter().map(|one| one.check.as_str()).collect();
+            let registry: Vec<&str> = checks::ALL
+                .into_iter()
+                .filter(|check| check.by == Observer::Agent)
+                .map(|check| check.id)
+                .collect();
+            assert_eq!(named, registry);
+            let expected: &[&str] = match kind {
+                HostKind::BareMetal => &[],
+                HostKind::Slice | HostKind::Lab => &["nat"],
+            };
+            assert_eq!(blockers(&evidence), expected, "{kind:?}");
+            let unobserved = evidence.iter().find(|one| one.check == "bridge").unwrap();
+            assert_eq!(unobserved.status(), EvidenceStatus::Skip);
+        }
+    }
 }

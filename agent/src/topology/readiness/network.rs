@@ -1,26 +1,42 @@
-//! The network of the guests: forwarding, bridge, NAT, dnsmasq.
+//! The network of the guests: forwarding, bridge, NAT, dnsmasq. What files and rules say is not enough: a packet is sent
+//! as a guest would send it (INC-01).
+use std::time::Duration;
+
 use super::Finding;
+use crate::checks::{BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
 use crate::node::Node;
-use crate::settings::{BridgeKind, Network};
+use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
 use crate::topology::network;
+use crate::topology::packet::{Outcome, Way};
 use crate::wire::FOREIGN_PORT_REMEDIATION;
 
-/// All checks of the network.
-pub(super) async fn all(node: &Node) -> Vec<Finding> {
-    let mut findings = vec![forwarding(&node.root, &node.settings.network)];
-    findings.extend(live_network(node).await);
-    findings.push(guests_apart(node).await);
-    findings.push(dnsmasq(node));
-    findings
+/// All checks of the network, with a packet that is not older than `packet_age`.
+pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
+    let settings = &node.settings.network;
+    let addresses = network::addresses(&settings.bridge).await;
+    let has_bridge = matches!(addresses, Ok(Some(_)));
+    let packet = if has_bridge && node.wire.is_active() {
+        Some(node.packets.send(node, packet_age).await)
+    } else {
+        None
+    };
+    let packet = packet.as_ref();
+    vec![
+        bridge(settings, addresses),
+        ovs_bridge(settings).await,
+        forwarding(&node.root, settings, packet),
+        nat(settings, packet).await,
+        guests_apart(node).await,
+        dnsmasq(node, packet),
+        gateway(settings),
+    ]
 }
 
 /// The rules that keep guests apart, as they are in force now (J-14, P11).
 async fn guests_apart(node: &Node) -> Finding {
-    const CHECK: &str = "guests_apart";
     if !node.wire.is_active() {
-        let mode = &node.settings.network.mode;
-        return Finding::skip(CHECK, format!("network mode is {mode}"));
+        return Finding::skip(&GUESTS_APART, other_mode(&node.settings.network));
     }
     let (good, mut detail) = match node.wire.check().await {
         Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
@@ -34,107 +50,228 @@ async fn guests_apart(node: &Node) -> Finding {
         ));
     }
     let foreign = node.wire.foreign_ports().await.unwrap_or_default();
-    let remediation = if foreign.is_empty() {
-        "The agent puts them back within seconds; if it does not, see its log."
+    let finding = Finding::judge(&GUESTS_APART, good, detail);
+    if foreign.is_empty() {
+        finding
     } else {
-        FOREIGN_PORT_REMEDIATION
-    };
-    Finding::judge(CHECK, good, detail, remediation)
+        finding.advise(FOREIGN_PORT_REMEDIATION)
+    }
 }
 
-fn forwarding(root: &HostRoot, network: &Network) -> Finding {
-    if network.mode != "private-nat" {
-        return Finding::skip("ip_forwarding", format!("network mode is {}", network.mode));
+fn other_mode(network: &Network) -> String {
+    format!("network mode is {}", network.mode)
+}
+
+fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> Finding {
+    if network.mode != PRIVATE_NAT {
+        return Finding::skip(&IP_FORWARDING, other_mode(network));
     }
     let on = root.read_value("/proc/sys/net/ipv4/ip_forward").as_deref() == Some("1");
-    Finding::judge(
-        "ip_forwarding",
-        on,
-        format!("net.ipv4.ip_forward is on: {on}"),
-        "Set net.ipv4.ip_forward=1.",
-    )
+    let mut detail = format!("net.ipv4.ip_forward is on: {on}");
+    let passed = packet.is_none_or(|packet| packet.way.is_ok());
+    if let Some(packet) = packet {
+        let outside = network.outside;
+        detail.push_str(&match &packet.way {
+            Ok(_) => format!("; a packet from the bridge to {outside} went through"),
+            Err(why) => {
+                format!("; a packet from the bridge to {outside} did not go through: {why}")
+            }
+        });
+    }
+    Finding::judge(&IP_FORWARDING, on && passed, detail)
 }
 
-async fn live_network(node: &Node) -> Vec<Finding> {
-    let network = &node.settings.network;
-    let bridge = match network::addresses(&network.bridge).await {
-        Ok(Some(addresses)) => Finding::judge(
-            "bridge",
+fn bridge(network: &Network, addresses: crate::error::HostResult<Option<Vec<String>>>) -> Finding {
+    let (good, detail) = match addresses {
+        Ok(Some(addresses)) => (
             addresses.contains(&network.gateway),
-            format!("{} has {}", network.bridge, addresses.join(", ")),
-            "Give the bridge the gateway's address.",
+            format!("{} has {}", network.bridge, list(&addresses)),
         ),
-        Ok(None) => {
-            let detail = format!("{} does not exist", network.bridge);
-            Finding::judge(
-                "bridge",
-                false,
-                detail,
-                "Create the bridge before VMs are launched.",
-            )
-        }
-        Err(error) => Finding::judge("bridge", false, error.to_string(), "Install iproute2."),
+        Ok(None) => (false, format!("{} does not exist", network.bridge)),
+        Err(error) => (false, error.to_string()),
     };
-    let ovs = if network.bridge_kind == BridgeKind::Ovs {
-        let limit = std::time::Duration::from_secs(10);
-        let output = crate::host::exec::run(
-            "ovs-vsctl",
-            &["--timeout=5", "br-exists", network.bridge.as_str()],
-            limit,
-        )
-        .await;
-        let good = output.as_ref().is_ok_and(|output| output.status == 0);
-        let detail = format!("Open vSwitch knows {}: {good}", network.bridge);
-        Finding::judge(
-            "ovs_bridge",
-            good,
-            detail,
-            "Start ovs-vswitchd and add the bridge.",
-        )
-    } else {
-        Finding::skip("ovs_bridge", "the profile uses a Linux bridge")
-    };
-    let nat = match (network.mode.as_str(), network::subnet(&network.gateway)) {
-        ("private-nat", Some(subnet)) => {
-            let good = network::masquerades(&subnet).await;
-            let detail = format!("a rule masquerades {subnet}: {good}");
-            Finding::judge(
-                "nat",
-                good,
-                detail,
-                "Add the masquerade rule of the guests' network.",
-            )
-        }
-        ("private-nat", None) => {
-            let detail = format!("{} is no network", network.gateway);
-            Finding::judge(
-                "nat",
-                false,
-                detail,
-                "Correct the setting agent.network.gateway.",
-            )
-        }
-        (mode, _) => Finding::skip("nat", format!("network mode is {mode}")),
-    };
-    vec![bridge, ovs, nat]
+    Finding::judge(&BRIDGE, good, detail)
 }
 
-fn dnsmasq(node: &Node) -> Finding {
+fn list(addresses: &[String]) -> String {
+    if addresses.is_empty() {
+        return "no address".to_owned();
+    }
+    addresses.join(", ")
+}
+
+async fn ovs_bridge(network: &Network) -> Finding {
+    if network.bridge_kind != BridgeKind::Ovs {
+        return Finding::skip(&OVS_BRIDGE, "the profile uses a Linux bridge");
+    }
+    let limit = Duration::from_secs(10);
+    let arguments = ["--timeout=5", "br-exists", network.bridge.as_str()];
+    let output = crate::host::exec::run("ovs-vsctl", &arguments, limit).await;
+    let good = output.as_ref().is_ok_and(|output| output.status == 0);
+    let detail = format!("Open vSwitch knows {}: {good}", network.bridge);
+    Finding::judge(&OVS_BRIDGE, good, detail)
+}
+
+async fn nat(network: &Network, packet: Option<&Outcome>) -> Finding {
+    match (network.mode.as_str(), network::subnet(&network.gateway)) {
+        (PRIVATE_NAT, Some(subnet)) => {
+            let rule = network::masquerades(&subnet).await;
+            of_nat(rule, &subnet, packet)
+        }
+        (PRIVATE_NAT, None) => Finding::skip(&NAT, "the gateway's network is unknown"),
+        _ => Finding::skip(&NAT, other_mode(network)),
+    }
+}
+
+/// By the rule, and by what became of the packet: a rule that stands before the good one, or on another host's network,
+/// shows there alone.
+fn of_nat(rule: bool, subnet: &str, packet: Option<&Outcome>) -> Finding {
+    let mut detail = format!("a rule masquerades {subnet}: {rule}");
+    let mut good = rule;
+    match packet.map(|packet| &packet.way) {
+        Some(Ok(Way::Masqueraded)) => detail.push_str("; a packet left with another address"),
+        Some(Ok(Way::AsSent)) => {
+            good = false;
+            detail.push_str("; a packet left with its private address");
+        }
+        // that it did not come through is for ip_forwarding to say
+        Some(Err(_)) | None => {}
+    }
+    Finding::judge(&NAT, good, detail)
+}
+
+fn dnsmasq(node: &Node, packet: Option<&Outcome>) -> Finding {
     let alive = node
         .dhcp
         .alive()
         .and_then(|pid| node.dhcp.reservations().map(|list| (pid, list.len())));
-    let (good, detail) = match alive {
+    let (alive, detail) = match alive {
         Ok((pid, reservations)) => (
             true,
             format!("process {pid} lives, {reservations} reservations"),
         ),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge(
-        "dnsmasq",
-        good,
-        detail,
-        "Start dnsmasq with the hosts directory of this agent.",
-    )
+    of_dnsmasq(alive, detail, packet)
+}
+
+fn of_dnsmasq(alive: bool, mut detail: String, packet: Option<&Outcome>) -> Finding {
+    let asked = packet.and_then(|packet| packet.dhcp.as_ref());
+    match asked {
+        Some(Ok(ip)) => detail.push_str(&format!("; it offered {ip} to a request on the bridge")),
+        Some(Err(why)) => detail.push_str(&format!("; a request on the bridge: {why}")),
+        None => {}
+    }
+    let answered = asked.is_none_or(Result::is_ok);
+    Finding::judge(&DNSMASQ, alive && answered, detail)
+}
+
+fn gateway(network: &Network) -> Finding {
+    if network.mode != PRIVATE_NAT {
+        return Finding::skip(&SETTINGS, other_mode(network));
+    }
+    match network::subnet(&network.gateway) {
+        Some(subnet) => Finding::pass(&SETTINGS, format!("the guests' network is {subnet}")),
+        None => {
+            let detail = format!("agent.network.gateway {:?} is no network", network.gateway);
+            Finding::judge(&SETTINGS, false, detail)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip};
+
+    use super::*;
+
+    const SUBNET: &str = "10.100.0.0/24";
+
+    fn outcome(way: Result<Way, &str>, dhcp: Option<Result<Ipv4Addr, &str>>) -> Outcome {
+        Outcome {
+            way: way.map_err(str::to_owned),
+            dhcp: dhcp.map(|dhcp| dhcp.map_err(str::to_owned)),
+        }
+    }
+
+    #[test]
+    fn inc_01_a_bridge_a_rule_and_a_process_are_no_proof_without_a_packet() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("proc/sys/net/ipv4/ip_forward");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "1\n").unwrap();
+        let root = HostRoot::new(dir.path());
+        let network = Network::default();
+        let found = |packet: Option<&Outcome>| forwarding(&root, &network, packet).status;
+        let good = outcome(Ok(Way::Masqueraded), None);
+        let lost = outcome(Err("it never came"), None);
+        assert_eq!(
+            (found(None), found(Some(&good)), found(Some(&lost))),
+            (Pass, Pass, Fail)
+        );
+        std::fs::write(&file, "0\n").unwrap();
+        assert_eq!((found(None), found(Some(&good))), (Fail, Fail));
+
+        let plain = outcome(Ok(Way::AsSent), None);
+        for (rule, packet, status) in [
+            (true, None, Pass),
+            (false, None, Fail),
+            (true, Some(&good), Pass),
+            (true, Some(&plain), Fail),
+            (false, Some(&good), Fail),
+            // told by ip_forwarding
+            (true, Some(&lost), Pass),
+        ] {
+            let finding = of_nat(rule, SUBNET, packet);
+            assert_eq!(finding.status, status, "{}", finding.detail);
+        }
+
+        let ip = Ipv4Addr::new(10, 100, 0, 254);
+        for (alive, dhcp, status) in [
+            (true, Some(Ok(ip)), Pass),
+            (true, None, Pass),
+            (true, Some(Err("no answer")), Fail),
+            (false, Some(Ok(ip)), Fail),
+        ] {
+            let packet = outcome(Ok(Way::Masqueraded), dhcp);
+            let finding = of_dnsmasq(alive, "process".into(), Some(&packet));
+            assert_eq!(finding.status, status, "{}", finding.detail);
+        }
+    }
+
+    #[test]
+    fn a_74_a_site_that_makes_the_network_itself_is_not_asked_for_nat() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let network = Network {
+            mode: "site".into(),
+            ..Network::default()
+        };
+        assert_eq!(forwarding(&root, &network, None).status, Skip);
+        assert_eq!(gateway(&network).status, Skip);
+        let wrong = Network {
+            gateway: "10.100.0.1".into(),
+            ..Network::default()
+        };
+        assert_eq!(gateway(&wrong).status, Fail);
+    }
+
+    #[test]
+    fn a_147_a_bridge_without_the_gateways_address_is_none() {
+        let network = Network::default();
+        let found = |addresses: &[&str]| {
+            bridge(
+                &network,
+                Ok(Some(
+                    addresses.iter().map(|one| (*one).to_owned()).collect(),
+                )),
+            )
+        };
+        assert_eq!(found(&["10.100.0.1/24"]).status, Pass);
+        assert_eq!(found(&["10.100.0.2/24"]).status, Fail);
+        assert_eq!(found(&[]).detail, "ovsbr0 has no address");
+        assert_eq!(bridge(&network, Ok(None)).status, Fail);
+    }
 }

@@ -2,9 +2,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
-
 use super::Finding;
+use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostProfile};
@@ -18,12 +17,8 @@ pub(super) async fn libvirt(node: &Node) -> Finding {
                 .map(|(what, age)| format!("{what} for {} s", age.as_secs()))
                 .collect();
             let calls = calls.join(", ");
-            return Finding {
-                check: "libvirt",
-                status: EvidenceStatus::Warn,
-                detail: format!("libvirt {version} answers, but calls hang: {calls}"),
-                remediation: "Read libvirtd's log; restart it when the calls do not come back.",
-            };
+            let detail = format!("libvirt {version} answers, but calls hang: {calls}");
+            return Finding::warn(&LIBVIRT, detail);
         }
         Ok(version) => (
             true,
@@ -31,7 +26,7 @@ pub(super) async fn libvirt(node: &Node) -> Finding {
         ),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge("libvirt", good, detail, "Start libvirtd and read its log.")
+    Finding::judge(&LIBVIRT, good, detail)
 }
 
 /// Files that VMs need, and who must be able to read them.
@@ -47,17 +42,11 @@ pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
     .collect();
     let firmware = if missing.is_empty() {
         Finding::pass(
-            "firmware",
+            &FIRMWARE,
             "UEFI without Secure Boot and the emulator are there",
         )
     } else {
-        let detail = format!("missing: {}", missing.join(", "));
-        Finding::judge(
-            "firmware",
-            false,
-            detail,
-            "Install the packages ovmf and qemu-system-x86.",
-        )
+        Finding::judge(&FIRMWARE, false, format!("missing: {}", missing.join(", ")))
     };
     let mode = std::fs::metadata(root.path("/var/lib/libvirt"))
         .map(|data| data.permissions().mode() & 0o777);
@@ -65,10 +54,9 @@ pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
     vec![
         firmware,
         Finding::judge(
-            "libvirt_folder",
+            &LIBVIRT_FOLDER,
             mode & 0o005 == 0o005,
             format!("/var/lib/libvirt has mode {mode:04o}"),
-            "Give /var/lib/libvirt the mode 0755, so that the hypervisor's user reads its keys.",
         ),
     ]
 }
@@ -88,30 +76,53 @@ pub(super) fn tools(node: &Node) -> Finding {
     if node.settings.network.bridge_kind == BridgeKind::Ovs {
         required.push("ovs-vsctl");
     }
-    let path = match node.root.is_live() {
-        true => std::env::var_os("PATH").unwrap_or_default(),
-        false => "/usr/sbin:/usr/bin:/sbin:/bin".into(),
-    };
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
     let missing: Vec<&str> = required
         .into_iter()
-        .filter(|tool| {
-            !folders
-                .iter()
-                .any(|folder| node.root.exists(folder.join(tool)))
-        })
+        .filter(|tool| !is_installed(&node.root, tool))
         .collect();
     let detail = if missing.is_empty() {
         "all there".to_owned()
     } else {
         format!("missing: {}", missing.join(", "))
     };
-    Finding::judge(
-        "tools",
-        missing.is_empty(),
-        detail,
-        "Install the missing programs.",
-    )
+    Finding::judge(&TOOLS, missing.is_empty(), detail)
+}
+
+fn is_installed(root: &HostRoot, program: &str) -> bool {
+    let path = match root.is_live() {
+        true => std::env::var_os("PATH").unwrap_or_default(),
+        // the agent that recorded had a PATH of its own
+        false => "/usr/sbin:/usr/bin:/sbin:/bin".into(),
+    };
+    std::env::split_paths(&path).any(|folder| root.exists(folder.join(program)))
+}
+
+/// Programs that look into the fabric (D-11).
+pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> Finding {
+    if profile.lab {
+        return Finding::skip(&RDMA_TOOLS, "a lab host has no fabric");
+    }
+    let found: Vec<&str> = ["ibv_devinfo", "rdma"]
+        .into_iter()
+        .filter(|program| is_installed(root, program))
+        .collect();
+    let detail = match found.is_empty() {
+        true => "neither ibv_devinfo nor rdma is installed".to_owned(),
+        false => found.join(", "),
+    };
+    Finding::judge(&RDMA_TOOLS, !found.is_empty(), detail)
+}
+
+/// The key by which this host logs into its guests is where the agent left it, for root alone.
+pub(super) fn relay_key(node: &Node) -> Finding {
+    let file = &node.settings.relay.key_file;
+    let mode = std::fs::metadata(file).map(|data| data.permissions().mode() & 0o777);
+    let (good, detail) = match mode {
+        Ok(mode) if mode & 0o077 == 0 => (true, format!("{} is usable", file.display())),
+        Ok(mode) => (false, format!("{} has mode {mode:04o}", file.display())),
+        Err(error) => (false, format!("{}: {error}", file.display())),
+    };
+    Finding::judge(&RELAY_KEY, good, detail)
 }
 
 pub(super) fn image_cache(folder: &Path) -> Finding {
@@ -121,12 +132,7 @@ pub(super) fn image_cache(folder: &Path) -> Finding {
         Ok(()) => format!("{} is writable", folder.display()),
         Err(error) => format!("{}: {error}", folder.display()),
     };
-    Finding::judge(
-        "image_cache",
-        outcome.is_ok(),
-        detail,
-        "Make the image cache writable and give it space.",
-    )
+    Finding::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
 }
 
 #[cfg(test)]

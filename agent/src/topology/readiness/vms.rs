@@ -1,38 +1,27 @@
 //! VMs that ran when the host went down and do not run since: their owners did not shut them off.
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
-
 use super::Finding;
+use crate::checks::VMS_AFTER_RESTART;
 use crate::journal::PowerRow;
 use crate::node::Node;
 use crate::vm::{Domain, PowerState};
-
-const CHECK: &str = "vms_after_restart";
 
 /// Tells of VMs that the host's restart ended. It warns and blocks nothing: the host is fit for other VMs.
 pub(super) async fn ended_with_host(node: &Node) -> Finding {
     let left = match node.journal.power() {
         Ok(left) => left,
-        Err(error) => return warn(error.to_string()),
+        Err(error) => return Finding::warn(&VMS_AFTER_RESTART, error.to_string()),
     };
     let domains = match node.hypervisor.domains().await {
         Ok(domains) => domains,
         // the libvirt check reports that it does not answer
-        Err(error) => return Finding::skip(CHECK, error.to_string()),
+        Err(error) => return Finding::skip(&VMS_AFTER_RESTART, error.to_string()),
     };
     let ended = ended(&left, &domains, node.clock.boot_id());
     if ended.is_empty() {
-        Finding::pass(CHECK, "no VM went off with the host")
+        Finding::pass(&VMS_AFTER_RESTART, "no VM went off with the host")
     } else {
-        warn(format!("went off with the host: {}", ended.join(", ")))
-    }
-}
-
-fn warn(detail: String) -> Finding {
-    Finding {
-        check: CHECK,
-        status: EvidenceStatus::Warn,
-        detail,
-        remediation: "Start the allocations of these VMs again.",
+        let detail = format!("went off with the host: {}", ended.join(", "));
+        Finding::warn(&VMS_AFTER_RESTART, detail)
     }
 }
 

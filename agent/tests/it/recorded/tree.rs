@@ -71,7 +71,8 @@ pub const PARTITIONS: [&[u32]; 15] = [
 ];
 
 /// Programs that the agent runs.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
+    "rdma",
     "qemu-img",
     "genisoimage",
     "blkdiscard",
@@ -502,6 +503,16 @@ impl Host {
             self.link(format!("/proc/{pid}/fd/0"), "/dev/null");
         }
         self.text("/run/dnsmasq/dnsmasq.pid", "977");
+        for (name, text) in [
+            ("h200-ib.done", ""),
+            ("h200-slice-vm.done", ""),
+            (
+                "h200-slice-vm.validation",
+                "kvm=present\niommu_groups=510\nlibvirtd=active",
+            ),
+        ] {
+            self.text(format!("/var/lib/gpuaas/site-bootstrap/{name}"), text);
+        }
         self.recording
             .entries
             .insert("/etc/dnsmasq.d/gpuaas-hosts".into(), Entry::Folder(0o755));

@@ -154,7 +154,9 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             .collect();
         let ready = match (n.status.schedulable, n.placement.admin_state.as_str()) {
             // ready, but operators keep launches away
-            (true, state @ ("cordoned" | "draining")) => format!("no: {state}"),
+            (true, state @ ("cordoned" | "draining" | "maintenance" | "broken" | "retired")) => {
+                format!("no: {state}")
+            }
             (true, _) => "yes".to_owned(),
             (false, _) => format!("no: {}", n.status.blockers.join(", ")),
         };

@@ -281,7 +281,7 @@ fn slots_and_queue_name_allocations_and_their_projects() {
 fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
     let world = World::new();
     let path = format!("/api/v1/admin/nodes/{NODE}");
-    let check = |check: &str, status: &str| json!({ "check": check, "status": status, "detail": "no rule masquerades 10.100.0.0/24", "remediation": format!("Run host.sh {check}."), "observed_at": "2026-01-02T03:04:05Z" });
+    let check = |check: &str, status: &str| json!({ "check": check, "status": status, "severity": "hard", "detail": "no rule masquerades 10.100.0.0/24", "remediation": format!("Run host.sh {check}."), "observed_at": "2026-01-02T03:04:05Z" });
     world.get(
         "/api/v1/admin/nodes",
         json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }] }),
@@ -290,7 +290,13 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         &path,
         json!({ "id": NODE, "config": { "hostname": "h1", "mode": "slice", "region_code": "lab" }, "status": {
             "state": "enrolled", "host_profile": "h200", "blockers": ["nat: no rule"], "instance": { "agent_version": "1.2.3" },
+            "life": { "state": "validating", "reason": "nat", "since": "2026-01-02T03:04:05Z" },
+            "onboarding": [{ "number": 1, "name": "enrol", "state": "done" }, { "number": 2, "name": "activate", "state": "current", "detail": "nat fails" }],
             "evidence": [check("kvm", "pass"), check("nat", "fail")] } }),
+    );
+    world.get(
+        &format!("{path}/history"),
+        json!({ "entries": [{ "time": "2026-01-02T03:04:05Z", "state": "cordoned", "reason": "new power supply", "principal": "user:admin" }, { "state": "ready" }] }),
     );
     world.get(
         &format!("{path}/placement"),
@@ -319,12 +325,20 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "Dell XE9680L",
         "0000:1b:00.0  1     0     -",
         "in use: mount nvme9n1p1",
+        "validating since 2026-01-02",
+        "activate  current  nat fails",
+        "cordoned  user:admin  new power supply",
+        "ready     host",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
     // what fails comes first, and what passes needs nothing done
     let place = |text: &str| ran.out.find(text).expect("shown");
-    assert!(place("nat    fail") < place("kvm    pass"), "{}", ran.out);
+    assert!(
+        place("nat    fail    hard") < place("kvm    pass    hard"),
+        "{}",
+        ran.out
+    );
     assert!(!ran.out.contains("host.sh kvm"), "{}", ran.out);
     let told = world
         .run(&["admin", "node", "describe", "h1", "--output", "json"])
@@ -332,6 +346,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         .json();
     assert_eq!(told["node"]["placement"]["admin_state"], "cordoned");
     assert_eq!(told["slots"][0]["slot_index"], 0);
+    assert_eq!(told["history"][1]["state"], "ready");
     assert_eq!(told["discovery"]["comparisons"][1]["state"], "not_found");
 }
 
@@ -344,6 +359,7 @@ fn a_node_that_nobody_has_heard_of_yet_is_described_with_what_comes_next() {
         json!({ "id": NODE, "config": { "hostname": "h1" }, "status": { "state": "pending" } }),
     );
     world.get(&format!("{path}/resource-slots"), json!({}));
+    world.get(&format!("{path}/history"), json!({}));
     let ran = world.run(&["admin", "node", "describe", NODE]).ok();
     for told in ["enrolment token", "gpuaas admin node discover"] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);

@@ -2,6 +2,7 @@
 mod allocations;
 mod explain;
 mod hosts;
+mod life;
 mod network;
 mod pipes;
 mod placement;

@@ -32,3 +32,40 @@ export function useSlotRepair(node_id: string, slot_id: string, wanted: boolean)
     refetchInterval: LIVE_MS,
   });
 }
+
+/** What became of a node, the newest first. */
+export function useNodeHistory(node_id: string) {
+  return useQuery({
+    queryKey: ["node-history", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/history", { params: { path: { node_id } } })).then(({ entries = [] }) => entries),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** What became of a slot, the newest first; while `wanted`. */
+export function useSlotHistory(node_id: string, slot_id: string, wanted: boolean) {
+  return useQuery({
+    queryKey: ["slot-history", slot_id],
+    enabled: wanted,
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/history", { params: { path: { node_id, slot_id } } })).then(({ entries = [] }) => entries),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Repairs of a node by hand, the newest first. */
+export function useBreakFixes(node_id: string) {
+  return useQuery({
+    queryKey: ["break-fixes", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/break-fixes", { params: { path: { node_id } } })).then(({ break_fixes = [] }) => break_fixes),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Open findings of health agents. */
+export function useFindings(node_id: string) {
+  return useQuery({
+    queryKey: ["findings", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/findings", { params: { path: { node_id } } })).then(({ findings = [] }) => findings),
+    refetchInterval: CALM_MS,
+  });
+}

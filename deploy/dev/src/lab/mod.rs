@@ -23,31 +23,114 @@ use crate::process::{self, Process};
 pub use disks::{Disk, detach_below};
 pub use network::down as remove_network;
 
-/// File of a stack's folder that names the namespace and link it made.
-pub const NETWORK_MARKER: &str = "lab/network";
-/// Slots of a lab host.
+/// File of a lab host's folder that names the namespace and link it made.
+const NETWORK_MARKER: &str = "network";
+/// File of a lab host's folder with the number of its slots.
+const SLOTS_FILE: &str = "slots";
+/// Slots of a lab host, where the machine has memory for them.
 pub const SLOTS: u16 = 2;
+/// Lab hosts of a stack at most: their links take their addresses from one block, and their guests their ports.
+pub const HOSTS: u16 = 3;
+/// What a VM and what runs beside it on its host need of the machine's memory, in MiB.
+const SLOT_MEMORY_MIB: u64 = 512;
+/// Distance between the links of the hosts of one stack: there are as many stacks.
+const LINKS: u16 = 64;
 /// Port of the agent, inside the host's own network.
 const AGENT_PORT: u16 = 7110;
 
-/// The lab host of one stack.
+/// Whether a file says what network a lab host has.
+pub fn is_network_marker(file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    file.ends_with(NETWORK_MARKER)
+        && folder.is_some_and(|folder| folder.to_string_lossy().starts_with("lab"))
+}
+
+/// The slots of each of `hosts` lab hosts: shared out by the memory that the machine has left for VMs, one each at least.
+pub fn shares(hosts: u16, available_mib: u64) -> Vec<u16> {
+    let hosts = hosts.max(1);
+    let fit = u16::try_from(available_mib / SLOT_MEMORY_MIB).unwrap_or(u16::MAX);
+    let all = fit.clamp(hosts, hosts * SLOTS);
+    (0..hosts)
+        .map(|host| all / hosts + u16::from(host < all % hosts))
+        .collect()
+}
+
+/// One of the lab hosts of one stack.
 #[derive(Debug, Clone)]
 pub struct Lab {
     folder: PathBuf,
     root: PathBuf,
     instance: Instance,
     agent: PathBuf,
+    /// Which one, from 0.
+    number: u16,
+    slots: u16,
 }
 
 impl Lab {
-    /// The lab host of the stack in `root`, running the agent program `agent`.
-    pub fn new(root: &Path, instance: Instance, agent: PathBuf) -> Self {
+    /// A lab host, from 0, of the stack in `root`, running the agent program `agent`. It has as many slots as it was made
+    /// with; one that is made now has `slots`.
+    pub fn new(
+        root: &Path,
+        instance: Instance,
+        agent: PathBuf,
+        number: u16,
+        slots: impl FnOnce() -> u16,
+    ) -> Self {
+        let folder = root.join(Self::folder_name(number));
+        let made_with = || {
+            let recorded = std::fs::read_to_string(folder.join(SLOTS_FILE)).ok()?;
+            recorded.trim().parse().ok()
+        };
+        let slots = made_with().unwrap_or_else(|| {
+            // one that was made before the number was recorded
+            if folder.join("disks").exists() {
+                SLOTS
+            } else {
+                slots()
+            }
+        });
         Self {
-            folder: root.join("lab"),
+            folder,
             root: root.to_path_buf(),
             instance,
             agent,
+            number,
+            slots,
         }
+    }
+
+    /// Name of a lab host's folder below that of its stack.
+    pub fn folder_name(number: u16) -> String {
+        match number {
+            0 => "lab".to_owned(),
+            other => format!("lab-{}", other + 1),
+        }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Name of its node.
+    pub fn hostname(&self) -> String {
+        format!("lab-host-{}", self.number + 1)
+    }
+
+    /// How many slots it has.
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    /// Number of a slot among those of all lab hosts of the stack.
+    pub fn place(&self, slot: u16) -> u16 {
+        self.number * SLOTS + slot
+    }
+
+    /// The port on loopback and on the host through which the guest of its first slot answers SSH.
+    pub fn ssh_base(&self) -> u16 {
+        self.instance.ssh_port(self.place(0))
     }
 
     /// The machine's end of the link: what the control plane listens on for this host.
@@ -118,7 +201,7 @@ impl Lab {
     /// # Errors
     /// A file that cannot be read or written.
     pub fn disks(&self) -> Result<Vec<Disk>> {
-        (0..SLOTS)
+        (0..self.slots)
             .map(|index| Disk::open(&self.folder.join("disks"), index))
             .collect()
     }
@@ -134,7 +217,18 @@ impl Lab {
             self.machine_address(),
             self.host_address(),
             &self.network_marker(),
-        )
+        )?;
+        if self.number > 0 {
+            // services and registry answer at the machine's end of the first host's link
+            let first = self.first_link().to_string();
+            let machine = self.machine_address().to_string();
+            let namespace = self.link_names().namespace;
+            let route = [
+                "-n", &namespace, "route", "replace", &first, "via", &machine,
+            ];
+            process::run("ip", &route)?;
+        }
+        Ok(())
     }
 
     /// The sandbox as a part of the stack. Its settings are the lab's scripts.
@@ -143,7 +237,7 @@ impl Lab {
         let run = self.run_folder();
         Part::new(
             &self.root,
-            "lab-host",
+            &self.part_name("lab-host"),
             scripts.join("sandbox.sh"),
             Probe::File(run.join("ready")),
         )
@@ -152,8 +246,8 @@ impl Lab {
         .arg(scripts.join("host.sh"))
         .arg(&run)
         .arg(self.host_address().to_string())
-        .arg(self.instance.ssh_port(0).to_string())
-        .arg(SLOTS.to_string())
+        .arg(self.ssh_base().to_string())
+        .arg(self.slots.to_string())
         .arg(&self.agent)
         .arg(self.agent_config())
         .reads(&scripts.join("sandbox.sh"))
@@ -166,10 +260,23 @@ impl Lab {
     /// A disk cannot be made or attached.
     pub fn prepare(&self) -> Result<()> {
         paths::ensure_dir(&self.run_folder())?;
+        let slots = self.slots.to_string();
+        paths::write_with_mode(&self.folder.join(SLOTS_FILE), slots.as_bytes(), 0o644)?;
         for disk in self.disks()? {
             disk.attach()?;
         }
         Ok(())
+    }
+
+    /// Cuts the host off from the machine, or joins it again: everything on it keeps running meanwhile.
+    ///
+    /// # Errors
+    /// The host has no network.
+    pub fn join_network(&self, joined: bool) -> Result<()> {
+        if joined {
+            return self.network_up();
+        }
+        network::set_link(&self.link_names(), false)
     }
 
     /// Forgets that an earlier sandbox was ready.
@@ -228,9 +335,17 @@ impl Lab {
         network::down(&self.network_marker());
     }
 
+    /// What something of this host is called; that of the first one has no number.
+    pub fn part_name(&self, part: &str) -> String {
+        match self.number {
+            0 => part.to_owned(),
+            other => format!("{part}-{}", other + 1),
+        }
+    }
+
     /// Says that namespace and link belong to this stack.
     fn network_marker(&self) -> PathBuf {
-        self.root.join(NETWORK_MARKER)
+        self.folder.join(NETWORK_MARKER)
     }
 
     fn run_folder(&self) -> PathBuf {
@@ -238,16 +353,26 @@ impl Lab {
     }
 
     fn link(&self, last: u8) -> IpAddr {
-        let number = u8::try_from(self.instance.number()).unwrap_or(u8::MAX);
-        IpAddr::V4(Ipv4Addr::new(100, 64, number, last))
+        link(self.instance.number() + LINKS * self.number, last)
+    }
+
+    /// The machine's end of the first host's link.
+    fn first_link(&self) -> IpAddr {
+        link(self.instance.number(), 1)
     }
 
     fn link_names(&self) -> network::Names {
+        let stack = self.instance.number();
         network::Names {
-            namespace: format!("gpuaas-lab-{}", self.instance.number()),
-            machine: format!("gpl{}", self.instance.number()),
+            namespace: self.part_name(&format!("gpuaas-lab-{stack}")),
+            machine: self.part_name(&format!("gpl{stack}")),
         }
     }
+}
+
+fn link(number: u16, last: u8) -> IpAddr {
+    let number = u8::try_from(number).unwrap_or(u8::MAX);
+    IpAddr::V4(Ipv4Addr::new(100, 64, number, last))
 }
 
 /// Direct children of a process.
@@ -257,4 +382,47 @@ fn children(pid: i32) -> Vec<i32> {
         .split_whitespace()
         .filter_map(|pid| pid.parse().ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn slots_are_shared_out_by_memory() {
+        assert_eq!(shares(1, 64_000), [2]);
+        assert_eq!(shares(2, 64_000), [2, 2]);
+        assert_eq!(shares(2, 3 * SLOT_MEMORY_MIB), [2, 1]);
+        assert_eq!(shares(3, 4 * SLOT_MEMORY_MIB), [2, 1, 1]);
+        assert_eq!(shares(2, 0), [1, 1], "a host without a slot is none");
+    }
+
+    #[test]
+    fn hosts_of_all_stacks_share_nothing() {
+        let mut seen = BTreeSet::new();
+        for stack in 0..64 {
+            let instance = Instance::new(stack).unwrap();
+            for number in 0..HOSTS {
+                let lab = Lab::new(Path::new("/r"), instance, PathBuf::new(), number, || SLOTS);
+                let names = lab.link_names();
+                for own in [
+                    lab.machine_address().to_string(),
+                    names.machine.clone(),
+                    names.namespace,
+                ] {
+                    assert!(seen.insert(own.clone()), "{own}");
+                }
+                // the kernel's limit for names of interfaces
+                assert!(names.machine.len() < 16);
+                for slot in 0..SLOTS {
+                    let port = instance.ssh_port(lab.place(slot));
+                    assert!(seen.insert(port.to_string()), "{port}");
+                }
+                assert!(is_network_marker(&lab.network_marker()));
+            }
+        }
+        assert!(!is_network_marker(Path::new("/r/other/network")));
+    }
 }

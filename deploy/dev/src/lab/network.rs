@@ -21,7 +21,7 @@ pub struct Names {
 /// Makes namespace and link unless they are there. `marker` says afterwards that they belong to this stack.
 pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result<()> {
     if marker.exists() && exists(names, machine) {
-        return Ok(());
+        return set_link(names, true);
     }
     if !marker.exists()
         && run("ip", &["netns", "pids", &names.namespace]).is_ok_and(|pids| !pids.is_empty())
@@ -75,6 +75,15 @@ pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result
     run("ip", &["link", "set", end, "up"])?;
     // last: its presence says that all of the above was done
     run("ip", &["addr", "add", &format!("{machine}/24"), "dev", end])?;
+    Ok(())
+}
+
+/// Takes the host's end of the link up or down; addresses stay. The machine's end stays up: its packets to the host find
+/// nobody, and no way out of the machine.
+pub fn set_link(names: &Names, up: bool) -> Result<()> {
+    let state = if up { "up" } else { "down" };
+    let namespace = &names.namespace;
+    run("ip", &["-n", namespace, "link", "set", HOST_END, state])?;
     Ok(())
 }
 

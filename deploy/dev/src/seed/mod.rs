@@ -19,6 +19,7 @@ use crate::stack::{Progress, Stack};
 
 pub use api::{Api, list, string};
 pub use images::{add_debian, guest_images};
+pub use node::seed_one as lab_host;
 pub use slice::{FirstSlice, first_slice};
 
 /// Region of the lab host.

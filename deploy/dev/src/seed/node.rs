@@ -7,61 +7,75 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::lab::SLOTS;
+use crate::lab::Lab;
 use crate::paths;
 use crate::process;
 use crate::seed::api::{Api, list, string};
 use crate::seed::{LAB_SKU, REGION};
 use crate::stack::{Progress, Stack};
 
-/// Name of the lab node.
-const HOSTNAME: &str = "lab-host-1";
+/// What the names of lab nodes begin with.
+const HOSTNAMES: &str = "lab-host-";
 /// How long enrolment, discovery and readiness may take each.
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// A token that was not used within this time is replaced; inventory refuses it somewhat later.
 const TOKEN_LIFE: Duration = Duration::from_secs(1800);
 
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
+    for lab in stack.labs() {
+        seed_one(stack, &lab, admin, progress).await?;
+    }
+    if stack.options().approve {
+        sellable(admin).await?;
+    }
+    Ok(())
+}
+
+/// Starts a lab host and brings its node as far as the stack wants it: enrolled, and its slots approved.
+///
+/// # Errors
+/// What the host or the API answered.
+pub async fn seed_one(stack: &Stack, lab: &Lab, admin: &Api, progress: Progress<'_>) -> Result<()> {
+    let hostname = lab.hostname();
     let nodes = admin.get("/api/v1/admin/nodes?page_size=500").await?;
     let existing = list(&nodes["nodes"])
         .iter()
-        .find(|node| node["config"]["hostname"] == HOSTNAME);
+        .find(|node| node["config"]["hostname"] == hostname.as_str());
     let node = match existing {
         Some(node) => string(&node["id"]).to_owned(),
         None => {
-            let desired = json!({"hostname": HOSTNAME, "region_code": REGION, "mode": "slice"});
-            let node = admin
-                .post("/api/v1/admin/nodes", "seed-node", &desired)
-                .await?;
-            progress(&format!("node {HOSTNAME} registered"));
+            let desired = json!({"hostname": hostname, "region_code": REGION, "mode": "slice"});
+            let key = lab.part_name("seed-node");
+            let node = admin.post("/api/v1/admin/nodes", &key, &desired).await?;
+            progress(&format!("node {hostname} registered"));
             string(&node["id"]).to_owned()
         }
     };
-    let lab = stack.lab()?;
     let key = lab.agent_folder().join("tls/key.pem");
     if !lab.enrolled() && !usable(&lab.token_file(), &key) {
         // a key of its own: a repeated key would not show the token again
         let key = format!("seed-enrol-{}", uuid::Uuid::new_v4());
         let path = format!("/api/v1/admin/nodes/{node}/enrolment-tokens");
         let token = admin.post(&path, &key, &json!({})).await?;
-        paths::ensure_dir(&stack.options().root.join("lab"))?;
+        paths::ensure_dir(lab.folder())?;
         paths::write_secret(&lab.token_file(), string(&token["token"]).as_bytes())?;
     }
-    stack.lab_up(progress).await?;
-    enrolled(stack, admin, &node).await?;
+    stack.lab_up(lab, progress).await?;
+    enrolled(stack, lab, admin, &node).await?;
     if !stack.options().approve {
         return Ok(());
     }
     let path = format!("/api/v1/admin/nodes/{node}/resource-slots");
     if list(&admin.get(&path).await?["slots"]).is_empty() {
-        approve(admin, &node).await?;
+        approve(lab, admin, &node).await?;
         progress(&format!(
-            "{SLOTS} slots of {HOSTNAME} discovered and approved"
+            "{} slots of {hostname} discovered and approved",
+            lab.slots()
         ));
         wiped(admin, &path).await?;
-        progress(&format!("disks of {HOSTNAME} wiped and verified empty"));
+        progress(&format!("disks of {hostname} wiped and verified empty"));
     }
-    sellable(admin).await
+    Ok(())
 }
 
 /// Whether an earlier, interrupted start left a token that is still good. The agent may have used it up: then it is
@@ -73,8 +87,7 @@ fn usable(token: &Path, key: &Path) -> bool {
 }
 
 /// Waits until the agent has enrolled and reports.
-async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
-    let lab = stack.lab()?;
+async fn enrolled(stack: &Stack, lab: &Lab, admin: &Api, node: &str) -> Result<()> {
     let log = lab.part().log().to_path_buf();
     let mut observed = String::new();
     let done = until(async || {
@@ -99,7 +112,7 @@ async fn enrolled(stack: &Stack, admin: &Api, node: &str) -> Result<()> {
 }
 
 /// Inspects the host and approves every slot that was found.
-async fn approve(admin: &Api, node: &str) -> Result<()> {
+async fn approve(lab: &Lab, admin: &Api, node: &str) -> Result<()> {
     let path = format!("/api/v1/admin/nodes/{node}/slice-topology/discovery");
     let key = format!("seed-discovery-{}", uuid::Uuid::new_v4());
     let started = admin.post(&path, &key, &json!({})).await?;
@@ -122,7 +135,7 @@ async fn approve(admin: &Api, node: &str) -> Result<()> {
         .filter(|candidate| list(&candidate["blockers"]).is_empty())
         .map(|candidate| &candidate["slot_index"])
         .collect();
-    if usable.len() < usize::from(SLOTS) {
+    if usable.len() < usize::from(lab.slots()) {
         return Err(Error::other(format!(
             "the lab host offers {} slots: {found}",
             usable.len()
@@ -192,13 +205,10 @@ const FREE: [&str; 3] = ["available", "disabled", "cleanup"];
 /// Whether a slot of the lab is held by somebody.
 async fn held(admin: &Api) -> Result<bool> {
     let nodes = admin.get("/api/v1/admin/nodes?page_size=500").await?;
-    let node = list(&nodes["nodes"])
-        .iter()
-        .find(|node| node["config"]["hostname"] == HOSTNAME);
-    let slots = node
-        .map(|node| &node["status"]["slots"])
-        .and_then(Value::as_object);
-    Ok(slots.is_some_and(|slots| {
+    let is_lab = |node: &&Value| string(&node["config"]["hostname"]).starts_with(HOSTNAMES);
+    let nodes = list(&nodes["nodes"]).iter().filter(is_lab);
+    let mut slots = nodes.filter_map(|node| node["status"]["slots"].as_object());
+    Ok(slots.any(|slots| {
         slots
             .iter()
             .any(|(state, count)| !FREE.contains(&state.as_str()) && count != 0)

@@ -9,43 +9,46 @@ use toml::Value;
 
 use crate::error::{Error, Result};
 use crate::health::Probe;
-use crate::lab::{self, Lab};
+use crate::lab::Lab;
 use crate::part::{Change, Part, file_identity};
 use crate::paths;
 use crate::stack::services::{path, section, table, text};
 use crate::stack::{Progress, Stack, ensure};
 
 impl Stack {
-    /// Starts the lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
+    /// Starts a lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
     /// with the token in [`Lab::token_file`].
     ///
     /// # Errors
     /// The host does not get ready; the error shows the end of its log.
-    pub async fn lab_up(&self, progress: Progress<'_>) -> Result<()> {
-        let lab = self.lab()?;
+    pub async fn lab_up(&self, lab: &Lab, progress: Progress<'_>) -> Result<()> {
         lab.network_up()?;
         lab.prepare()?;
-        self.write_agent_config(&lab)?;
+        self.write_agent_config(lab)?;
         let part = lab.part();
         if part.running().is_none() {
             lab.forget_ready();
         }
         match part.ensure()? {
-            Change::Unchanged => self.refresh_agent(&lab, progress)?,
-            Change::Started => progress("lab host started"),
-            Change::Restarted => progress("lab host restarted: its scripts changed"),
+            Change::Unchanged => self.refresh_agent(lab, progress)?,
+            Change::Started => progress(&format!("{} started", lab.hostname())),
+            Change::Restarted => progress(&format!(
+                "{} restarted: its scripts changed",
+                lab.hostname()
+            )),
         }
-        self.remember_agent(&lab)?;
+        self.remember_agent(lab)?;
         part.wait_ready(&self.health).await?;
-        for index in 0..lab::SLOTS {
-            let forward = self.forward(&lab, index);
+        for slot in 0..lab.slots() {
+            let forward = self.forward(lab, slot);
             ensure(&forward, progress)?;
             forward.wait_ready(&self.health).await?;
         }
         Ok(())
     }
 
-    pub(super) fn forward(&self, lab: &Lab, index: u16) -> Part {
+    pub(super) fn forward(&self, lab: &Lab, slot: u16) -> Part {
+        let index = lab.place(slot);
         let port = self.options.instance.ssh_port(index);
         let listen = SocketAddr::from(([127, 0, 0, 1], port));
         let target = SocketAddr::new(lab.host_address(), port);
@@ -65,7 +68,7 @@ impl Stack {
     fn write_agent_config(&self, lab: &Lab) -> Result<()> {
         let secrets = self.options.root.join("secrets");
         let setting = self.setting(&secrets, PathBuf::new())?;
-        let folder = self.options.root.join("lab");
+        let folder = lab.folder();
         let mut file = setting.agent(lab.agent_address(), &lab.agent_folder());
         self.forget_foreign_certificate(lab)?;
         let disks = lab.disks()?.into_iter().map(|disk| {
@@ -115,10 +118,7 @@ impl Stack {
                 "access",
                 section([
                     ("host", text("127.0.0.1")),
-                    (
-                        "port_base",
-                        Value::from(i64::from(self.options.instance.ssh_port(0))),
-                    ),
+                    ("port_base", Value::from(i64::from(lab.ssh_base()))),
                 ]),
             ),
             (
@@ -150,7 +150,7 @@ impl Stack {
 
     /// Restarts the agent alone when only its program or settings changed: guests keep running.
     fn refresh_agent(&self, lab: &Lab, progress: Progress<'_>) -> Result<()> {
-        let recorded = std::fs::read_to_string(self.agent_stamp()).unwrap_or_default();
+        let recorded = std::fs::read_to_string(self.agent_stamp(lab)).unwrap_or_default();
         if recorded == self.agent_fingerprint(lab)? {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl Stack {
 
     fn remember_agent(&self, lab: &Lab) -> Result<()> {
         let fingerprint = self.agent_fingerprint(lab)?;
-        paths::write_with_mode(&self.agent_stamp(), fingerprint.as_bytes(), 0o644)
+        paths::write_with_mode(&self.agent_stamp(lab), fingerprint.as_bytes(), 0o644)
     }
 
     fn agent_fingerprint(&self, lab: &Lab) -> Result<String> {
@@ -173,7 +173,8 @@ impl Stack {
         Ok(format!("{program:?}\n{config}"))
     }
 
-    fn agent_stamp(&self) -> PathBuf {
-        self.options.root.join("pids/agent.stamp")
+    fn agent_stamp(&self, lab: &Lab) -> PathBuf {
+        let name = format!("{}.stamp", lab.part_name("agent"));
+        self.options.root.join("pids").join(name)
     }
 }

@@ -43,8 +43,10 @@ pub struct Options {
     pub cell: u16,
     /// Folders with the programs; the first that has one wins.
     pub programs: Vec<PathBuf>,
-    /// Whether there is a lab host.
+    /// Whether there are lab hosts.
     pub lab: bool,
+    /// How many lab hosts are started; see [`Stack::lab_hosts`] for those of earlier starts.
+    pub hosts: u16,
     /// Whether the slots of the lab host are approved; else they wait for an operator.
     pub approve: bool,
     /// Collector of traces; empty exports none.
@@ -69,6 +71,7 @@ impl Options {
             cell: 1,
             programs: vec![paths::checkout().join("target/debug")],
             lab: true,
+            hosts: 1,
             approve: true,
             otlp_endpoint: String::new(),
             settings: BTreeMap::new(),
@@ -141,8 +144,8 @@ impl Stack {
     /// # Errors
     /// The first part that does not get ready, with the end of its log.
     pub async fn up(&self, progress: Progress<'_>) -> Result<()> {
-        if self.options.lab {
-            self.lab()?.network_up()?;
+        for lab in self.labs() {
+            lab.network_up()?;
         }
         let all: Vec<Kind> = SERVICES.into_iter().chain([GATEWAY]).collect();
         self.up_with(&all, progress).await
@@ -171,12 +174,8 @@ impl Stack {
     /// # Errors
     /// A pid file or folder cannot be read.
     pub fn down(&self) -> Result<()> {
-        if self.options.lab {
-            let lab = self.lab()?;
-            for index in 0..lab::SLOTS {
-                self.forward(&lab, index).stop();
-            }
-            lab.down();
+        for number in 0..self.lab_hosts() {
+            self.lab_down(&self.lab_numbered(number));
         }
         for replica in (1..=crate::ports::REPLICAS).rev() {
             for kind in [GATEWAY].into_iter().chain(SERVICES) {
@@ -199,12 +198,15 @@ impl Stack {
             self.postgres()?.folder().to_path_buf(),
             self.redis()?.folder().to_path_buf(),
         ];
+        let hosts = (0..lab::HOSTS).map(Lab::folder_name);
+        let hosts = hosts.map(|folder| self.options.root.join(folder));
         let own = [
-            "lab", "registry", "postgres", "redis", "logs", "pids", "config", "secrets", "tokens",
-            "pki", "ssh",
+            "registry", "postgres", "redis", "logs", "pids", "config", "secrets", "tokens", "pki",
+            "ssh",
         ];
         let own = own.into_iter().map(|folder| self.options.root.join(folder));
         for folder in own
+            .chain(hosts)
             .chain(moved)
             .chain([self.registry()?.folder().to_path_buf()])
         {
@@ -215,13 +217,53 @@ impl Stack {
         Ok(())
     }
 
-    /// The lab host.
-    ///
-    /// # Errors
-    /// The agent's program was not built.
-    pub fn lab(&self) -> Result<Lab> {
-        let agent = self.program("gpuaas-node-agent");
-        Ok(Lab::new(&self.options.root, self.options.instance, agent))
+    /// The first lab host.
+    pub fn lab(&self) -> Lab {
+        self.lab_numbered(0)
+    }
+
+    /// The lab hosts that are started, in order.
+    pub fn labs(&self) -> Vec<Lab> {
+        let hosts = if self.options.lab {
+            self.options.hosts
+        } else {
+            0
+        };
+        (0..hosts).map(|number| self.lab_numbered(number)).collect()
+    }
+
+    /// How many lab hosts there are: those that are started, and those that an earlier start has made.
+    pub fn lab_hosts(&self) -> u16 {
+        if !self.options.lab {
+            return 0;
+        }
+        let is_there = |number: &u16| {
+            let folder = Lab::folder_name(*number);
+            self.options.root.join(folder).exists()
+        };
+        let last = (0..lab::HOSTS).rev().find(is_there);
+        last.map_or(0, |last| last + 1).max(self.options.hosts)
+    }
+
+    /// A lab host, from 0.
+    pub fn lab_numbered(&self, number: u16) -> Lab {
+        let wanted = self.options.hosts.max(number + 1);
+        let share = || lab::shares(wanted, available_memory_mib())[usize::from(number)];
+        Lab::new(
+            &self.options.root,
+            self.options.instance,
+            self.program("gpuaas-node-agent"),
+            number,
+            share,
+        )
+    }
+
+    /// Ends a lab host like a power switch, and the ways in to its guests. Its disks stay.
+    pub fn lab_down(&self, lab: &Lab) {
+        for slot in 0..lab.slots() {
+            self.forward(lab, slot).stop();
+        }
+        lab.down();
     }
 
     /// The database server.
@@ -257,7 +299,7 @@ impl Stack {
     pub fn registry(&self) -> Result<Registry> {
         let (log, pid) = self.files("registry");
         let address = match self.options.lab {
-            true => self.lab()?.machine_address(),
+            true => self.lab().machine_address(),
             false => IpAddr::from([127, 0, 0, 1]),
         };
         let port = self.options.instance.port(Service::Registry);
@@ -382,7 +424,7 @@ impl Stack {
             secrets,
             redis_url_file,
             host_facing: match self.options.lab {
-                true => Some(self.lab()?.machine_address()),
+                true => Some(self.lab().machine_address()),
                 false => None,
             },
             registry: self.registry()?.host(),
@@ -431,6 +473,16 @@ fn ensure(part: &Part, progress: Progress<'_>) -> Result<()> {
         )),
     }
     Ok(())
+}
+
+/// What the machine has left for VMs; without limit when it does not say.
+fn available_memory_mib() -> u64 {
+    let read = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = read
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib / 1024)
 }
 
 fn replica_name(kind: Kind, replica: u16) -> String {

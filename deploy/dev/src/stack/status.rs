@@ -70,8 +70,8 @@ impl Stack {
                 health,
             ));
         }
-        if self.options().lab {
-            let lab = self.lab()?;
+        for number in 0..self.lab_hosts() {
+            let lab = self.lab_numbered(number);
             let part = lab.part();
             let health = part.health(self.health()).await;
             rows.push(row(
@@ -85,13 +85,13 @@ impl Stack {
                 None => Err("not enrolled".to_owned()),
             };
             rows.push(row(
-                "agent",
+                &lab.part_name("agent"),
                 lab.agent_process(),
                 lab.agent_address().to_string(),
                 health,
             ));
-            for index in 0..crate::lab::SLOTS {
-                let part = self.forward(&lab, index);
+            for slot in 0..lab.slots() {
+                let part = self.forward(&lab, slot);
                 let health = part.health(self.health()).await;
                 rows.push(row(
                     &part.name,

@@ -182,6 +182,11 @@ const REASONS: &[Row] = &[
         "Choose another name.",
     ),
     (
+        "ETAG_STALE",
+        "The resource was changed after the caller had read the etag that it sent.",
+        "Read it again, and decide anew.",
+    ),
+    (
         "REPORT_STALE",
         "A host's report was observed before the last one that was taken in.",
         "None: the agent sends a newer one with its next heartbeat.",

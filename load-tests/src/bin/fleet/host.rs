@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use gpuaas_agent::enrol::{Reports, agent_version, csr, keep_reporting, request_enrolment};
+use gpuaas_agent::build;
+use gpuaas_agent::enrol::{Reports, csr, keep_reporting, request_enrolment};
 use gpuaas_agent::node::Node;
 use gpuaas_agent::topology::readiness;
 use gpuaas_common::CancellationToken;
@@ -118,7 +119,7 @@ impl Reports for Host {
         readiness.hugepages_1g_free = HUGEPAGES - self.changes.load(Ordering::Relaxed);
         pb::HeartbeatRequest {
             boot_id: self.boot_id.clone(),
-            agent_version: agent_version().to_owned(),
+            agent_version: build::version().to_owned(),
             readiness: Some(readiness),
             agent_address: self.address.clone(),
         }
@@ -204,7 +205,7 @@ async fn enrol_one(
         csr_pem: csr(&key)?,
         boot_id: host.boot_id.clone(),
         machine_id: host.boot_id.clone(),
-        agent_version: agent_version().to_owned(),
+        agent_version: build::version().to_owned(),
         agent_built_time: None,
         agent_address: host.address.clone(),
         host_profile: host.template.report.host_profile.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpuaas_common::labels;
 use gpuaas_common::value::{DnsLabel, ParseError};
 
 /// A field of the request and the rule it breaks.
@@ -36,14 +37,6 @@ impl FieldError {
     }
 }
 
-/// Most labels of one resource.
-pub const MAX_LABELS: usize = 32;
-/// Longest name in a label key, in bytes, as in Kubernetes.
-pub const MAX_LABEL_NAME: usize = 63;
-/// Longest prefix of a label key, before its last `/`, in bytes, as in Kubernetes.
-pub const MAX_LABEL_PREFIX: usize = 253;
-/// Longest label value, in bytes.
-pub const MAX_LABEL_VALUE: usize = 255;
 /// Longest slug (region, SKU, image), in bytes.
 const MAX_SLUG: usize = 63;
 
@@ -111,27 +104,10 @@ impl Labels {
             .into_iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        if labels.len() > MAX_LABELS {
-            return Err(FieldError::invalid(
-                "labels",
-                format!("must be at most {MAX_LABELS}"),
-            ));
-        }
-        for (key, value) in &labels {
-            if !is_label_key(key) {
-                return Err(FieldError::invalid(
-                    "labels",
-                    "keys must be names of 1 to 63 characters of A-Z, a-z, 0-9, '-', '_' and '.', with a prefix of up \
-                     to 253 characters and '/' if you like, starting with a letter or digit",
-                ));
-            }
-            if value.len() > MAX_LABEL_VALUE || value.chars().any(char::is_control) {
-                return Err(FieldError::invalid(
-                    format!("labels[{key}]"),
-                    format!("must be at most {MAX_LABEL_VALUE} bytes without control characters"),
-                ));
-            }
-        }
+        labels::check(&labels).map_err(|error| {
+            let (field, rule) = error.fields().first().cloned().unwrap_or_default();
+            FieldError::invalid(field, rule)
+        })?;
         Ok(Self(labels))
     }
 
@@ -140,18 +116,6 @@ impl Labels {
     pub fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
-}
-
-/// Every label key of Kubernetes is one, capitals included.
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
-    let first = key.as_bytes().first();
-    first.is_some_and(u8::is_ascii_alphanumeric)
-        && !name.is_empty()
-        && name.len() <= MAX_LABEL_NAME
-        && prefix.len() <= MAX_LABEL_PREFIX
-        && key.bytes().all(legal)
 }
 
 #[cfg(test)]
@@ -228,7 +192,7 @@ mod tests {
             parse(&pair("team", &"x".repeat(256))).unwrap_err().field,
             "labels[team]"
         );
-        let many: Vec<_> = (0..=MAX_LABELS)
+        let many: Vec<_> = (0..=labels::MAX_LABELS)
             .map(|i| (format!("k{i}"), String::new()))
             .collect();
         assert!(parse(&many).is_err());

@@ -18,6 +18,9 @@ pub struct Failure {
     pub failure_class: String,
     /// False when something may be left on the host.
     pub host_clean: bool,
+    /// What the guest printed last on its serial console: for its tenant, and for no log.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial_log_end: String,
 }
 
 impl Failure {
@@ -60,6 +63,7 @@ impl StepError {
             step: String::new(),
             failure_class: class_name(class).to_owned(),
             host_clean: true,
+            serial_log_end: String::new(),
         })
     }
 
@@ -81,6 +85,7 @@ impl StepError {
             step: format!("{kind}.{}", failure.step),
             failure_class: class_name(failure.failure_class()).to_owned(),
             host_clean: failure.host_clean,
+            serial_log_end: failure.serial_log_end.clone(),
         })
     }
 
@@ -125,6 +130,7 @@ impl StepError {
             step: String::new(),
             failure_class: class_name(FailureClass::Host).to_owned(),
             host_clean: true,
+            serial_log_end: String::new(),
         })
     }
 }

@@ -330,9 +330,13 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
             .await
             .map_err(ledger)?;
         let words = explain(&failure.reason, Some(allocation.image.boot_timeout_seconds));
-        let told = LedgerFailure {
+        let message = match failure.serial_log_end.as_str() {
+            "" => words.message.clone(),
+            end => format!("{}\nIts serial console ended with:\n{end}", words.message),
+        };
+        let shown = LedgerFailure {
             reason: failure.reason.clone(),
-            message: words.message,
+            message,
             advice: words.advice.to_owned(),
             step: failure.step.clone(),
         };
@@ -349,12 +353,12 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
                 health_detail: &detail,
             }
         };
-        let _ = provision::fail(conn, work.fence(), id, &told, state)
+        let _ = provision::fail(conn, work.fence(), id, &shown, state)
             .await
             .map_err(ledger)?;
         node_tasks::abandon(conn, Some(id), None).await?;
         timeline::end_running(conn, id, "Stopped.").await?;
-        timeline::append(conn, id, "failed", State::Failed, &told.message).await?;
+        timeline::append(conn, id, "failed", State::Failed, &words.message).await?;
         Ok(json!({"slots": if untouched { "available" } else { "cleanup_blocked" }}))
     })
 }

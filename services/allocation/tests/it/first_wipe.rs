@@ -1,7 +1,7 @@
 //! an approved slot is wiped before anybody gets it, whatever its disk looked like.
 
 use gpuaas_common::id::IdGen;
-use gpuaas_placement::model::{Health, Slot, SlotStatus};
+use gpuaas_placement::model::{Health, Slot, SlotStatus, Word};
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots::{self, Definition, Look};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -223,9 +223,15 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
     assert!(refused.contains("never wiped"), "{refused}");
 
     let mut tx = world.scheduler.begin().await.expect("a transaction");
-    let slot = slots::set_admin_state(&mut tx, world.node_id, slot_id, false, "")
-        .await
-        .expect("enabled");
+    let slot = slots::set_admin_state(
+        &mut tx,
+        world.node_id,
+        slot_id,
+        false,
+        Word::of("user:test", ""),
+    )
+    .await
+    .expect("enabled");
     tx.commit().await.expect("commit");
     assert_eq!(slot.status, SlotStatus::Cleanup);
     world.until_idle(slot_id).await;

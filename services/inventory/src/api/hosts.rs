@@ -62,9 +62,10 @@ impl HostService for Hosts {
         request: Request<HeartbeatRequest>,
     ) -> Result<Response<HeartbeatResponse>, Status> {
         let peer = Peer::of(&request)?;
-        self.beat(&peer, request.into_inner()).await?;
+        let node_mode = self.beat(&peer, request.into_inner()).await?;
         Ok(Response::new(HeartbeatResponse {
             next_interval: Some(proto_duration(self.interval())),
+            node_mode,
         }))
     }
 }
@@ -182,7 +183,8 @@ impl Hosts {
         Ok(ledger.slots.into_iter().map(fence).collect())
     }
 
-    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<()> {
+    /// Takes in a heartbeat; returns the mode of the node, which its host judges itself by (INC-07).
+    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<String> {
         let Peer::Host {
             node_id,
             instance_id,
@@ -196,7 +198,9 @@ impl Hosts {
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
         let readiness = request.readiness.as_ref();
         if let Some(report) = readiness {
-            report::check(report).map_err(|fault| Error::invalid(fault.field, fault.rule))?;
+            report::check(report).map_err(|fault| {
+                Error::invalid(format!("readiness.{}", fault.field), fault.rule)
+            })?;
         }
         let images = readiness.map_or(&[][..], |report| &report.cached_image_digests);
         digest::check_images("readiness.cached_image_digests", images)?;
@@ -218,8 +222,8 @@ impl Hosts {
                 observed_time,
                 observed_uptime,
             };
-            if beats::repeat(&self.0.pool, report, freshness).await? {
-                return Ok(());
+            if let Some(mode) = beats::repeat(&self.0.pool, report, freshness).await? {
+                return Ok(mode);
             }
         }
         let beat = Beat {
@@ -250,12 +254,13 @@ impl Hosts {
         )
         .await?;
         let news = update_desired_node(&mut tx, *node_id, freshness, false).await?;
+        let mode = nodes::mode(&mut tx, *node_id).await?;
         tx.commit().await?;
         if news {
             tracing::info!(%node_id, %instance_id, "note change of host");
             self.0.push_due.notify_one();
         }
-        Ok(())
+        Ok(mode)
     }
 }
 

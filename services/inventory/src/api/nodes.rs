@@ -4,16 +4,18 @@ use gpuaas_common::error::{Error, Result};
 use gpuaas_common::{id, page, trace, watch};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminService;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
+use super::life::in_service;
 use super::{Mutation, Nodes, bad, gone, no_node, wire};
 use crate::domain::comparison::{self, ApprovedSlot};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::token::{self, ENTROPY_BYTES, Token};
-use crate::store::nodes::{self, NewNode, NodeRow};
+use crate::store::nodes::{self, NewNode, NodeRow, Which};
 use crate::store::{enrolment, regions, tasks};
 
 /// Nodes of a page that are read from the ledger concurrently.
@@ -53,6 +55,51 @@ impl NodeAdminService for Nodes {
             self.get(id::parse("node_id", &request.get_ref().node_id)?)
                 .await?,
         ))
+    }
+
+    async fn update_node(
+        &self,
+        request: Request<api::UpdateNodeRequest>,
+    ) -> Result<Response<api::Node>, Status> {
+        let id = self.update(&request).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn retire_node(
+        &self,
+        request: Request<api::RetireNodeRequest>,
+    ) -> Result<Response<api::Node>, Status> {
+        let id = self.retire_node_as(&request).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn delete_node(
+        &self,
+        request: Request<api::DeleteNodeRequest>,
+    ) -> Result<Response<api::DeleteNodeResponse>, Status> {
+        self.delete(&request).await?;
+        Ok(Response::new(api::DeleteNodeResponse {}))
+    }
+
+    async fn list_node_history(
+        &self,
+        request: Request<api::ListNodeHistoryRequest>,
+    ) -> Result<Response<api::ListNodeHistoryResponse>, Status> {
+        Ok(Response::new(self.history(request.get_ref()).await?))
+    }
+
+    async fn retire_resource_slot(
+        &self,
+        request: Request<api::RetireResourceSlotRequest>,
+    ) -> Result<Response<api::ResourceSlot>, Status> {
+        Ok(Response::new(self.retire_slot(&request).await?))
+    }
+
+    async fn list_resource_slot_history(
+        &self,
+        request: Request<api::ListResourceSlotHistoryRequest>,
+    ) -> Result<Response<api::ListResourceSlotHistoryResponse>, Status> {
+        Ok(Response::new(self.slot_history(request.get_ref()).await?))
     }
 
     async fn create_enrolment_token(
@@ -179,6 +226,7 @@ impl Nodes {
         let mut conn = self.0.pool.acquire().await?;
         nodes::find(&mut conn, node_id, self.0.config.freshness())
             .await?
+            .filter(NodeRow::is_shown)
             .ok_or_else(|| no_node(&node_id))
     }
 
@@ -188,14 +236,20 @@ impl Nodes {
 
     async fn list(&self, request: api::ListNodesRequest) -> Result<api::ListNodesResponse> {
         let size = page::page_size(request.page_size)?;
-        let after: Option<String> = page::decode(&request.page_token, &["nodes"])?;
+        let which = if request.include_retired {
+            Which::Retired
+        } else {
+            Which::InService
+        };
+        let query = ["nodes", which.as_str()];
+        let after: Option<(String, Uuid)> = page::decode(&request.page_token, &query)?;
+        let freshness = self.0.config.freshness();
         let after = after.unwrap_or_default();
-        let mut rows =
-            nodes::list(&self.0.pool, &after, size + 1, self.0.config.freshness()).await?;
+        let mut rows = nodes::list(&self.0.pool, which, &after, size + 1, freshness).await?;
         let more = rows.len() as i64 > size;
         rows.truncate(size as usize);
         let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&last.hostname, &["nodes"]),
+            Some(last) if more => page::encode(&(&last.hostname, last.id), &query),
             _ => String::new(),
         };
         let nodes = futures::stream::iter(rows)
@@ -212,15 +266,17 @@ impl Nodes {
     /// A node must be shown also while the ledger does not answer.
     async fn with_slots(&self, row: NodeRow) -> Result<api::Node> {
         let slots = match self.0.ledger_slots(row.id).await {
-            Ok(answer) => Some(answer.slots),
+            Ok(answer) => Some(answer),
             // no host has enrolled yet
-            Err(error) if error.reason() == ErrorReason::NodeNotFound => Some(Vec::new()),
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => {
+                Some(ListSlotsResponse::default())
+            }
             Err(error) => {
                 tracing::warn!(node_id = %row.id, "show node without slots: {}", error.chain());
                 None
             }
         };
-        wire::node(row, slots.as_deref())
+        wire::node(row, slots.as_ref())
     }
 
     async fn make_token(
@@ -245,9 +301,12 @@ impl Nodes {
         getrandom::fill(&mut entropy).map_err(Error::internal)?;
         let token = Token::from_entropy(entropy);
         let token_id = self.0.ids.next();
-        if !nodes::lock(&mut tx, node_id).await? {
-            return Err(no_node(&node_id));
-        }
+        nodes::lock(&mut tx, node_id).await?;
+        let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
+            .await?
+            .filter(NodeRow::is_shown)
+            .ok_or_else(|| no_node(&node_id))?;
+        in_service(&node)?;
         let (key, node) = (token_id.to_string(), node_id.to_string());
         let detail = serde_json::json!({ "token_id": key });
         mutation
@@ -281,7 +340,9 @@ impl Nodes {
         }
         let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
             .await?
+            .filter(NodeRow::is_shown)
             .ok_or_else(|| no_node(&node_id))?;
+        in_service(&node)?;
         if node.instance_id.is_none() {
             return Err(Error::new(
                 Code::FailedPrecondition,

@@ -80,13 +80,18 @@ impl Nodes {
             .collect();
         let report = node.report()?;
         let readiness = node.readiness(report.as_ref());
+        let observed_time = node.observed_time;
         let chosen = approval::decide(Review {
             slice_mode: node.mode == NodeMode::Slice.as_str(),
             lab: node.lab.unwrap_or_default(),
             host_blockers: &readiness.blockers,
             stale: stale(&discovery, latest.map(|latest| latest.id), node.instance_id),
             discovery_blockers: &found.blockers,
-            devices: report.as_ref().and_then(|report| report.devices.as_ref()),
+            // what the host said before the discovery says nothing against it
+            devices: report
+                .as_ref()
+                .and_then(|report| report.devices.as_ref())
+                .filter(|_| observed_time > discovery.end_time),
             candidates: &candidates,
             slots: &slots,
             requested: &request.get_ref().slot_indexes,
@@ -141,10 +146,12 @@ impl Nodes {
             slot_generations: discovery.slot_generations.0.clone().into_iter().collect(),
         };
         let answer = self.0.ledger()?.approve_slots(request).await?.into_inner();
+        // a retired slot may have had the index before
         let approved = |slot: &ledger::LedgerSlot| {
-            chosen
-                .iter()
-                .any(|chosen| chosen.slot_index == slot.slot_index)
+            slot.status() != SlotStatus::Retired
+                && chosen
+                    .iter()
+                    .any(|chosen| chosen.slot_index == slot.slot_index)
         };
         Ok(answer.slots.into_iter().filter(approved).collect())
     }
@@ -214,6 +221,7 @@ impl Nodes {
             &request.node_id,
             &request.slot_id,
             Some(&request.reason),
+            &request.etag,
         )
         .await
     }
@@ -224,7 +232,8 @@ impl Nodes {
     ) -> Result<api::ResourceSlot> {
         let mutation = Mutation::of(request, "EnableResourceSlot")?;
         let request = request.get_ref();
-        self.set_disabled(&mutation, &request.node_id, &request.slot_id, None)
+        let (node_id, slot_id) = (&request.node_id, &request.slot_id);
+        self.set_disabled(&mutation, node_id, slot_id, None, &request.etag)
             .await
     }
 
@@ -235,6 +244,7 @@ impl Nodes {
         node_id: &str,
         slot_id: &str,
         reason: Option<&str>,
+        etag: &str,
     ) -> Result<api::ResourceSlot> {
         let node_id = id::parse("node_id", node_id)?;
         let slot_id = id::parse("slot_id", slot_id)?.to_string();
@@ -265,6 +275,7 @@ impl Nodes {
             principal: mutation.caller.principal.clone(),
             request_id: mutation.caller.request_id.clone(),
             idempotency_key: mutation.key.clone(),
+            etag: etag.to_owned(),
         };
         let slot = self
             .0

@@ -5,11 +5,13 @@ use gpuaas_common::error::{Error, Result};
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, TopologyReport};
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
-use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{LedgerSlot, ListSlotsResponse};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
 
+use crate::domain::life::{self, LifeState, Removed, StepState};
+use crate::domain::names::NodeMode;
 use crate::store::nodes::NodeRow;
 use crate::store::tasks::TaskRow;
 
@@ -19,7 +21,8 @@ pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
 
 /// A node with its slots as the ledger counts them; without an answer of the ledger the counts are absent and the
 /// evidence notes it.
-pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::Node> {
+pub(crate) fn node(row: NodeRow, known: Option<&ListSlotsResponse>) -> Result<api::Node> {
+    let slots = known.map(|known| known.slots.as_slice());
     let report = row.report()?;
     let readiness = row.readiness(report.as_ref());
     let state = match row.state.as_str() {
@@ -27,6 +30,8 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
         "enrolled" => api::NodeState::Enrolled,
         _ => api::NodeState::Lost,
     };
+    let (life, onboarding) = life(&row, &readiness.blockers, known);
+    let etag = row.etag();
     let instance = row.instance_id.map(|id| api::HostInstance {
         id: id.to_string(),
         boot_id: row.boot_id.unwrap_or_default(),
@@ -46,7 +51,7 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             status: EvidenceStatus::Warn.into(),
             detail: "The scheduler does not answer: slot counts are unknown.".to_owned(),
             remediation: "Check that the scheduler is running.".to_owned(),
-            observed_at: None,
+            ..Evidence::default()
         });
     }
     let counts = slots
@@ -76,13 +81,16 @@ pub(crate) fn node(row: NodeRow, slots: Option<&[LedgerSlot]>) -> Result<api::No
             lab: row.lab.unwrap_or_default(),
             host_profile: row.host_profile.unwrap_or_default(),
             slots: counts,
+            life: Some(life),
+            onboarding,
         }),
         metadata: Some(ResourceMetadata {
             create_time: Some(time(row.create_time)),
             update_time: Some(time(row.update_time)),
             revision: row.revision,
-            labels: BTreeMap::new(),
+            labels: row.labels.0,
         }),
+        etag,
     })
 }
 
@@ -97,7 +105,106 @@ fn unknown_domains(devices: HostDevices) -> Option<Evidence> {
         ),
         remediation: "Find out whose they are, and remove them.".to_owned(),
         observed_at: None,
+        ..Evidence::default()
     })
+}
+
+/// Where a node is in its life and in its onboarding, by what its host proves and what the ledger tells.
+fn life(
+    row: &NodeRow,
+    blockers: &[String],
+    known: Option<&ListSlotsResponse>,
+) -> (api::NodeLife, Vec<api::OnboardingStep>) {
+    let in_ledger = known.and_then(|known| known.node.as_ref());
+    let facts = life::Facts {
+        removed: row.removed.as_deref().and_then(Removed::parse),
+        mode: NodeMode::parse(&row.mode).unwrap_or(NodeMode::Slice),
+        enrolled: row.instance_id.is_some(),
+        host_profile: row.host_profile.as_deref().unwrap_or_default(),
+        blockers,
+        discovered: row.discovered,
+        reviewed: row.reviewed,
+        slots: known.map(|known| slots(&known.slots)),
+        admin_state: in_ledger.map_or("", |node| node.admin_state.as_str()),
+        ledger_blocker: match in_ledger {
+            None => Some("not_taken_in"),
+            Some(node) if node.schedulable => None,
+            Some(node) => Some(node.not_schedulable_reason.as_str()),
+        },
+    };
+    let now = life::life(&facts);
+    let state = match now.state {
+        LifeState::Registered => api::NodeLifeState::Registered,
+        LifeState::Enrolled => api::NodeLifeState::Enrolled,
+        LifeState::Validating => api::NodeLifeState::Validating,
+        LifeState::Ready => api::NodeLifeState::Ready,
+        LifeState::Cordoned => api::NodeLifeState::Cordoned,
+        LifeState::Draining => api::NodeLifeState::Draining,
+        LifeState::Maintenance => api::NodeLifeState::Maintenance,
+        LifeState::Broken => api::NodeLifeState::Broken,
+        LifeState::Retired => api::NodeLifeState::Retired,
+        LifeState::Deleted => api::NodeLifeState::Deleted,
+    };
+    let derived = matches!(
+        now.state,
+        LifeState::Registered | LifeState::Enrolled | LifeState::Validating | LifeState::Ready
+    );
+    let said = in_ledger.filter(|_| !derived).cloned().unwrap_or_default();
+    let derived_since = match now.state {
+        LifeState::Registered => Some(time(row.create_time)),
+        _ => in_ledger
+            .and_then(|node| node.history_time)
+            .or(row.enrol_time.map(time)),
+    };
+    let life = api::NodeLife {
+        state: state.into(),
+        reason: if derived {
+            now.waits_for
+        } else {
+            said.admin_reason
+        },
+        principal: said.admin_principal,
+        since: if derived {
+            derived_since
+        } else {
+            said.admin_time.or(row.remove_time.map(time))
+        },
+    };
+    let steps = life::onboarding(&facts).into_iter().zip(1..);
+    let steps = steps.map(|(step, number)| api::OnboardingStep {
+        number,
+        name: step.name.to_owned(),
+        state: match step.state {
+            StepState::Done => api::OnboardingState::Done,
+            StepState::Current => api::OnboardingState::Current,
+            StepState::Waiting => api::OnboardingState::Waiting,
+            StepState::NotNeeded => api::OnboardingState::NotNeeded,
+        }
+        .into(),
+        detail: step.detail,
+    });
+    (life, steps.collect())
+}
+
+/// How many slots a node has, and how many of them are of use.
+fn slots(of_ledger: &[LedgerSlot]) -> life::Slots {
+    let is_usable = |slot: &&LedgerSlot| match slot.status() {
+        SlotStatus::Available
+        | SlotStatus::Reserved
+        | SlotStatus::Provisioning
+        | SlotStatus::Active
+        | SlotStatus::Releasing => true,
+        // not its first wipe
+        SlotStatus::Cleanup => !slot.clean_evidence.is_empty(),
+        _ => false,
+    };
+    life::Slots {
+        approved: of_ledger
+            .iter()
+            .filter(|slot| slot.status() != SlotStatus::Retired)
+            .count(),
+        usable: of_ledger.iter().filter(is_usable).count(),
+    }
 }
 
 /// A slot status as the JSON API spells it.
@@ -181,5 +288,6 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         clean_evidence: slot.clean_evidence,
         clean_generation: slot.clean_generation,
         drift: slot.drift,
+        etag: slot.etag,
     }
 }

@@ -3,6 +3,7 @@ pub mod approval;
 pub mod bindings;
 pub mod comparison;
 pub mod known;
+pub mod life;
 pub mod names;
 pub mod readiness;
 pub mod renewal;

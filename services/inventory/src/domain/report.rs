@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::{Mac, PciAddress};
-use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk, HostFunction, ReadinessReport};
+use gpuaas_proto::gpuaas::agent::v1::{
+    CandidateSlot, HostDevices, HostDisk, HostFunction, ReadinessReport, TopologyReport,
+};
 use gpuaas_proto::gpuaas::common::v1::Evidence;
 use uuid::Uuid;
 
@@ -16,6 +18,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Largest report of a host in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// No host has more slots.
+const MAX_CANDIDATES: usize = 64;
 const MAX_CHECKS: usize = 256;
 const MAX_DEVICES: usize = 1024;
 const MAX_GUESTS: usize = 4096;
@@ -30,7 +34,7 @@ const MAX_UPTIME_SECONDS: i64 = 10 * 365 * 86_400;
 /// A field that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Path of the field in the heartbeat.
+    /// Path of the field in the report.
     pub field: String,
     /// The rule, to be read after the field's name.
     pub rule: String,
@@ -40,7 +44,7 @@ type Checked = Result<(), Fault>;
 
 fn fault(field: &str, rule: impl Into<String>) -> Checked {
     Err(Fault {
-        field: format!("readiness.{field}"),
+        field: field.to_owned(),
         rule: rule.into(),
     })
 }
@@ -138,6 +142,114 @@ pub fn check(report: &ReadinessReport) -> Checked {
     report.devices.as_ref().map_or(Ok(()), devices)
 }
 
+/// Checks what a host found out about its topology, before an operator reads it.
+///
+/// # Errors
+/// The first field that breaks its rule.
+pub fn check_topology(report: &TopologyReport) -> Checked {
+    for (field, count) in [
+        ("gpu_devices", report.gpu_devices),
+        ("fabric_devices", report.fabric_devices),
+        ("nvme_devices", report.nvme_devices),
+        ("mounted_nvme_devices", report.mounted_nvme_devices),
+    ] {
+        if usize::try_from(count).is_ok_and(|count| count > MAX_DEVICES) {
+            return fault(field, format!("must be at most {MAX_DEVICES}"));
+        }
+    }
+    if report.hugepages_1g_free > MAX_HUGEPAGES {
+        return fault(
+            "hugepages_1g_free",
+            format!("must be at most {MAX_HUGEPAGES}"),
+        );
+    }
+    at_most("candidates", &report.candidates, MAX_CANDIDATES)?;
+    let mut seen = BTreeSet::new();
+    for (index, candidate) in report.candidates.iter().enumerate() {
+        let of = |part: &str| format!("candidates[{index}].{part}");
+        if !seen.insert(candidate.slot_index) {
+            let rule = format!("must not report index {} again", candidate.slot_index);
+            return fault(&of("slot_index"), rule);
+        }
+        self::candidate(&of, candidate)?;
+    }
+    at_most("legal_groups", &report.legal_groups, MAX_DEVICES)?;
+    for group in &report.legal_groups {
+        at_most("legal_groups.module_ids", &group.module_ids, MAX_CANDIDATES)?;
+    }
+    at_most("blockers", &report.blockers, MAX_CHECKS)?;
+    for blocker in &report.blockers {
+        text("blockers", blocker, 2 * MAX_TEXT)?;
+    }
+    at_most("evidence", &report.evidence, MAX_CHECKS)?;
+    for (index, evidence) in report.evidence.iter().enumerate() {
+        self::evidence(&format!("evidence[{index}]"), evidence)?;
+    }
+    Ok(())
+}
+
+/// What is missing is the approval's to refuse; what is there must be of its form.
+fn candidate(of: &impl Fn(&str) -> String, candidate: &CandidateSlot) -> Checked {
+    name(&of("slot_class"), &candidate.slot_class)?;
+    kernel_path(&of("kernel_path"), &candidate.kernel_path)?;
+    at_most(&of("blockers"), &candidate.blockers, MAX_CHECKS)?;
+    for blocker in &candidate.blockers {
+        text(&of("blockers"), blocker, MAX_TEXT)?;
+    }
+    let Some(bindings) = &candidate.bindings else {
+        return Ok(());
+    };
+    for (part, address) in [
+        ("gpu_pci_address", &bindings.gpu_pci_address),
+        ("fabric_device", &bindings.fabric_device),
+        ("fabric_vf_pci_address", &bindings.fabric_vf_pci_address),
+    ] {
+        if !address.is_empty() && address.parse::<PciAddress>().is_err() {
+            return fault(&of(part), "must be a PCI address");
+        }
+    }
+    if !bindings.nvme_device.is_empty() {
+        identity(&of("nvme_device"), &bindings.nvme_device)?;
+    }
+    if bindings.nvme_bytes > MAX_DISK_BYTES {
+        return fault(
+            &of("nvme_bytes"),
+            format!("must be at most {MAX_DISK_BYTES}"),
+        );
+    }
+    if bindings.numa_node.is_some_and(|node| node > MAX_NUMA_NODE) {
+        return fault(&of("numa_node"), format!("must be at most {MAX_NUMA_NODE}"));
+    }
+    if !bindings.management_mac.is_empty() && bindings.management_mac.parse::<Mac>().is_err() {
+        return fault(&of("management_mac"), "must be a MAC address");
+    }
+    if !bindings.private_ip.is_empty() && bindings.private_ip.parse::<IpAddr>().is_err() {
+        return fault(&of("private_ip"), "must be an IP address");
+    }
+    for (part, value) in [
+        ("storage_identity_kind", &bindings.storage_identity_kind),
+        ("fabric_claim_mode", &bindings.fabric_claim_mode),
+        ("destructive_wipe_policy", &bindings.destructive_wipe_policy),
+    ] {
+        name(&of(part), value)?;
+    }
+    Ok(())
+}
+
+/// Advisory, and shown: a node of a disk and nothing else.
+fn kernel_path(field: &str, value: &str) -> Checked {
+    let is_node = |path: &str| {
+        !path.is_empty()
+            && path
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    if value.is_empty() || value.strip_prefix("/dev/").is_some_and(is_node) {
+        return Ok(());
+    }
+    fault(field, "must be a device below /dev")
+}
+
 /// An uptime that was checked, in nanoseconds.
 #[must_use]
 pub fn nanos(uptime: &prost_types::Duration) -> i64 {
@@ -154,7 +266,12 @@ fn evidence(field: &str, evidence: &Evidence) -> Checked {
     }
     name(&of("check"), &evidence.check)?;
     text(&of("detail"), &evidence.detail, MAX_TEXT)?;
-    text(&of("remediation"), &evidence.remediation, MAX_TEXT)
+    text(&of("remediation"), &evidence.remediation, MAX_TEXT)?;
+    at_most(&of("devices"), &evidence.devices, MAX_DEVICES)?;
+    for device in &evidence.devices {
+        text(&of("devices"), device, MAX_NAME)?;
+    }
+    Ok(())
 }
 
 fn devices(devices: &HostDevices) -> Checked {

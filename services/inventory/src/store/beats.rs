@@ -27,7 +27,8 @@ pub struct Repeated<'a> {
     pub observed_uptime: Option<i64>,
 }
 
-/// Takes in a report that says what is known. `false`, and nothing changed, when it must be taken in full.
+/// Takes in a report that says what is known, and returns the mode of its node. `None`, and nothing changed, when it must
+/// be taken in full.
 ///
 /// # Errors
 /// Database errors.
@@ -35,15 +36,16 @@ pub async fn repeat(
     pool: &PgPool,
     report: Repeated<'_>,
     freshness: Freshness,
-) -> sqlx::Result<bool> {
-    let done = sqlx::query(
+) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar(
         "UPDATE host_beats SET beat_time = greatest(clock_timestamp(), beat_time),
              observed_time = least(coalesce($4, clock_timestamp()), clock_timestamp()),
              observed_uptime = coalesce($7, observed_uptime)
          WHERE node_id = $1 AND instance_id = $2 AND known_digest = $3
            AND coalesce($4 >= observed_time AND $4 > clock_timestamp() - make_interval(secs => $5), true)
            AND coalesce($7 >= observed_uptime, true)
-           AND known_time > clock_timestamp() - make_interval(secs => $6)",
+           AND known_time > clock_timestamp() - make_interval(secs => $6)
+         RETURNING (SELECT mode FROM nodes WHERE id = $1)",
     )
     .bind(report.node_id)
     .bind(report.instance_id)
@@ -52,9 +54,8 @@ pub async fn repeat(
     .bind(freshness.evidence_seconds)
     .bind(KNOWN_SECONDS)
     .bind(report.observed_uptime)
-    .execute(pool)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    .fetch_optional(pool)
+    .await
 }
 
 /// Notes a sign of life, and what was reported with it if a report was taken in full and found current. The node's row

@@ -52,7 +52,7 @@ const ASKED_AGAIN: &str = "SELECT t.node_id, i.id AS instance_id
     FROM enrolment_tokens t
     JOIN host_instances i ON i.id = t.instance_id
     JOIN nodes n ON n.current_instance_id = i.id
-    WHERE t.token_digest = $1 AND t.expire_time > clock_timestamp() AND i.public_key_digest = $2";
+    WHERE t.token_digest = $1 AND t.expire_time > clock_timestamp() AND i.public_key_digest = $2 AND n.removed IS NULL";
 
 /// Node that a token is for, when this key may enrol with it, and whether an instance of it enrolled before. Uses
 /// nothing up.
@@ -67,7 +67,7 @@ pub async fn peek_token(
     let fresh = sqlx::query_as(
         "SELECT t.node_id, n.current_instance_id IS NOT NULL
          FROM enrolment_tokens t JOIN nodes n ON n.id = t.node_id
-         WHERE t.token_digest = $1 AND t.end_time IS NULL AND t.expire_time > clock_timestamp()",
+         WHERE t.token_digest = $1 AND t.end_time IS NULL AND t.expire_time > clock_timestamp() AND n.removed IS NULL",
     )
     .bind(digest.as_slice())
     .fetch_optional(&mut *conn)
@@ -111,11 +111,12 @@ pub async fn use_token(
     key_digest: &[u8; 32],
 ) -> sqlx::Result<Option<TokenUse>> {
     // the node first, as everywhere: two enrolments of one node run one after the other here
-    let earlier: Option<Option<Uuid>> =
-        sqlx::query_scalar("SELECT current_instance_id FROM nodes WHERE id = $1 FOR NO KEY UPDATE")
-            .bind(node_id)
-            .fetch_optional(&mut *conn)
-            .await?;
+    let earlier: Option<Option<Uuid>> = sqlx::query_scalar(
+        "SELECT current_instance_id FROM nodes WHERE id = $1 AND removed IS NULL FOR NO KEY UPDATE",
+    )
+    .bind(node_id)
+    .fetch_optional(&mut *conn)
+    .await?;
     let Some(earlier) = earlier else {
         return Ok(None);
     };
@@ -243,7 +244,7 @@ pub async fn lock_current(
     grace_seconds: f64,
 ) -> sqlx::Result<Option<Held>> {
     let current: Option<Uuid> = sqlx::query_scalar(
-        "SELECT id FROM nodes WHERE id = $1 AND current_instance_id = $2 FOR NO KEY UPDATE",
+        "SELECT id FROM nodes WHERE id = $1 AND current_instance_id = $2 AND removed IS NULL FOR NO KEY UPDATE",
     )
     .bind(node_id)
     .bind(instance_id)

@@ -3,6 +3,7 @@ pub mod approvals;
 pub mod beats;
 pub mod enrolment;
 pub mod ledger_sync;
+pub mod life;
 pub mod nodes;
 pub mod regions;
 pub mod tasks;

@@ -1,14 +1,18 @@
 //! Nodes with their current host instance and evidence, and what a heartbeat changes.
+use std::collections::BTreeMap;
+
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
+use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::beats;
 use crate::config::Freshness;
 use crate::domain::known;
+use crate::domain::life::{self, Removed};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::readiness::{self, EvidenceFacts, Facts, Readiness};
 
@@ -37,6 +41,16 @@ pub struct NodeRow {
     pub create_time: Timestamp,
     /// When it last changed.
     pub update_time: Timestamp,
+    /// The operators' own labels.
+    pub labels: Json<BTreeMap<String, String>>,
+    /// `retired` or `deleted`: it is gone for good.
+    pub removed: Option<String>,
+    /// When it went.
+    pub remove_time: Option<Timestamp>,
+    /// The topology of the current instance was discovered.
+    pub discovered: bool,
+    /// Candidates of it were reviewed and approved.
+    pub reviewed: bool,
     /// Current host instance; the columns below are all of it or all absent.
     pub instance_id: Option<Uuid>,
     /// Boot of the running kernel.
@@ -65,6 +79,18 @@ pub struct NodeRow {
 }
 
 impl NodeRow {
+    /// Differs after every change of the node.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        self.revision.to_string()
+    }
+
+    /// Whether anybody is shown it: not when it was registered by mistake.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.removed.as_deref() != Some(Removed::Deleted.as_str())
+    }
+
     /// The latest report of the current instance.
     ///
     /// # Errors
@@ -87,7 +113,7 @@ impl NodeRow {
     #[must_use]
     pub fn readiness(&self, report: Option<&ReadinessReport>) -> Readiness {
         let failed = report.map(failed_checks).unwrap_or_default();
-        readiness::assess(Facts {
+        let mut readiness = readiness::assess(Facts {
             enrolled: self.instance_id.is_some(),
             heartbeat_fresh: !self.is_lost(),
             evidence: report.map(|report| EvidenceFacts {
@@ -97,23 +123,37 @@ impl NodeRow {
                 // a host that reports its devices is compared slot by slot
                 drifted: report.devices.is_none() && !report.drifted_disks.is_empty(),
             }),
-        })
+        });
+        // what its host proves is of another mode (A-48)
+        let mode = NodeMode::parse(&self.mode).unwrap_or(NodeMode::Slice);
+        let profile = self.host_profile.as_deref().unwrap_or_default();
+        if self.instance_id.is_some() && !life::profile_fits(mode, profile) {
+            readiness.blockers.push(life::PROFILE_MISMATCH.to_owned());
+            readiness.blockers.sort_unstable();
+        }
+        readiness
     }
 }
 
-/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other shows.
+/// What the host reports as blockers, and every check that it reports as failed: one list must not hide what the other
+/// shows. One that names devices is of their slots, and not of the host.
 fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
     let failed = report
         .evidence
         .iter()
-        .filter(|evidence| evidence.status() == EvidenceStatus::Fail)
+        .filter(|evidence| evidence.status() == EvidenceStatus::Fail && evidence.devices.is_empty())
         .map(|evidence| evidence.check.clone());
     report.blockers.iter().cloned().chain(failed).collect()
 }
 
 const SELECT: &str = "SELECT n.id, n.hostname, n.region_code, n.mode, n.max_vms_per_node, n.rack, n.state,
         greatest(n.last_heartbeat_time, b.beat_time) AS last_heartbeat_time, n.revision, n.create_time, n.update_time,
+        n.labels, n.removed, n.remove_time,
+        EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.task_type = 'slice.topology_discover'
+                   AND t.state = 'completed' AND t.instance_id = n.current_instance_id) AS discovered,
+        EXISTS (SELECT FROM slot_approvals a JOIN node_tasks t ON t.id = a.discovery_id
+                 WHERE a.node_id = n.id AND t.instance_id = n.current_instance_id) AS reviewed,
         i.id AS instance_id, i.boot_id, i.agent_version, i.agent_built_time, i.agent_address, i.host_profile,
         i.lab, i.hypervisor, i.enrol_time,
         coalesce(greatest(n.last_heartbeat_time, b.beat_time) > clock_timestamp() - make_interval(secs => $1), false)
@@ -132,7 +172,7 @@ fn aged(judge_silence: bool) -> String {
     format!(
         "FROM nodes n
     LEFT JOIN host_beats b ON b.node_id = n.id AND b.instance_id = n.current_instance_id
-    WHERE n.state = 'enrolled'
+    WHERE n.state = 'enrolled' AND n.removed IS NULL
       AND ({judge_silence} AND greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1)
            OR n.schedulable AND NOT EXISTS (
                SELECT FROM node_evidence e
@@ -158,23 +198,51 @@ pub async fn find(
         .await
 }
 
-/// Nodes after a hostname, by hostname, at most `limit`.
+/// Which nodes are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those that are not gone.
+    InService,
+    /// Retired ones too.
+    Retired,
+    /// Deleted ones too.
+    All,
+}
+
+impl Which {
+    /// The name in the statement.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InService => "in_service",
+            Self::Retired => "retired",
+            Self::All => "all",
+        }
+    }
+}
+
+/// Nodes after a hostname and id, in that order, at most `limit`.
 ///
 /// # Errors
 /// Database errors.
 pub async fn list(
     pool: &PgPool,
-    after: &str,
+    which: Which,
+    after: &(String, Uuid),
     limit: i64,
     freshness: Freshness,
 ) -> sqlx::Result<Vec<NodeRow>> {
     sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{SELECT} WHERE n.hostname > $3 ORDER BY n.hostname LIMIT $4"
+        "{SELECT} WHERE (n.hostname, n.id) > ($3, $4)
+            AND (n.removed IS NULL OR $6 = 'all' OR $6 = 'retired' AND n.removed = 'retired')
+          ORDER BY n.hostname, n.id LIMIT $5"
     )))
     .bind(freshness.heartbeat_seconds)
     .bind(freshness.evidence_seconds)
-    .bind(after)
+    .bind(&after.0)
+    .bind(after.1)
     .bind(limit)
+    .bind(which.as_str())
     .fetch_all(pool)
     .await
 }
@@ -202,7 +270,7 @@ pub struct NewNode<'a> {
 pub async fn insert(conn: &mut PgConnection, node: &NewNode<'_>) -> sqlx::Result<bool> {
     let done = sqlx::query(
         "INSERT INTO nodes (id, hostname, region_code, mode, max_vms_per_node, rack) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (hostname) DO NOTHING",
+         ON CONFLICT (hostname) WHERE removed IS NULL DO NOTHING",
     )
     .bind(node.id)
     .bind(node.hostname.as_str())
@@ -257,7 +325,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
         "SELECT n.state, EXISTS (SELECT FROM host_beats b
                                   WHERE b.node_id = n.id AND b.instance_id = n.current_instance_id
                                     AND b.boot_id = $3 AND b.observed_uptime > $4)
-         FROM nodes n WHERE n.id = $1 AND n.current_instance_id = $2 FOR NO KEY UPDATE OF n",
+         FROM nodes n WHERE n.id = $1 AND n.current_instance_id = $2 AND n.removed IS NULL FOR NO KEY UPDATE OF n",
     )
     .bind(beat.node_id)
     .bind(beat.instance_id)
@@ -370,6 +438,17 @@ pub async fn sweep_aged(
     .execute(conn)
     .await?;
     Ok(found)
+}
+
+/// What a node is offered as. It is there.
+///
+/// # Errors
+/// Database errors.
+pub async fn mode(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT mode FROM nodes WHERE id = $1")
+        .bind(id)
+        .fetch_one(conn)
+        .await
 }
 
 /// Locks a node's row against heartbeats, enrolments and sweeps. `false` when there is none.

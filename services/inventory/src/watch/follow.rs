@@ -4,6 +4,7 @@ use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::common::v1::{ChangeKind, SlotStatus, WatchHeartbeat, WatchSynced};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
+use gpuaas_proto::gpuaas::inventory::v1::NodeLifeState;
 use gpuaas_proto::gpuaas::inventory::v1::watch_nodes_response::Event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +86,10 @@ impl Follower {
     async fn catch_up(&mut self, from_the_start: bool) -> Result<(), Stop> {
         let snapshot = self.snapshots.borrow_and_update().clone();
         for (position, item) in snapshot.items.range(self.position + 1..) {
+            if from_the_start && is_deleted(item) {
+                // a reader who has not seen it has nothing to forget
+                continue;
+            }
             let is_new = item.first_position > self.position;
             let event = change(item, is_new);
             let token = if from_the_start {
@@ -115,6 +120,17 @@ fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
     }
 }
 
+fn life(node: &api::Node) -> NodeLifeState {
+    let status = node.status.as_ref();
+    status
+        .and_then(|status| status.life.as_ref())
+        .map_or(NodeLifeState::Unspecified, api::NodeLife::state)
+}
+
+fn is_deleted(item: &Item) -> bool {
+    matches!(&item.view, View::Node(node) if life(node) == NodeLifeState::Deleted)
+}
+
 fn change(item: &Item, is_new: bool) -> Event {
     let kind_of_change = if is_new {
         ChangeKind::Added
@@ -123,7 +139,10 @@ fn change(item: &Item, is_new: bool) -> Event {
     };
     match &item.view {
         View::Node(node) => Event::Node(api::NodeChange {
-            kind: kind_of_change.into(),
+            kind: match life(node) {
+                NodeLifeState::Retired | NodeLifeState::Deleted => ChangeKind::Ended.into(),
+                _ => kind_of_change.into(),
+            },
             node: Some(node.clone()),
         }),
         View::Slot(slot) => {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use futures::{StreamExt as _, TryStreamExt as _};
 use gpuaas_common::{CancellationToken, Result, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
@@ -13,7 +14,7 @@ use uuid::Uuid;
 
 use crate::api::wire;
 use crate::state::State;
-use crate::store::nodes::{self, NodeRow};
+use crate::store::nodes::{self, NodeRow, Which};
 use crate::store::watched::{self, Kind, Observed};
 
 /// Hosts read in one go.
@@ -73,9 +74,10 @@ type Slots = HashMap<Uuid, Vec<api::ResourceSlot>>;
 async fn snapshot(state: &State, slots: &mut Slots, answers: u64) -> Result<Snapshot> {
     let mut rows: Vec<NodeRow> = Vec::new();
     loop {
-        let after = rows.last().map(|row| row.hostname.clone());
+        let after = rows.last().map(|row| (row.hostname.clone(), row.id));
         let after = after.unwrap_or_default();
-        let page = nodes::list(&state.pool, &after, PAGE, state.config.freshness()).await?;
+        let freshness = state.config.freshness();
+        let page = nodes::list(&state.pool, Which::All, &after, PAGE, freshness).await?;
         let is_last = (page.len() as i64) < PAGE;
         rows.extend(page);
         if is_last {
@@ -104,16 +106,18 @@ async fn snapshot(state: &State, slots: &mut Slots, answers: u64) -> Result<Snap
 
 async fn one(state: &State, row: NodeRow) -> Result<(api::Node, Option<Vec<api::ResourceSlot>>)> {
     let slots_now = match state.ledger_slots(row.id).await {
-        Ok(answer) => Some(answer.slots),
+        Ok(answer) => Some(answer),
         // no host has enrolled yet
-        Err(error) if error.reason() == ErrorReason::NodeNotFound => Some(Vec::new()),
+        Err(error) if error.reason() == ErrorReason::NodeNotFound => {
+            Some(ListSlotsResponse::default())
+        }
         Err(error) => {
             tracing::warn!(node_id = %row.id, "watch node without slots: {}", error.chain());
             None
         }
     };
-    let node = wire::node(row, slots_now.as_deref())?;
-    let slots = slots_now.map(|slots| slots.into_iter().map(wire::slot).collect());
+    let node = wire::node(row, slots_now.as_ref())?;
+    let slots = slots_now.map(|now| now.slots.into_iter().map(wire::slot).collect());
     Ok((node, slots))
 }
 
@@ -161,6 +165,9 @@ fn digest(view: &View) -> [u8; 32] {
             let mut node = node.clone();
             if let Some(status) = &mut node.status {
                 status.last_heartbeat_time = None;
+                if let Some(life) = &mut status.life {
+                    life.since = None;
+                }
                 for evidence in &mut status.evidence {
                     evidence.observed_at = None;
                     evidence.detail.clear();
@@ -170,6 +177,7 @@ fn digest(view: &View) -> [u8; 32] {
                 metadata.update_time = None;
                 metadata.revision = 0;
             }
+            node.etag.clear();
             node.encode_to_vec()
         }
     };

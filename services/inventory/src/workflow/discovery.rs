@@ -10,7 +10,7 @@ use gpuaas_common::{CancellationToken, Result, trace};
 use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
-use gpuaas_proto::gpuaas::common::v1::HostInventory;
+use gpuaas_proto::gpuaas::common::v1::{HostInventory, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 use super::ledger_sync::set_desired_node;
 use super::rest;
+use crate::domain::report;
 use crate::state::State;
 use crate::store::nodes;
 use crate::store::tasks::{self, ClaimedTask, Ending, Generations};
@@ -154,9 +155,12 @@ async fn inspect(
             ));
         }
     };
-    match fault(&report) {
+    match fault(&report).or_else(|| malformed(&report)) {
         None => Ok((report, before)),
-        Some(why) => Err(Failure::Final(why)),
+        Some(why) => {
+            state.refusals.count("Discover", ErrorReason::FieldInvalid);
+            Err(Failure::Final(why))
+        }
     }
 }
 
@@ -167,8 +171,9 @@ async fn slots_before(state: &State, task: &ClaimedTask) -> (Generations, Vec<St
     match ledger.unwrap_or_else(|elapsed| Err(Error::unavailable("the ledger", elapsed))) {
         Ok(ledger) => {
             let of = |slot: LedgerSlot| (slot.slot_index, slot.generation);
-            let generations = ledger.slots.into_iter().map(of).collect();
-            (generations, ledger.left_by_tenants)
+            let in_service = |slot: &LedgerSlot| slot.status() != SlotStatus::Retired;
+            let slots = ledger.slots.into_iter().filter(in_service);
+            (slots.map(of).collect(), ledger.left_by_tenants)
         }
         // a node that never reached the ledger has no slots
         Err(error) if error.reason() == ErrorReason::NodeNotFound => Default::default(),
@@ -231,6 +236,15 @@ fn too_many(host: &HostInventory) -> Option<String> {
     ))
 }
 
+/// What in a report is not of its form, if so.
+fn malformed(report: &TopologyReport) -> Option<String> {
+    let fault = report::check_topology(report).err()?;
+    Some(format!(
+        "The host reports a topology whose {} is wrong: it {}.",
+        fault.field, fault.rule
+    ))
+}
+
 async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::Result<bool> {
     let mut tx = state.pool.begin().await?;
     nodes::lock(&mut tx, task.node_id).await?;
@@ -258,6 +272,70 @@ mod tests {
         TopologyReport {
             candidates: candidates.collect(),
             ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_topology_with_impossible_values_or_paths_that_escape_is_refused_by_its_field() {
+        use gpuaas_proto::gpuaas::agent::v1::LegalGroup;
+        use gpuaas_proto::gpuaas::common::v1::{Evidence, SlotBindings};
+
+        assert_eq!(malformed(&report(0..8)), None);
+        type Change = fn(&mut TopologyReport);
+        let table: [(&str, Change); 12] = [
+            ("gpu_devices", |r| r.gpu_devices = u32::MAX),
+            ("hugepages_1g_free", |r| r.hugepages_1g_free = u32::MAX),
+            ("candidates[0].kernel_path", |r| {
+                r.candidates[0].kernel_path = "/dev/../etc/shadow".into();
+            }),
+            ("candidates[0].kernel_path", |r| {
+                r.candidates[0].kernel_path = "/etc/shadow".into();
+            }),
+            ("candidates[0].slot_class", |r| {
+                r.candidates[0].slot_class = "../h200".into();
+            }),
+            ("candidates[0].blockers", |r| {
+                r.candidates[0].blockers = vec!["\u{1b}[2J".into()];
+            }),
+            ("legal_groups", |r| {
+                r.legal_groups = vec![LegalGroup::default(); 10_000];
+            }),
+            ("evidence", |r| {
+                r.evidence = vec![Evidence::default(); 10_000]
+            }),
+            ("candidates[0].nvme_device", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    nvme_device: "/dev/disk/by-id/nvme-eui.00/../../sda".into(),
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].gpu_pci_address", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    gpu_pci_address: "0000:1b:00.0/..".into(),
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].nvme_bytes", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    nvme_bytes: u64::MAX,
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].numa_node", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    numa_node: Some(u32::MAX),
+                    ..SlotBindings::default()
+                });
+            }),
+        ];
+        for (field, change) in table {
+            let mut bad = report(0..8);
+            change(&mut bad);
+            let why = malformed(&bad);
+            assert!(
+                why.as_ref().is_some_and(|why| why.contains(field)),
+                "{field}: {why:?}"
+            );
         }
     }
 

@@ -55,6 +55,10 @@ pub(crate) async fn update_desired_node(
     let Some(node) = nodes::find(&mut *conn, node_id, freshness).await? else {
         return Ok(false);
     };
+    // the ledger knows that it is gone
+    if node.removed.is_some() {
+        return Ok(false);
+    }
     // nothing can be placed on a node before a host has enrolled for it: the ledger need not have it
     let Some(instance_id) = node.instance_id else {
         return Ok(false);

@@ -302,6 +302,7 @@ async fn a_116_a_slot_is_disabled_and_enabled_on_record() {
             node_id: ready.host.node_id().into(),
             slot_id: slot_id.into(),
             reason: "swap of the disk".into(),
+            etag: String::new(),
         };
         let request = ready.world.admin(key, request);
         let mut client = ready.world.nodes();
@@ -330,6 +331,7 @@ async fn a_116_a_slot_is_disabled_and_enabled_on_record() {
     let enable = api::EnableResourceSlotRequest {
         node_id: ready.host.node_id().into(),
         slot_id: slot.id,
+        etag: String::new(),
     };
     let enabled = ready
         .world

@@ -386,25 +386,7 @@ async fn a_58_approvals_of_what_changed_since_it_was_read_change_nothing_and_are
 
     // the disk was mounted since
     let before = counted();
-    let disk = |index: u32| HostDisk {
-        identity: format!("lab-disk:0190a5b0-0000-7000-8000-00000000000{index}"),
-        bytes: 1 << 30,
-        ..HostDisk::default()
-    };
-    let report = |uses: &[&str]| ReadinessReport {
-        devices: Some(HostDevices {
-            disks: vec![
-                HostDisk {
-                    uses: uses.iter().map(|text| (*text).to_owned()).collect(),
-                    ..disk(0)
-                },
-                disk(1),
-            ],
-            ..HostDevices::default()
-        }),
-        ..good()
-    };
-    let mounted = report(&["loop0 is mounted at /mnt"]);
+    let mounted = with_uses(&["loop0 is mounted at /mnt"]);
     ready.host.heartbeat(mounted).await.expect("taken");
     let error = ready.approve("a2", &second, &[0, 1]).await;
     let error = error.expect_err("mounted");
@@ -414,9 +396,44 @@ async fn a_58_approvals_of_what_changed_since_it_was_read_change_nothing_and_are
     ready.assert_nothing().await;
     assert!(counted() > before);
 
-    ready.host.heartbeat(report(&[])).await.expect("taken");
+    ready.host.heartbeat(with_uses(&[])).await.expect("taken");
     ready
         .approve("a3", &second, &[0, 1])
         .await
         .expect("approved");
+}
+
+/// A report in which the first of two lab disks is in use.
+fn with_uses(uses: &[&str]) -> ReadinessReport {
+    let disk = |index: u32| HostDisk {
+        identity: format!("lab-disk:0190a5b0-0000-7000-8000-00000000000{index}"),
+        bytes: 1 << 30,
+        ..HostDisk::default()
+    };
+    let first = HostDisk {
+        uses: uses.iter().map(|text| (*text).to_owned()).collect(),
+        ..disk(0)
+    };
+    ReadinessReport {
+        devices: Some(HostDevices {
+            disks: vec![first, disk(1)],
+            ..HostDevices::default()
+        }),
+        observed_time: Some(gpuaas_common::time::proto_time(jiff::Timestamp::now())),
+        ..good()
+    }
+}
+
+#[tokio::test]
+async fn what_a_host_said_before_a_discovery_says_nothing_against_it() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let before = ReadinessReport {
+        observed_time: Some(seconds_ago(60)),
+        ..with_uses(&["loop0 is mounted at /mnt"])
+    };
+    ready.host.heartbeat(before).await.expect("taken");
+    ready
+        .approve("a1", &discovery, &[0, 1])
+        .await
+        .expect("the discovery is of later");
 }

@@ -107,6 +107,28 @@ impl Ledger {
         tx.commit().await.expect("commit");
     }
 
+    /// An operator says it of a node.
+    pub(crate) async fn say(&self, node_id: &str, admin_state: &str) {
+        let sql = format!(
+            "SET LOCAL search_path = placement;
+             UPDATE nodes SET admin_state = '{admin_state}', admin_reason = 'by the test', admin_at = clock_timestamp()
+              WHERE id = '{node_id}'"
+        );
+        let mut tx = self.pool.begin().await.expect("begin");
+        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await;
+        done.expect("said");
+        tx.commit().await.expect("commit");
+    }
+
+    /// Mode and VM limit of a node.
+    pub(crate) async fn configured(&self, id: &str) -> (String, i32) {
+        sqlx::query_as("SELECT mode, max_vms FROM placement.nodes WHERE id = $1::uuid")
+            .bind(id)
+            .fetch_one(&self.pool)
+            .await
+            .expect("nodes")
+    }
+
     pub(crate) async fn schedulable(&self, id: &str) -> bool {
         self.node(id).await.is_some_and(|node| node.schedulable)
     }

@@ -7,6 +7,7 @@ mod drift;
 mod enrolment;
 mod host;
 mod ledger;
+mod life;
 mod nodes;
 mod readiness;
 mod ready;

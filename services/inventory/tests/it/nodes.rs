@@ -1,8 +1,11 @@
 //! Regions, nodes, tokens: bad input, idempotency, pages, audit.
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1::{self as api, Region};
 use tonic::Code;
 
+use crate::host::{Host, evidence, good};
 use crate::world::{REGION, World, refused, until};
 
 fn region(code: &str, enabled: bool, reason: &str) -> api::PutRegionRequest {
@@ -141,6 +144,7 @@ async fn a_01_nodes_get_ids_and_are_listed_by_name() {
             api::ListNodesRequest {
                 page_size: 2,
                 page_token: token,
+                include_retired: false,
             },
         )
     };
@@ -350,4 +354,41 @@ async fn a_text_that_the_database_cannot_hold_is_a_bad_request() {
             .await,
     );
     assert_eq!(error.reason(), ErrorReason::PageTokenInvalid);
+}
+
+/// The first answer, and the one to a report that says what is known.
+#[tokio::test]
+async fn inc_07_a_host_is_told_the_mode_of_its_node() {
+    let world = World::start().await;
+    for mode in ["slice", "baremetal"] {
+        let request = world.admin(mode, node(mode, REGION, mode));
+        let node = world.nodes().create_node(request).await.expect("a node");
+        let host = Host::enrol(&world, &node.into_inner().id).await;
+        for _ in 0..3 {
+            let answer = host.heartbeat(good()).await.expect("taken");
+            assert_eq!(answer.into_inner().node_mode, mode);
+        }
+    }
+}
+
+#[tokio::test]
+async fn d_80_a_check_that_names_devices_is_of_their_slots_and_not_of_the_host() {
+    let world = World::start().await;
+    let node = world.create_node("n1").await;
+    let host = Host::enrol(&world, &node.id).await;
+    let report = |devices: Vec<String>| {
+        let mut disks = evidence("slot_disks", EvidenceStatus::Fail);
+        disks.devices = devices;
+        let mut report: ReadinessReport = good();
+        report.evidence.push(disks);
+        report
+    };
+    let of_a_slot = report(vec!["lab-disk:0190a5b0-0000-7000-8000-000000000001".into()]);
+    host.heartbeat(of_a_slot).await.expect("taken");
+    let status = world.status(&node.id).await;
+    assert_eq!(status.blockers, Vec::<String>::new());
+    let shown = status.evidence.iter().find(|one| one.check == "slot_disks");
+    assert_eq!(shown.map(|one| one.devices.len()), Some(1));
+    host.heartbeat(report(Vec::new())).await.expect("taken");
+    assert_eq!(world.status(&node.id).await.blockers, ["slot_disks"]);
 }

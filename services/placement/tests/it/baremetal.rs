@@ -1,6 +1,7 @@
 //! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
 use futures::future::join_all;
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -394,9 +395,15 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
     let slot = world.slots(node).await[0].id;
     let disable = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        slots::set_admin_state(&mut tx, node, slot, disabled, "by the test")
-            .await
-            .expect("intent");
+        slots::set_admin_state(
+            &mut tx,
+            node,
+            slot,
+            disabled,
+            Word::of("user:test", "by the test"),
+        )
+        .await
+        .expect("intent");
         tx.commit().await.expect("commit");
     };
     disable(true).await;

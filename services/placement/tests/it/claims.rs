@@ -1,4 +1,5 @@
 //! Claims, and nothing else, say what is held of a node; and whole nodes are asked for as before there were slices.
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Scope, Shape};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent};
@@ -57,9 +58,14 @@ async fn misplace(world: &World, allocation_id: Uuid, node_id: Uuid) {
 /// Live claims on a node, and whether it is empty once it is to be drained.
 async fn drains(world: &World, node_id: Uuid) -> (i64, bool) {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let (node, _) = operators::set_intent(&mut tx, node_id, Intent::Draining, "by the test")
-        .await
-        .expect("draining");
+    let (node, _) = operators::set_intent(
+        &mut tx,
+        node_id,
+        Intent::Draining,
+        Word::of("user:test", "by the test"),
+    )
+    .await
+    .expect("draining");
     // only to look
     tx.rollback().await.expect("rollback");
     (node.live_claims, node.drained())
@@ -72,6 +78,11 @@ async fn may_be_baremetal(world: &World, spec: &NodeSpec) -> bool {
         ..spec.clone()
     };
     let mut tx = world.scheduler.begin().await.expect("begin");
+    // out of sale: what is held alone decides
+    let word = Word::of("user:test", "another mode");
+    let _ = operators::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
+        .await
+        .expect("cordoned");
     let outcome = nodes::put(&mut tx, &wanted).await;
     tx.rollback().await.expect("rollback");
     outcome.is_ok()

@@ -2,6 +2,7 @@
 use gpuaas_common::drift::SLICE_DRIVER;
 use gpuaas_placement::audit;
 use gpuaas_placement::drift::{self, Noted};
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Slot, SlotClass, SlotStatus};
 use gpuaas_placement::{repair, slots};
 use gpuaas_placement_testing as testing;
@@ -320,7 +321,9 @@ async fn a_slot_that_its_operator_disabled_is_not_enabled_with_a_disk_in_doubt()
     let slot = world.slots(node).await[0].clone();
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot = slots::set_admin_state(&mut tx, node, slot.id, disabled, "r").await;
+        let slot =
+            slots::set_admin_state(&mut tx, node, slot.id, disabled, Word::of("user:test", "r"))
+                .await;
         tx.commit().await.expect("commit");
         slot.expect("set")
     };

@@ -1,4 +1,5 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
 use gpuaas_placement::repair::Origin;
@@ -142,7 +143,7 @@ async fn new_instance_distrusts_every_slot() {
         (SlotStatus::Disabled, 1, Some(0))
     );
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let slot = slots::set_admin_state(&mut tx, spec.id, free.id, false, "")
+    let slot = slots::set_admin_state(&mut tx, spec.id, free.id, false, Word::of("user:test", ""))
         .await
         .expect("enable");
     assert_eq!(slot.status, SlotStatus::Disabled);

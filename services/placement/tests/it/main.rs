@@ -20,6 +20,7 @@ mod fleet_record;
 mod history;
 mod hugepages;
 mod intake;
+mod life;
 mod lifecycle;
 mod marks;
 mod model;

@@ -30,8 +30,9 @@ const NODE: [(&str, &str); 8] = [
 /// Columns of `nodes` that decide nothing. The address, the instance and the name are read under the lock; the mark is
 /// itself one, and the keys of images are made from their digests. Whose VMs have their hugepages decides where somebody has
 /// slots, and is tried there.
-const NODE_ELSE: [&str; 18] = [
+const NODE_ELSE: [&str; 19] = [
     "admin_at",
+    "admin_by",
     "admin_reason",
     "agent_address",
     "changed_by",
@@ -74,7 +75,8 @@ const SLOT: [(&str, &str); 17] = [
 
 /// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
 /// status, and what a slot that is on sale proves is checked by the database.
-const SLOT_ELSE: [&str; 14] = [
+const SLOT_ELSE: [&str; 15] = [
+    "admin_by",
     "admin_reason",
     "admin_state",
     "clean_generation",

@@ -1,4 +1,5 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
 use gpuaas_placement::{Error, Outcome, release, repair, slots};
 use uuid::Uuid;
@@ -192,9 +193,10 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
     let rows = world.slots(node).await;
     let set = async |slot: Uuid, disabled: bool| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot = slots::set_admin_state(&mut tx, node, slot, disabled, "fan")
-            .await
-            .expect("set");
+        let slot =
+            slots::set_admin_state(&mut tx, node, slot, disabled, Word::of("user:test", "fan"))
+                .await
+                .expect("set");
         tx.commit().await.expect("commit");
         slot
     };

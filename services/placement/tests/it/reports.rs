@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::PackingStrategy;
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
@@ -60,7 +61,7 @@ pub async fn end_release(world: &World, id: Uuid) {
 
 pub async fn intend(world: &World, node: Uuid, intent: Intent) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let _ = operators::set_intent(&mut conn, node, intent, "plan")
+    let _ = operators::set_intent(&mut conn, node, intent, Word::of("user:test", "plan"))
         .await
         .expect("intent");
 }

@@ -3,8 +3,10 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, id, trace};
+use gpuaas_placement::model::Word;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{catalog, claims, drift, nodes, outbox, slots, workflows};
+use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
     PutRegionRequest, PutSkuPriceRequest, SetSlotAdminStateRequest,
@@ -19,7 +21,15 @@ impl Api {
         let devices = request.devices.take();
         let spec = parse::node(request)?;
         let mut tx = self.pool.begin().await?;
-        let node = nodes::put(&mut tx, &spec).await?;
+        let put = nodes::put(&mut tx, &spec).await;
+        let node = match put {
+            Ok(node) => node,
+            Err(conflict @ gpuaas_placement::Error::Conflict { .. }) => {
+                tx.rollback().await?;
+                return self.hold_back(&spec, devices.as_ref(), conflict).await;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let noted = drift::note(&mut tx, node.id, devices.as_ref()).await?;
         tx.commit().await?;
         if noted.changed > 0 {
@@ -34,6 +44,26 @@ impl Api {
             reason = node.not_schedulable_reason, "take in node"
         );
         Ok(wire::node(node))
+    }
+
+    /// Takes everything of a node in but the mode or limit that has to wait, and says so: inventory tells it again until it
+    /// is taken in.
+    async fn hold_back(
+        &self,
+        spec: &nodes::NodeSpec,
+        devices: Option<&HostDevices>,
+        conflict: gpuaas_placement::Error,
+    ) -> Result<LedgerNode> {
+        let mut tx = self.pool.begin().await?;
+        nodes::put_held_back(&mut tx, spec).await?;
+        let noted = drift::note(&mut tx, spec.id, devices).await?;
+        tx.commit().await?;
+        if noted.wipes > 0 {
+            self.wake.notify(workflows::TOPIC).await;
+        }
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::warn!(node_id = %spec.id, "hold back the configuration of a node: {conflict}");
+        Err(conflict.into())
     }
 
     pub(super) async fn take_region(&self, request: &PutRegionRequest) -> Result<()> {
@@ -136,9 +166,10 @@ impl Api {
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
+        slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
+        let word = Word::of(&request.principal, &request.reason);
         let slot =
-            slots::set_admin_state(&mut tx, node_id, slot_id, request.disabled, &request.reason)
-                .await?;
+            slots::set_admin_state(&mut tx, node_id, slot_id, request.disabled, word).await?;
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.disabled {
@@ -179,7 +210,7 @@ impl Api {
     }
 }
 
-fn scope<'a>(principal: &'a str, method: &'a str, key: &'a str) -> Result<Scope<'a>> {
+pub(super) fn scope<'a>(principal: &'a str, method: &'a str, key: &'a str) -> Result<Scope<'a>> {
     if principal.is_empty() {
         return Err(Error::required("principal"));
     }

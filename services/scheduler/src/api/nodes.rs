@@ -1,14 +1,15 @@
-//! `NodePlacementService`: cordon, drain, and what placement makes of each node. Each change has its audit row (P10).
+//! `NodePlacementService`: cordon, drain, maintenance, and what placement makes of each node. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id, page};
+use gpuaas_placement::model::Word;
 use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::{outbox, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, ExplainNodesResponse,
     ExplainPlacementRequest, GetNodePlacementRequest, ListNodePlacementsRequest,
-    ListNodePlacementsResponse, NodePlacement, UncordonNodeRequest,
+    ListNodePlacementsResponse, NodePlacement, StartNodeMaintenanceRequest, UncordonNodeRequest,
 };
 use serde_json::json;
 use tonic::{Request, Response, Status};
@@ -46,8 +47,18 @@ impl NodePlacementService for Api {
     ) -> Result<Response<NodePlacement>, Status> {
         let caller = Caller::of(&request)?;
         let hash = idempotency::hash(request.get_ref());
-        let CordonNodeRequest { node_id, reason } = request.into_inner();
-        let asked = asked("CordonNode", Intent::Cordoned, &node_id, &reason, hash)?;
+        let CordonNodeRequest {
+            node_id,
+            reason,
+            etag,
+        } = request.into_inner();
+        let asked = asked(
+            "CordonNode",
+            Intent::Cordoned,
+            &node_id,
+            (&reason, &etag),
+            hash,
+        )?;
         Ok(Response::new(self.set_intent(&caller, asked).await?))
     }
 
@@ -57,8 +68,18 @@ impl NodePlacementService for Api {
     ) -> Result<Response<NodePlacement>, Status> {
         let caller = Caller::of(&request)?;
         let hash = idempotency::hash(request.get_ref());
-        let UncordonNodeRequest { node_id, reason } = request.into_inner();
-        let asked = asked("UncordonNode", Intent::Enabled, &node_id, &reason, hash)?;
+        let UncordonNodeRequest {
+            node_id,
+            reason,
+            etag,
+        } = request.into_inner();
+        let asked = asked(
+            "UncordonNode",
+            Intent::Enabled,
+            &node_id,
+            (&reason, &etag),
+            hash,
+        )?;
         Ok(Response::new(self.set_intent(&caller, asked).await?))
     }
 
@@ -68,8 +89,34 @@ impl NodePlacementService for Api {
     ) -> Result<Response<NodePlacement>, Status> {
         let caller = Caller::of(&request)?;
         let hash = idempotency::hash(request.get_ref());
-        let DrainNodeRequest { node_id, reason } = request.into_inner();
-        let asked = asked("DrainNode", Intent::Draining, &node_id, &reason, hash)?;
+        let DrainNodeRequest {
+            node_id,
+            reason,
+            etag,
+        } = request.into_inner();
+        let asked = asked(
+            "DrainNode",
+            Intent::Draining,
+            &node_id,
+            (&reason, &etag),
+            hash,
+        )?;
+        Ok(Response::new(self.set_intent(&caller, asked).await?))
+    }
+
+    async fn start_node_maintenance(
+        &self,
+        request: Request<StartNodeMaintenanceRequest>,
+    ) -> Result<Response<NodePlacement>, Status> {
+        let caller = Caller::of(&request)?;
+        let hash = idempotency::hash(request.get_ref());
+        let StartNodeMaintenanceRequest {
+            node_id,
+            reason,
+            etag,
+        } = request.into_inner();
+        let (method, intent) = ("StartNodeMaintenance", Intent::Maintenance);
+        let asked = asked(method, intent, &node_id, (&reason, &etag), hash)?;
         Ok(Response::new(self.set_intent(&caller, asked).await?))
     }
 
@@ -91,6 +138,8 @@ struct Asked<'a> {
     intent: Intent,
     node_id: Uuid,
     reason: &'a str,
+    /// What the caller has read; empty: not checked.
+    etag: &'a str,
     hash: Vec<u8>,
 }
 
@@ -98,13 +147,18 @@ fn asked<'a>(
     method: &'static str,
     intent: Intent,
     node_id: &str,
-    reason: &'a str,
+    (reason, etag): (&'a str, &'a str),
     hash: Vec<u8>,
 ) -> Result<Asked<'a>> {
     let action = match intent {
         Intent::Enabled => "node.uncordon",
         Intent::Cordoned => "node.cordon",
         Intent::Draining => "node.drain",
+        Intent::Maintenance => "node.maintain",
+        // said by the calls that they follow from
+        Intent::Broken | Intent::Retired => {
+            return Err(Error::internal("no intent of this service"));
+        }
     };
     if reason.trim().is_empty() && intent != Intent::Enabled {
         return Err(Error::required("reason"));
@@ -116,6 +170,7 @@ fn asked<'a>(
         intent,
         node_id: id::parse("node_id", node_id)?,
         reason,
+        etag,
         hash,
     })
 }
@@ -132,7 +187,9 @@ impl Api {
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &asked.hash).await? {
             return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
         }
-        let (node, _) = operators::set_intent(&mut tx, node_id, asked.intent, asked.reason).await?;
+        operators::expect(&mut tx, node_id, asked.etag).await?;
+        let word = Word::of(&caller.principal, asked.reason);
+        let (node, _) = operators::set_intent(&mut tx, node_id, asked.intent, word).await?;
         let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,

@@ -2,13 +2,14 @@
 use gpuaas_common::{Error, Result, id};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
-use gpuaas_placement::{catalog, claims, outbox, repair, slots, workflows};
+use gpuaas_placement::{catalog, claims, life, operators, outbox, repair, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
-    ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListSlotsRequest,
+    ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListNodeHistoryRequest,
+    ListNodeHistoryResponse, ListSlotHistoryRequest, ListSlotHistoryResponse, ListSlotsRequest,
     ListSlotsResponse, PutNodeRequest, PutRegionRequest, PutRegionResponse, PutSkuPriceRequest,
     PutSkuPriceResponse, ReserveBatchRequest, ReserveBatchResponse, ReserveRequest,
-    ReserveResponse, SetSlotAdminStateRequest,
+    ReserveResponse, RetireNodeRequest, RetireSlotRequest, SetSlotAdminStateRequest,
 };
 use gpuaas_proto::gpuaas::scheduler::v1::Sku;
 use tonic::{Request, Response, Status};
@@ -67,6 +68,40 @@ impl PlacementService for Api {
     ) -> Result<Response<LedgerSlot>, Status> {
         Ok(Response::new(
             self.set_admin_state(request.into_inner()).await?,
+        ))
+    }
+
+    async fn retire_slot(
+        &self,
+        request: Request<RetireSlotRequest>,
+    ) -> Result<Response<LedgerSlot>, Status> {
+        Ok(Response::new(
+            self.retire_slot_of(request.into_inner()).await?,
+        ))
+    }
+
+    async fn retire_node(
+        &self,
+        request: Request<RetireNodeRequest>,
+    ) -> Result<Response<LedgerNode>, Status> {
+        Ok(Response::new(self.retire(request.into_inner()).await?))
+    }
+
+    async fn list_node_history(
+        &self,
+        request: Request<ListNodeHistoryRequest>,
+    ) -> Result<Response<ListNodeHistoryResponse>, Status> {
+        Ok(Response::new(
+            self.history_of_node(request.get_ref()).await?,
+        ))
+    }
+
+    async fn list_slot_history(
+        &self,
+        request: Request<ListSlotHistoryRequest>,
+    ) -> Result<Response<ListSlotHistoryResponse>, Status> {
+        Ok(Response::new(
+            self.history_of_slot(request.get_ref()).await?,
         ))
     }
 
@@ -171,9 +206,16 @@ impl Api {
                 left_by_tenants.push(slot.bindings.nvme_device.clone());
             }
         }
-        Ok(ListSlotsResponse {
-            left_by_tenants,
-            ..wire::slots(rows, claims::epochs(&mut conn).await?)
-        })
+        let mut answer = wire::slots(rows, claims::epochs(&mut conn).await?);
+        answer.left_by_tenants = left_by_tenants;
+        answer.node = match operators::get(&mut conn, node_id).await {
+            Ok(node) => Some(wire::node_in_care(
+                node,
+                life::latest(&mut conn, node_id).await?,
+            )),
+            Err(gpuaas_placement::Error::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(answer)
     }
 }

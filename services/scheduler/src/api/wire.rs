@@ -14,6 +14,7 @@ use gpuaas_placement::wire;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
+use jiff_sqlx::Timestamp;
 
 pub(super) fn sku(sku: Sku) -> public::Sku {
     public::Sku {
@@ -123,6 +124,7 @@ pub(super) fn verdict(verdict: NodeVerdict) -> public::NodeVerdict {
 
 pub(super) fn placement(node: NodePlacement) -> public::NodePlacement {
     let number = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+    let etag = node.etag();
     public::NodePlacement {
         node_id: node.id.to_string(),
         drained: node.drained(),
@@ -138,6 +140,8 @@ pub(super) fn placement(node: NodePlacement) -> public::NodePlacement {
         live_allocations: number(node.live_allocations),
         available_slots: number(node.available_slots),
         generation: node.generation,
+        admin_principal: node.admin_by,
+        etag,
     }
 }
 
@@ -147,10 +151,36 @@ pub(super) fn node(node: Node) -> internal::LedgerNode {
         mode: node.mode,
         admin_state: node.admin_state,
         generation: node.generation,
+        ..internal::LedgerNode::default()
     }
 }
 
+/// A node with what operators say of it.
+pub(super) fn node_in_care(
+    node: NodePlacement,
+    history_at: Option<Timestamp>,
+) -> internal::LedgerNode {
+    internal::LedgerNode {
+        node_id: node.id.to_string(),
+        mode: node.mode,
+        admin_state: node.admin_state,
+        generation: node.generation,
+        admin_reason: node.admin_reason,
+        admin_principal: node.admin_by,
+        admin_time: node.admin_at.map(time),
+        live_claims: u32::try_from(node.live_claims).unwrap_or(u32::MAX),
+        history_time: history_at.map(time),
+        schedulable: node.schedulable,
+        not_schedulable_reason: node.not_schedulable_reason,
+    }
+}
+
+pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
+    proto_time(at.to_jiff())
+}
+
 pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
+    let etag = slot.etag();
     internal::LedgerSlot {
         id: slot.id.to_string(),
         node_id: slot.node_id.to_string(),
@@ -170,11 +200,13 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         clean_evidence: slot.clean_evidence.unwrap_or_default(),
         clean_generation: slot.clean_generation.unwrap_or_default(),
         drift: slot.drift.iter().map(Standing::to_proto).collect(),
+        etag,
     }
 }
 
 pub(super) fn slots(rows: Vec<Slot>, epochs: claims::Epochs) -> internal::ListSlotsResponse {
     internal::ListSlotsResponse {
+        node: None,
         slots: rows.into_iter().map(slot).collect(),
         cell_epoch: epochs.cell.unsigned_abs(),
         workflow_epoch: epochs.workflow.unsigned_abs(),

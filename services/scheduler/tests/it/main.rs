@@ -1,6 +1,7 @@
 //! The scheduler's RPCs against a real database, called as the server calls them after its access layer.
 mod admin;
 mod capacity;
+mod care;
 mod fleet;
 mod ledger;
 mod nodes;

@@ -24,6 +24,7 @@ async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
     let drain = |reason: &str| DrainNodeRequest {
         node_id: node_id.clone(),
         reason: reason.into(),
+        ..DrainNodeRequest::default()
     };
     let unkeyed = refused(world.api.drain_node(by(drain("rack move"), None)).await);
     assert_eq!(unkeyed.reason(), ErrorReason::IdempotencyKeyMissing);
@@ -72,6 +73,7 @@ async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
     let cordon = CordonNodeRequest {
         node_id: node_id.clone(),
         reason: "watch it".into(),
+        ..CordonNodeRequest::default()
     };
     assert_eq!(
         ok(world.api.cordon_node(by(cordon, Some("k2"))).await).admin_state,
@@ -79,7 +81,7 @@ async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
     );
     let uncordon = UncordonNodeRequest {
         node_id: node_id.clone(),
-        reason: String::new(),
+        ..UncordonNodeRequest::default()
     };
     let open = ok(world.api.uncordon_node(by(uncordon, Some("k3"))).await);
     assert_eq!(
@@ -115,6 +117,7 @@ async fn a_cordon_needs_a_reason_and_a_node() {
         let request = CordonNodeRequest {
             node_id: node_id.into(),
             reason: reason.into(),
+            ..CordonNodeRequest::default()
         };
         let error = refused(world.api.cordon_node(by(request, Some("k"))).await);
         assert_eq!((error.code(), error.fields()[0].0.as_str()), (code, field));
@@ -122,6 +125,7 @@ async fn a_cordon_needs_a_reason_and_a_node() {
     let nobody = CordonNodeRequest {
         node_id: Uuid::now_v7().to_string(),
         reason: "why".into(),
+        ..CordonNodeRequest::default()
     };
     let error = refused(world.api.cordon_node(by(nobody, Some("k"))).await);
     assert_eq!(

@@ -286,6 +286,7 @@ async fn a_116_a_slot_is_disabled_and_enabled() {
             principal: "user:root".into(),
             request_id: "req".into(),
             idempotency_key: key.into(),
+            etag: String::new(),
         };
         world.api.set_slot_admin_state(Request::new(request)).await
     };

@@ -138,6 +138,7 @@ async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
     let cordon = CordonNodeRequest {
         node_id: nodes[3].clone(),
         reason: "fan".into(),
+        ..CordonNodeRequest::default()
     };
     ok(world.api.cordon_node(by(cordon, Some("k"))).await);
     // the slice went where it broke nothing: to the small node, which nobody can have whole
@@ -169,6 +170,7 @@ async fn b_58_each_node_says_whether_it_can_be_had_whole() {
     let cordon = CordonNodeRequest {
         node_id: nodes[0].clone(),
         reason: "fan".into(),
+        ..CordonNodeRequest::default()
     };
     ok(world.api.cordon_node(by(cordon, Some("k"))).await);
     let all = ExplainNodesRequest {

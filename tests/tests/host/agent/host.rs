@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_dev::ca::Authority;
-use gpuaas_dev::lab::Lab;
+use gpuaas_dev::lab::{Lab, SLOTS};
 use gpuaas_dev::paths;
 use gpuaas_dev::ports::{ClaimedInstance, Service};
 use gpuaas_dev::process::{self, PidFile};
@@ -118,7 +118,7 @@ impl LabHost {
     async fn give_slots_back(&self) {
         let held = self.holds().await;
         assert_eq!(held.domains, [], "a test left a VM");
-        for index in 0..usize::from(gpuaas_dev::lab::SLOTS) {
+        for index in 0..usize::from(SLOTS) {
             // above all that the test before used: its own stay below
             let slot = self.slot(index, 90).await;
             let of_slot = |hold: &&pb::Hold| hold.slot_id == slot.slot_id;
@@ -143,7 +143,7 @@ impl LabHost {
         let folder = paths::run_dir().join(format!("test/agent-{}", instance.number()));
         let program = paths::checkout().join("target/debug/gpuaas-node-agent");
         assert!(program.exists(), "run `make build` first");
-        let lab = Lab::new(&folder, instance, program);
+        let lab = Lab::new(&folder, instance, program, 0, || SLOTS);
         // a run that was killed may have left this instance's host
         lab.down();
         let _absent_is_fine = std::fs::remove_dir_all(&folder);

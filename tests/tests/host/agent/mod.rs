@@ -4,6 +4,7 @@ use gpuaas_tests::runner::Case;
 
 mod attacker;
 mod calls;
+mod checks;
 mod cycle;
 mod disks;
 mod faults;
@@ -19,6 +20,7 @@ pub use host::LabHost;
 /// Every test of the agent.
 pub fn cases() -> Vec<Case> {
     [
+        checks::cases(),
         cycle::cases(),
         disks::cases(),
         faults::cases(),

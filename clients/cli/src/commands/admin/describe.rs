@@ -1,18 +1,17 @@
 //! `admin node describe`: one node with its checks, slots, devices and history.
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Session;
-use crate::api::{number, parse};
+use super::devices::{Host, owners, print_devices};
+use crate::api::{parse, parse_all};
 use crate::commands::hosts::{admin_state, print_slots};
 use crate::failure::Failure;
-use crate::node::{self, Evidence, Node};
-use crate::output::{age, bytes, print_json, print_line, print_table, time};
+use crate::node::{self, Evidence, Node, OnboardingStep};
+use crate::output::{age, print_json, print_line, print_table, time};
 
-/// What a host reported of itself, as far as this table shows it.
+/// What the latest discovery found.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Discovery {
@@ -39,86 +38,6 @@ struct Binding {
     differs: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Host {
-    machine: Machine,
-    gpus: Vec<Gpu>,
-    disks: Vec<Disk>,
-    fabric_devices: Vec<Fabric>,
-    unreadable: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Machine {
-    vendor: String,
-    model: String,
-    system_serial: String,
-    bios_version: String,
-    kernel_release: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Function {
-    pci_address: String,
-    numa_node: Option<u32>,
-    fault: String,
-    link: Option<Link>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Link {
-    degraded: bool,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Gpu {
-    function: Function,
-    uuid: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Disk {
-    by_id: String,
-    kernel_name: String,
-    serial: String,
-    #[serde(deserialize_with = "number")]
-    bytes: i64,
-    controller: Function,
-    uses: Vec<Use>,
-    fault: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Use {
-    kind: String,
-    device: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Fabric {
-    function: Function,
-    rdma_device: String,
-    sriov_totalvfs: u32,
-    virtual_functions: Vec<Virtual>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Virtual {
-    function: Function,
-}
-
-/// Slots by the identity of each device they have.
-type Owners = BTreeMap<String, u32>;
-
 /// Shows all that is known of a node.
 ///
 /// # Errors
@@ -135,8 +54,14 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
         .await?;
     let discovery = ["admin", "nodes", &id, "slice-topology", "discovery"];
     let discovery = or_none(session.api.get(&discovery, &[]).await)?;
+    let history = session
+        .api
+        .get(&["admin", "nodes", &id, "history"], &[])
+        .await?;
     if session.json() {
-        print_json(&json!({ "node": answer, "slots": slots["slots"], "discovery": discovery }));
+        print_json(
+            &json!({ "node": answer, "slots": slots["slots"], "discovery": discovery, "history": history["entries"] }),
+        );
         return Ok(());
     }
     if answer["placement"].is_null() {
@@ -144,6 +69,7 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     }
     let node: Node = parse(&answer)?;
     print_node(&node);
+    print_onboarding(&node.status.onboarding);
     print_checks(&node.status.evidence);
     say!("\nSlots");
     let none = format!("None. Discover candidates: gpuaas admin node discover {given} --wait");
@@ -155,7 +81,53 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
             print_devices(host, &owners(&slots));
         }
     }
+    let entries = history["entries"].as_array().cloned().unwrap_or_default();
+    print_history(parse_all(&entries)?);
     Ok(())
+}
+
+/// Something that became of a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct HistoryEntry {
+    time: Option<Timestamp>,
+    state: String,
+    reason: String,
+    principal: String,
+}
+
+fn print_history(entries: Vec<HistoryEntry>) {
+    if entries.is_empty() {
+        return;
+    }
+    say!("\nHistory");
+    let rows = entries.into_iter().map(|one| {
+        let by = if one.principal.is_empty() {
+            "host".to_owned()
+        } else {
+            one.principal
+        };
+        [time(one.time), one.state, by, one.reason]
+    });
+    print_table(["WHEN", "STATE", "BY", "REASON"], rows.collect());
+}
+
+/// The steps, while one of them is not done.
+fn print_onboarding(steps: &[OnboardingStep]) {
+    let is_over = |step: &OnboardingStep| matches!(step.state.as_str(), "done" | "not_needed");
+    if steps.iter().all(is_over) {
+        return;
+    }
+    say!("\nOnboarding");
+    let rows = steps.iter().map(|step| {
+        [
+            step.number.to_string(),
+            step.name.clone(),
+            step.state.replace('_', " "),
+            step.detail.clone(),
+        ]
+    });
+    print_table(["STEP", "NAME", "STATE", "WAITS FOR"], rows.collect());
 }
 
 /// An answer, or nothing where there is nothing yet.
@@ -178,6 +150,12 @@ fn print_node(node: &Node) {
     print_line("Mode", &format!("{}{lab}", config.mode));
     print_line("Region", &config.region_code);
     print_line("State", &status.state);
+    if let Some(life) = &status.life {
+        let why = [life.reason.as_str(), life.principal.as_str()];
+        let why: Vec<&str> = why.into_iter().filter(|text| !text.is_empty()).collect();
+        let since = format!("{} since {}", life.state, time(life.since));
+        print_line("Life", &[&[since.as_str()], &why[..]].concat().join(", "));
+    }
     let ready = if status.schedulable { "yes" } else { "no" };
     print_line("Schedulable", ready);
     print_line("Admin state", &admin_state(&node.placement));
@@ -211,11 +189,15 @@ fn print_checks(evidence: &[Evidence]) {
         [
             one.check.clone(),
             one.status.clone(),
+            one.severity.clone(),
             age(one.observed_at),
             one.detail.clone(),
         ]
     });
-    print_table(["CHECK", "RESULT", "AGE", "DETAILS"], rows.collect());
+    print_table(
+        ["CHECK", "RESULT", "SEVERITY", "AGE", "DETAILS"],
+        rows.collect(),
+    );
     for one in sorted {
         let is_open = one.status == "fail" || one.status == "warn";
         if is_open && !one.remediation.is_empty() {
@@ -258,119 +240,5 @@ fn print_differences(discovery: &Discovery) {
     }
     if !missing.is_empty() {
         say!("Not found: slot {}.", missing.join(", "));
-    }
-}
-
-/// The slot of each device, by the identities in the bindings.
-fn owners(slots: &Value) -> Owners {
-    let mut owners = Owners::new();
-    for slot in slots["slots"].as_array().into_iter().flatten() {
-        let index = slot["slot_index"].as_u64().unwrap_or_default();
-        for field in ["gpu_pci_address", "nvme_device", "fabric_vf_pci_address"] {
-            let identity = slot["bindings"][field].as_str().unwrap_or_default();
-            if slot["status"] != "retired" && !identity.is_empty() {
-                owners.insert(
-                    identity.to_owned(),
-                    u32::try_from(index).unwrap_or_default(),
-                );
-            }
-        }
-    }
-    owners
-}
-
-fn print_devices(host: &Host, owners: &Owners) {
-    let machine = &host.machine;
-    say!("\nHardware");
-    let model = format!("{} {}", machine.vendor, machine.model);
-    print_line("Machine", model.trim());
-    print_line("Serial", &machine.system_serial);
-    print_line("BIOS", &machine.bios_version);
-    print_line("Kernel", &machine.kernel_release);
-    let slot_of = |identity: &str| {
-        owners
-            .get(identity)
-            .map_or_else(String::new, u32::to_string)
-    };
-    let numa = |f: &Function| {
-        f.numa_node
-            .map_or_else(String::new, |node| node.to_string())
-    };
-    let state = |f: &Function, fault: &str| match &f.link {
-        _ if !fault.is_empty() => fault.to_owned(),
-        Some(link) if link.degraded => "link below its best".to_owned(),
-        _ => String::new(),
-    };
-    let mut rows = Vec::new();
-    for gpu in &host.gpus {
-        let f = &gpu.function;
-        rows.push([
-            "GPU".to_owned(),
-            f.pci_address.clone(),
-            numa(f),
-            slot_of(&f.pci_address),
-            state(f, &f.fault),
-            gpu.uuid.clone(),
-        ]);
-    }
-    for disk in &host.disks {
-        let identity = if disk.by_id.is_empty() {
-            &disk.kernel_name
-        } else {
-            &disk.by_id
-        };
-        let uses = disk
-            .uses
-            .iter()
-            .map(|one| format!("{} {}", one.kind, one.device));
-        let uses: Vec<String> = uses.collect();
-        let state = if uses.is_empty() {
-            state(&disk.controller, &disk.fault)
-        } else {
-            format!("in use: {}", uses.join(", "))
-        };
-        rows.push([
-            format!("disk {}", bytes(disk.bytes)),
-            identity.clone(),
-            numa(&disk.controller),
-            slot_of(identity),
-            state,
-            disk.serial.clone(),
-        ]);
-    }
-    for fabric in &host.fabric_devices {
-        let f = &fabric.function;
-        let functions = fabric.virtual_functions.len();
-        rows.push([
-            "NIC".to_owned(),
-            f.pci_address.clone(),
-            numa(f),
-            String::new(),
-            state(f, &f.fault),
-            format!(
-                "{}, {functions} of {} functions",
-                fabric.rdma_device, fabric.sriov_totalvfs
-            ),
-        ]);
-        for one in &fabric.virtual_functions {
-            let own = &one.function;
-            rows.push([
-                "function".to_owned(),
-                own.pci_address.clone(),
-                numa(own),
-                slot_of(&own.pci_address),
-                state(own, &own.fault),
-                String::new(),
-            ]);
-        }
-    }
-    if !rows.is_empty() {
-        print_table(
-            ["DEVICE", "ADDRESS", "NUMA", "SLOT", "STATE", "IDENTITY"],
-            rows,
-        );
-    }
-    for text in &host.unreadable {
-        say!("Not read: {text}");
     }
 }

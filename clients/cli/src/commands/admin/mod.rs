@@ -2,8 +2,11 @@
 pub mod allocation;
 mod audit;
 mod capacity;
+pub mod care;
 mod catalog;
 mod describe;
+mod devices;
+pub mod life;
 pub mod node;
 pub mod placement;
 mod plans;

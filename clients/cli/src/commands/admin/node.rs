@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, describe, done, plans};
+use super::{Session, care, describe, done, life, plans};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::node::{self, Node};
@@ -62,7 +62,7 @@ pub enum Command {
         #[arg(long)]
         reason: String,
     },
-    /// Uncordon a node: ends a cordon or a drain.
+    /// Uncordon a node: ends a cordon, a drain or maintenance.
     Uncordon {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -85,6 +85,43 @@ pub enum Command {
         #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
         timeout: u64,
     },
+    /// Start maintenance of an empty node; uncordon ends it.
+    Maintenance {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+        /// Reason.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Change labels, mode or VM limit of a node.
+    Update(life::UpdateFlags),
+    /// Retire a node for good, with all its slots. Drain it first.
+    Retire {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+        /// Reason.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Delete a node that was registered by mistake and never had an allocation.
+    Delete {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+        /// Reason.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Show the history of a node.
+    History {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+    },
+    /// Break-fix records of a node.
+    #[command(subcommand)]
+    BreakFix(care::BreakFixCommand),
+    /// Findings of outside health agents.
+    #[command(subcommand)]
+    Finding(care::FindingCommand),
     /// Plan the evacuation of nodes: where each of their allocations would fit. Nothing is moved.
     EvacuationPlan {
         /// Id, unique prefix of it, or hostname; several nodes are evacuated together.
@@ -166,6 +203,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let wait = wait.then(|| Duration::from_secs(timeout));
             placement::change(session, &node, Verb::Drain, &reason, wait).await
         }
+        Command::Maintenance { node, reason } => {
+            placement::change(session, &node, Verb::Maintain, &reason, None).await
+        }
+        Command::Update(flags) => life::update(session, flags).await,
+        Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
+        Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
+        Command::History { node } => life::history(session, &node).await,
+        Command::BreakFix(command) => care::break_fix(session, command).await,
+        Command::Finding(command) => care::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
         Command::Placement { node } => placement::show(session, &node).await,

@@ -55,6 +55,8 @@ pub enum Verb {
     Uncordon,
     /// No new allocations until it is empty.
     Drain,
+    /// Work on the host of an empty node.
+    Maintain,
 }
 
 impl Verb {
@@ -63,6 +65,7 @@ impl Verb {
             Self::Cordon => "cordon",
             Self::Uncordon => "uncordon",
             Self::Drain => "drain",
+            Self::Maintain => "startMaintenance",
         }
     }
 }
@@ -182,6 +185,12 @@ fn sentence(node: &NodePlacement) -> String {
             "Node {name} is cordoned{why}: it takes no new allocations; {} continue.",
             load(node)
         ),
+        "maintenance" => format!("Node {name} is in maintenance{why}: it takes no allocations."),
+        "broken" => format!(
+            "Node {name} is broken{why}: it takes no new allocations and has {} left.",
+            load(node)
+        ),
+        "retired" => format!("Node {name} is retired{why}."),
         _ if node.schedulable => {
             format!("Node {name} takes allocations; it has {}.", load(node))
         }

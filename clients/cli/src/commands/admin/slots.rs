@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Session, done};
+use super::{Session, done, life};
 use crate::api::parse;
 use crate::commands::admin::node::Discovery;
 use crate::commands::hosts::print_slots;
@@ -45,6 +45,19 @@ pub enum Command {
     },
     /// Enable a disabled slot.
     Enable {
+        #[command(flatten)]
+        slot: SlotRef,
+    },
+    /// Retire a slot for good. Its devices can be discovered and approved as another slot.
+    Retire {
+        #[command(flatten)]
+        slot: SlotRef,
+        /// Reason, for the audit trail.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Show the history of a slot: claims, evidence, health.
+    History {
         #[command(flatten)]
         slot: SlotRef,
     },
@@ -137,6 +150,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let status = answer["status"].as_str().unwrap_or_default().to_owned();
             done(session, &answer, &format!("Slot {name} is {status}."));
             Ok(())
+        }
+        Command::Retire { slot, reason } => {
+            let (node, slot) = slot.resolve(session).await?;
+            life::retire_slot(session, &node, &slot, &reason).await
+        }
+        Command::History { slot } => {
+            let (node, slot) = slot.resolve(session).await?;
+            life::slot_history(session, &node, &slot).await
         }
         Command::Repair {
             slot,

@@ -9,10 +9,12 @@ import { Back, Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
+import { Care } from "./care";
 import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
 import { Hardware } from "./hardware";
+import { History, Onboarding } from "./history";
 import { evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
@@ -95,6 +97,7 @@ export default function NodeView({ id }: { id: string }) {
           {blocker}
         </p>
       ))}
+      <Onboarding steps={status?.onboarding ?? []} />
       <div className="card strip">
         <Facts
           rows={[
@@ -113,6 +116,7 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
+          <Tabs.Trigger value="history">History</Tabs.Trigger>
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
           <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
         </Tabs.List>
@@ -125,6 +129,10 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="evidence">
           <Checks evidence={evidence} />
+        </Tabs.Content>
+        <Tabs.Content value="history">
+          <Care nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
+          <History nodeId={id} />
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />

@@ -6,10 +6,10 @@ import type { InventoryNode, NodePlacement } from "../../api/types";
 import { plural } from "../../lib/text";
 import { Badge, Button, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { CircleOff, LogOut, Play } from "../../ui/icons";
+import { CircleOff, LogOut, Play, Wrench } from "../../ui/icons";
 import { NodeBadge, Reason } from "./parts";
 
-type Verb = "cordon" | "uncordon" | "drain";
+type Verb = "cordon" | "uncordon" | "drain" | "startMaintenance";
 
 /** Whether launches can go to it: it is ready, and no operator keeps them away. */
 export function isSchedulable(node: InventoryNode, placement: NodePlacement | undefined): boolean {
@@ -35,24 +35,36 @@ export function drainPercent(placement: NodePlacement, slots: number): number {
 
 export function PlacementBadge({ placement }: { placement: NodePlacement | undefined }) {
   if (placement?.admin_state === "cordoned") return <Badge tone="warn">Cordoned</Badge>;
+  if (placement?.admin_state === "maintenance") return <Badge tone="warn">Maintenance</Badge>;
+  if (placement?.admin_state === "broken") return <Badge tone="bad">Broken</Badge>;
+  if (placement?.admin_state === "retired") return <Badge tone="idle">Retired</Badge>;
   if (placement?.admin_state === "draining") return placement.drained ? <Badge tone="idle">Drained</Badge> : <Badge tone="warn">Draining</Badge>;
   return null;
 }
 
+/** What it means that operators keep launches away. */
+const MEANINGS: Record<string, string> = {
+  cordoned: "Cordoned: the node takes no new allocations. Existing ones continue.",
+  maintenance: "Maintenance: the node is empty and out of service for work on its host. Uncordon it when the work is done.",
+  broken: "Broken: the node has an open break-fix record, and takes no allocations until it is closed.",
+  retired: "Retired: the node is out of service for good.",
+};
+
 /** Why the node takes no new allocations, and what a drain still waits for. */
 export function PlacementNote({ placement, slots }: { placement: NodePlacement; slots: number }) {
   const { admin_state, admin_reason, admin_time, drained, live_allocations = 0, live_claims = 0 } = placement;
-  if (admin_state !== "cordoned" && admin_state !== "draining") return null;
+  const meaning = MEANINGS[admin_state ?? ""];
+  if (!meaning && admin_state !== "draining") return null;
   const why = (
     <small className="muted">
       {admin_reason && <>“{admin_reason}”, </>}
       <Time value={admin_time} />
     </small>
   );
-  if (admin_state === "cordoned") {
+  if (meaning) {
     return (
       <div className="under-way quiet" role="status">
-        <strong>Cordoned: the node takes no new allocations. Existing ones continue.</strong>
+        <strong>{meaning}</strong>
         {why}
       </div>
     );
@@ -78,7 +90,7 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
   const [reason, setReason] = useState("");
   const node_id = placement.node_id ?? "";
   const change = useMutation({
-    mutationFn: (verb: Verb) => unwrap(client.POST(`/api/v1/admin/nodes/{node_id}:${verb}`, { params: { path: { node_id } }, body: { reason: reason.trim() } })),
+    mutationFn: (verb: Verb) => unwrap(client.POST(`/api/v1/admin/nodes/{node_id}:${verb}`, { params: { path: { node_id } }, body: { reason: reason.trim(), etag: placement.etag } })),
     onSuccess: (next) => {
       setReason("");
       queries.setQueryData(["placement", node_id], next);
@@ -98,10 +110,12 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
     </Confirm>
   );
   const state = placement.admin_state;
+  if (state === "broken" || state === "retired") return null;
   return (
     <>
       {state === "enabled" && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "The node takes no new allocations. Existing allocations continue.")}
-      {state !== "draining" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "The node takes no new allocations. Nothing is stopped: the drain waits until owners release their allocations.")}
+      {state === "draining" && placement.drained && ask("startMaintenance", <Wrench size={15} aria-hidden="true" />, "Start maintenance", "The node stays out of service for work on its host, until you uncordon it.")}
+      {state !== "draining" && state !== "maintenance" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "The node takes no new allocations. Nothing is stopped: the drain waits until owners release their allocations.")}
       {state !== "enabled" && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "The node takes new allocations again as soon as it is ready.")}
     </>
   );

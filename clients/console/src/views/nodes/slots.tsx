@@ -11,6 +11,7 @@ import { ProjectName } from "../../ui/project";
 import { ForceRelease } from "../allocations/force-release";
 import { isHostLost } from "../allocations/state";
 import { Drifts } from "./compare";
+import { SlotHistory } from "./history";
 import { Reason, SlotBadges } from "./parts";
 import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 
@@ -115,6 +116,7 @@ function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Alloca
           ["Changed", <Time value={slot.update_time} />],
         ]}
       />
+      <SlotHistory slot={slot} />
     </article>
   );
 }

@@ -120,6 +120,7 @@ impl Edges for Director {
                 class,
                 message: format!("scripted failure at {}", place.step),
                 field: None,
+                serial_log_end: String::new(),
             });
         }
     }

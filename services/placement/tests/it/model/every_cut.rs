@@ -371,10 +371,16 @@ const OPERATOR: &[(&str, Calls)] = &[
     ),
     (
         "another mode",
-        &[|_| Call::Mode {
-            node: 0,
-            baremetal: true,
-        }],
+        &[
+            |_| Call::Operator {
+                node: 0,
+                intent: Intent::Cordoned,
+            },
+            |_| Call::Mode {
+                node: 0,
+                baremetal: true,
+            },
+        ],
     ),
     (
         "a drain",
@@ -439,10 +445,14 @@ async fn clear(run: &mut Run) -> Outcome {
     }
     let seen = run.view.nodes[&nodes].clone();
     if seen.meant_baremetal {
+        if seen.intent == "enabled" {
+            let intent = Intent::Cordoned;
+            run.call(&Call::Operator { node: 0, intent }, None).await?;
+        }
         let baremetal = false;
         run.call(&Call::Mode { node: 0, baremetal }, None).await?;
     }
-    if seen.intent != "enabled" {
+    if run.view.nodes[&nodes].intent != "enabled" {
         let intent = Intent::Enabled;
         run.call(&Call::Operator { node: 0, intent }, None).await?;
     }

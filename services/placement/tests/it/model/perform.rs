@@ -1,5 +1,6 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
 use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -268,9 +269,15 @@ pub async fn perform(
         Call::Intent { slot, disabled } => {
             let node = view.slots[slot].node;
             within!(pools.scheduler, |tx| {
-                slots::set_admin_state(&mut tx, node, *slot, *disabled, "by the test")
-                    .await
-                    .map(|_| ())
+                slots::set_admin_state(
+                    &mut tx,
+                    node,
+                    *slot,
+                    *disabled,
+                    Word::of("user:test", "by the test"),
+                )
+                .await
+                .map(|_| ())
             });
         }
         Call::Approve { node, upto } => {
@@ -318,7 +325,7 @@ pub async fn perform(
         Call::Operator { node, intent } => {
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
-                operators::set_intent(&mut tx, id, *intent, "by the test")
+                operators::set_intent(&mut tx, id, *intent, Word::of("user:test", "by the test"))
                     .await
                     .map(|_| ())
             });

@@ -460,16 +460,18 @@ fn reinstall(view: &mut View, node: Uuid) {
     settle_mode(view, node);
 }
 
-/// A wish that is new makes the node what it says, unless something that is there keeps it.
+/// A wish that is new makes the node what it says, unless something is there or for sale.
 fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
-    let held = view
-        .holders(node)
-        .any(|(_, one)| one.whole.is_some() != baremetal);
+    let held = view.holders(node).next().is_some();
+    let on_sale = view
+        .slots
+        .values()
+        .any(|slot| slot.node == node && slot.status == SlotStatus::Available);
     let seen = view.node(node);
     if seen.meant_baremetal == baremetal {
         return Ok(());
     }
-    if held {
+    if held || on_sale && seen.intent == "enabled" {
         return Err(No::Conflict);
     }
     (seen.baremetal, seen.meant_baremetal) = (baremetal, baremetal);

@@ -1,5 +1,6 @@
 //! What time brings: begin, gathering, replacement, giving back, the end.
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
@@ -236,7 +237,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
 
     // an operator takes the slot out of sale, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    slots::set_admin_state(&mut tx, node, slot, true, "broken")
+    slots::set_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
         .await
         .expect("disabled");
     tx.commit().await.expect("commit");

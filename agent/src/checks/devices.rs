@@ -1,0 +1,74 @@
+//! Checks of devices. What is wrong with one of them is wrong with its slot, and not with the host.
+use super::{Check, Observer, Scope, Severities};
+
+/// Each GPU is alone in its IOMMU group.
+pub const IOMMU_GROUPS: Check = Check {
+    id: "iommu_groups",
+    proves: "Each GPU can be given to a VM alone: nothing else goes with it.",
+    observed: "Each GPU is in an IOMMU group whose other members are bridges or functions of the same device.",
+    remedy: "Enable ACS in the firmware, or move the card: its group has a device of another slot.",
+    steps: &[
+        "`ls -l /sys/bus/pci/devices/ADDRESS/iommu_group/devices` shows what shares the group.",
+        "Only the slots whose GPU the evidence names are out of sale.",
+    ],
+    severity: Severities::GPU_SLICES,
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
+/// GPUs are bound to VFIO (A-143).
+pub const VFIO_BINDING: Check = Check {
+    id: "vfio_binding",
+    proves: "No driver of the host uses a GPU: each is bound to VFIO, or to nothing until its VM starts.",
+    observed: "The driver of each GPU. The GPU tools of the host are not asked: they cannot see a GPU that is bound to VFIO (INC-37).",
+    remedy: "Bind the GPUs to vfio-pci: restart gpuaas-slice-vfio-devices.",
+    steps: &[
+        "`lspci -nnk -d 10de:` shows the driver in use.",
+        "`systemctl restart gpuaas-slice-vfio-devices`, or `driverctl set-override ADDRESS vfio-pci`.",
+    ],
+    severity: Severities::GPU_SLICES,
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
+/// The disks of slots (D-80).
+pub const SLOT_DISKS: Check = Check {
+    id: "slot_disks",
+    proves: "The disks of the host answer.",
+    observed: "The controller of each NVMe disk is live and its namespace has a size; each disk of a lab host is behind its loop device.",
+    remedy: "Look at the disk: reseat or replace it, then run discovery again and approve its slot anew.",
+    steps: &[
+        "`nvme list`, `dmesg | grep nvme`, `cat /sys/class/nvme/*/state`.",
+        "Only the slots whose disk the evidence names are out of sale. A disk that comes back is inspected before its slot is sold again.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
+/// Virtual functions of the fabric (A-122, A-144, J-21, J-25).
+pub const FABRIC_VFS: Check = Check {
+    id: "fabric_vfs",
+    proves: "Every GPU can have a virtual function of the fabric for itself.",
+    observed: "Each physical function with virtual ones has as many links as its count says, and there are at least as many virtual functions as GPUs.",
+    remedy: "Make the virtual functions: restart gpuaas-slice-fabric-vfs.",
+    steps: &[
+        "`cat /sys/bus/pci/devices/*/sriov_totalvfs /sys/bus/pci/devices/*/sriov_numvfs`.",
+        "`systemctl restart gpuaas-slice-fabric-vfs`; the firmware must have `SriovGlobalEnable`.",
+    ],
+    severity: Severities::GPU_SLICES,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// Links of the fabric.
+pub const FABRIC_LINKS: Check = Check {
+    id: "fabric_links",
+    proves: "The ports of the fabric that have virtual functions are connected.",
+    observed: "The state of each port below `/sys/class/infiniband`; where there is none, of the network interface.",
+    remedy: "Look at the cable and the switch of the ports that are named.",
+    steps: &["`ibstat` or `cat /sys/class/infiniband/*/ports/*/state`; `4: ACTIVE` is good."],
+    severity: Severities::GPUS.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};

@@ -1,0 +1,257 @@
+//! Checks of the machine and its software.
+use super::{Check, Observer, Scope, Severities, Severity};
+
+/// The agent serves.
+pub const NODE_AGENT: Check = Check {
+    id: "node_agent",
+    proves: "The agent of this host runs and serves.",
+    observed: "Its systemd unit is active; where systemd has none, its address takes a connection.",
+    remedy: "start the agent: systemctl enable --now gpuaas-node-agent",
+    steps: &[
+        "`systemctl status gpuaas-node-agent` and `journalctl -u gpuaas-node-agent -n 100`.",
+        "An agent that ends at once names the setting or the certificate that it cannot use in its last line.",
+    ],
+    severity: Severities::EVERYWHERE,
+    scope: Scope::Host,
+    by: Observer::Parity,
+};
+
+/// The host was deployed for what its node is offered as (A-48, INC-07).
+pub const NODE_MODE: Check = Check {
+    id: "node_mode",
+    proves: "The host was deployed for what its node is offered as: slices or bare metal.",
+    observed: "The setting `agent.profile.mode` of the deployment, and the mode that the platform tells with every answer to a heartbeat, are the same.",
+    remedy: "Deploy the host again with the profile of its node's mode, or give the node the mode of its profile.",
+    steps: &[
+        "`gpuaas nodes` shows the node's mode; the MAAS tag of the machine shows the profile.",
+        "Decide which of the two is meant. Deploy the machine again with the other profile, or change the node's mode.",
+    ],
+    severity: Severities::EVERYWHERE,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The site's bootstrap came to its end (A-13, INC-06, I-191, I-192).
+pub const SITE_BOOTSTRAP: Check = Check {
+    id: "site_bootstrap",
+    proves: "The site's bootstrap ran to its end: a host that is deployed, enrolled and half configured is not ready.",
+    observed: "The markers of the profile (`h200-ib.done`, on slice hosts `h200-slice-vm.done` too) are there, and the validation record of a slice host says that KVM is present, IOMMU groups are there and libvirtd is active.",
+    remedy: "Run the site's bootstrap again and read its log: /var/lib/gpuaas/site-bootstrap holds markers and validation record.",
+    steps: &[
+        "`ls -l /var/lib/gpuaas/site-bootstrap` and read `h200-slice-vm.validation`.",
+        "A marker that is missing: run that bundle's `bootstrap.sh` again; the slice bundle runs the InfiniBand baseline first.",
+        "A record that says `kvm=missing` or `iommu_groups=0`: see `kvm` and `iommu`, restart the host, and run the validation again.",
+    ],
+    severity: Severities::GPUS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// libvirt answers.
+pub const LIBVIRT: Check = Check {
+    id: "libvirt",
+    proves: "libvirt answers, so VMs can be made and removed.",
+    observed: "A call for its version; calls that hang are a warning.",
+    remedy: "Start libvirtd and read its log; restart it when calls do not come back.",
+    steps: &[
+        "`systemctl status libvirtd`, `journalctl -u libvirtd -n 100`, `virsh -c qemu:///system version`.",
+        "`systemctl restart libvirtd` ends no VM.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// Hardware virtualisation works (D-12..D-17, INC-08).
+pub const KVM: Check = Check {
+    id: "kvm",
+    proves: "The processors run VMs: not that a device is there, but that the kernel makes a VM and a virtual CPU.",
+    observed: "`/dev/kvm` and a module of the vendor are there, and the emulator of the profile makes a VM with KVM that never runs. Where the profile names software emulation it is skipped.",
+    remedy: "Enable virtualisation (VMX or SVM) in the firmware and load kvm_intel or kvm_amd.",
+    steps: &[
+        "`dmesg | grep -i -e kvm -e vmx`: \"disabled by BIOS\" is for the firmware, not for the host's software (A-83).",
+        "Enable `ProcVirtualization` in the BIOS, restart, and check that `/dev/kvm` is there.",
+        "No clone and no write to a disk begins while this check fails (D-12).",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The IOMMU is on (D-15, D-18).
+pub const IOMMU: Check = Check {
+    id: "iommu",
+    proves: "The IOMMU is in use, so a device can be given to one VM alone.",
+    observed: "There are groups below `/sys/kernel/iommu_groups`. The kernel's command line and a line of its log are no proof.",
+    remedy: "Enable VT-d in the firmware and boot with intel_iommu=on iommu=pt.",
+    steps: &[
+        "`ls /sys/kernel/iommu_groups | wc -l`: 0 with the right command line means that the firmware has it switched off.",
+        "Add `intel_iommu=on iommu=pt` to the kernel's arguments, `update-grub`, restart.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// VFIO's modules are loaded (D-16).
+pub const VFIO: Check = Check {
+    id: "vfio",
+    proves: "The kernel can give PCI devices to VMs.",
+    observed: "The modules vfio, vfio_iommu_type1 and vfio_pci are loaded.",
+    remedy: "Load vfio, vfio_iommu_type1 and vfio_pci.",
+    steps: &[
+        "`modprobe -a vfio vfio_iommu_type1 vfio_pci`.",
+        "Name them in `/etc/modules-load.d/gpuaas-vfio.conf`, so that they are there after a restart.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// No host service holds the GPUs (D-96, D-97, INC-18).
+pub const GPU_SERVICES: Check = Check {
+    id: "gpu_services",
+    proves: "No service of the host holds the GPUs, so libvirt can take them.",
+    observed: "Neither nvidia-persistenced nor nvidia-fabricmanager runs.",
+    remedy: "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
+    steps: &[
+        "`systemctl disable --now nvidia-persistenced nvidia-fabricmanager`.",
+        "`fuser -v /dev/nvidia*` shows what else holds them.",
+    ],
+    severity: Severities {
+        bare_metal: Some(Severity::Info),
+        ..Severities::GPU_SLICES
+    },
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// 1 GiB hugepages (D-54, D-55).
+pub const HUGEPAGES: Check = Check {
+    id: "hugepages",
+    proves: "The host has hugepages of 1 GiB, where its profile offers them.",
+    observed: "The kernel's count of pages of exactly this size, those of VMs included. Pages of 2 MiB do not count.",
+    remedy: "Reserve 1 GiB hugepages at boot.",
+    steps: &[
+        "Add `default_hugepagesz=1G hugepagesz=1G hugepages=512` to the kernel's arguments and restart.",
+        "`cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages`.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// UEFI files and emulator (D-51).
+pub const FIRMWARE: Check = Check {
+    id: "firmware",
+    proves: "The files that every VM starts from are there.",
+    observed: "UEFI code without Secure Boot, its template of variables, and the emulator exist.",
+    remedy: "Install the packages ovmf and qemu-system-x86.",
+    steps: &["`apt-get install ovmf qemu-system-x86`."],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The hypervisor's user reaches its keys (D-98, INC-19).
+pub const LIBVIRT_FOLDER: Check = Check {
+    id: "libvirt_folder",
+    proves: "The hypervisor's user can read the keys that libvirt makes for it.",
+    observed: "The mode of `/var/lib/libvirt`.",
+    remedy: "Give /var/lib/libvirt the mode 0755, so that the hypervisor's user reads its keys.",
+    steps: &["`chmod 0755 /var/lib/libvirt`."],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// Programs that the agent runs.
+pub const TOOLS: Check = Check {
+    id: "tools",
+    proves: "Every program that the agent runs is installed.",
+    observed: "Each is found in the agent's PATH.",
+    remedy: "Install the missing programs.",
+    steps: &[
+        "The detail names them. Packages: `qemu-utils`, `genisoimage`, `util-linux`, `fdisk`, `iproute2`, `nftables`, `openvswitch-switch`.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// RDMA tools (D-11).
+pub const RDMA_TOOLS: Check = Check {
+    id: "rdma_tools",
+    proves: "An operator finds the programs that look into the fabric.",
+    observed: "`ibv_devinfo` or `rdma` is found in the agent's PATH.",
+    remedy: "Install the packages rdma-core and ibverbs-utils.",
+    steps: &["`apt-get install rdma-core ibverbs-utils infiniband-diags`."],
+    severity: Severities::GPUS.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The relay's key.
+pub const RELAY_KEY: Check = Check {
+    id: "relay_key",
+    proves: "The host can log into its guests, which proves that they are up.",
+    observed: "The key that the agent made is there, for root alone.",
+    remedy: "Give the relay's key back its place and the mode 0600, or restart the agent, which makes a new one for new VMs.",
+    steps: &[
+        "`ls -l /var/lib/gpuaas/terminal`.",
+        "VMs that run know the key they were started with: keep it if there is a copy.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The image cache.
+pub const IMAGE_CACHE: Check = Check {
+    id: "image_cache",
+    proves: "An image can be stored.",
+    observed: "A file is written in the cache and removed again.",
+    remedy: "Make the image cache writable and give it space.",
+    steps: &["`df -h` and `ls -ld` of the setting `agent.images.cache_dir`."],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// A restart is pending.
+pub const REBOOT: Check = Check {
+    id: "reboot",
+    proves: "No package waits for a restart of the host.",
+    observed: "`/run/reboot-required` is not there.",
+    remedy: "Drain the host and restart it.",
+    steps: &["Drain the node, wait until its slots are empty, restart, and enable it again."],
+    severity: Severities::all(Severity::Warn),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// VMs that went off with the host.
+pub const VMS_AFTER_RESTART: Check = Check {
+    id: "vms_after_restart",
+    proves: "Every VM that ran before the host's restart runs again, or its owner shut it off.",
+    observed: "What the last operation of each VM left, against what libvirt says.",
+    remedy: "Start the allocations of these VMs again.",
+    steps: &["The detail names the VMs; start their allocations, or ask their owners."],
+    severity: Severities::VMS.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The agent's settings.
+pub const SETTINGS: Check = Check {
+    id: "settings",
+    proves: "The settings of the host's network are usable.",
+    observed: "`agent.network.gateway` is an IPv4 address with the length of its network.",
+    remedy: "Correct the setting agent.network.gateway.",
+    steps: &[
+        "Write it as `10.100.0.1/24` in the agent's configuration file and restart the agent.",
+    ],
+    severity: Severities::VMS,
+    scope: Scope::Host,
+    by: Observer::Agent,
+};

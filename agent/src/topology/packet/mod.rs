@@ -1,0 +1,263 @@
+//! A packet, sent as a guest would send it, and what became of it: that is what says whether guests get an address and
+//! reach the world (A-86, INC-01).
+//!
+//! The host makes a network namespace, joins it to the guests' bridge at the port of the guest that is none (see
+//! `wire::probe`), asks dnsmasq for an address there, and sends a packet to an address outside. The packet passes the
+//! switch, the host's rules and its masquerading like any other, and is counted and dropped before it would leave.
+//!
+//! The namespace is that of one thread: it ends with the thread, also when the agent is killed. What can stay behind is
+//! the switch's record of the port, which the next packet removes first.
+mod frames;
+mod namespace;
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use self::namespace::{Namespace, Said, Sender};
+use crate::dhcp::Dhcp;
+use crate::error::{HostError, HostResult, io_error};
+use crate::host::{blocking, exec};
+use crate::node::Node;
+use crate::settings::{BridgeKind, HostService, Network};
+use crate::wire::{Counted, Guest, PROBE_PORT, PROBE_PORT_NUMBER};
+
+/// Longest time for all of it.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Longest time until a packet that was sent is counted, and between two looks.
+const ARRIVES: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a packet left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// With another address than its own: one of the host.
+    Masqueraded,
+    /// With its private address.
+    AsSent,
+}
+
+/// What became of a request and of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was offered to a DHCP request, or why nothing; `None` where guests may not ask this host.
+    pub dhcp: Option<Result<Ipv4Addr, String>>,
+    /// How the packet left, or why it did not.
+    pub way: Result<Way, String>,
+}
+
+/// Sends packets, one at a time.
+#[derive(Debug, Default)]
+pub struct Packets {
+    last: Mutex<Option<(Instant, Outcome)>>,
+}
+
+/// All that it takes, apart from the node: it goes on when its caller does not.
+struct Job {
+    network: Network,
+    dhcp: Dhcp,
+    guest: Guest,
+    lock_file: PathBuf,
+}
+
+impl Packets {
+    /// Sends one, unless one was begun since this call, or is not older than `age`.
+    pub async fn send(&self, node: &Node, age: Duration) -> Outcome {
+        let asked = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some((begun, outcome)) = &*last
+            && (*begun >= asked || begun.elapsed() <= age)
+        {
+            return outcome.clone();
+        }
+        let begun = Instant::now();
+        let outcome = match Job::of(node) {
+            Ok(job) => job.run().await,
+            Err(error) => Outcome::of_error(&error.message, true),
+        };
+        *last = Some((begun, outcome.clone()));
+        outcome
+    }
+}
+
+impl Outcome {
+    fn of_error(why: &str, asks_dhcp: bool) -> Self {
+        Self {
+            dhcp: asks_dhcp.then(|| Err(format!("not sent: {why}"))),
+            way: Err(format!("not sent: {why}")),
+        }
+    }
+}
+
+impl Job {
+    fn of(node: &Node) -> HostResult<Self> {
+        let guest = blocking::here(|| node.wire.probe())?;
+        let none = || HostError::internal("the guests' network has no address to send from");
+        Ok(Self {
+            network: node.settings.network.clone(),
+            dhcp: node.dhcp.clone(),
+            guest: guest.ok_or_else(none)?,
+            lock_file: node.settings.state_dir.join("probe.lock"),
+        })
+    }
+
+    fn asks_dhcp(&self) -> bool {
+        self.network.host_services.contains(&HostService::Dhcp)
+    }
+
+    /// Runs to its end, whoever waits for it: what it made is removed again.
+    async fn run(self) -> Outcome {
+        let asks_dhcp = self.asks_dhcp();
+        let task = tokio::spawn(async move {
+            let ended = tokio::time::timeout(LIMIT, self.locked()).await;
+            if ended.is_err() {
+                // what cannot be removed now is removed by the next
+                let _ = self.detach().await;
+            }
+            ended
+        });
+        match task.await {
+            Ok(Ok(Ok(outcome))) => outcome,
+            Ok(Ok(Err(error))) => Outcome::of_error(&error.message, asks_dhcp),
+            Ok(Err(_)) => Outcome::of_error("it took too long", asks_dhcp),
+            Err(_) => Outcome::of_error("it was broken off", asks_dhcp),
+        }
+    }
+
+    /// An operator's check beside the agent has the same port.
+    async fn locked(&self) -> HostResult<Outcome> {
+        let path = self.lock_file.clone();
+        let lock = blocking::run(move || {
+            let failed = || io_error("cannot wait for another check's packet");
+            let file = File::create(path).map_err(failed())?;
+            file.lock().map_err(failed())?;
+            Ok(file)
+        });
+        let _until_detached = lock.await?;
+        // a switch that does not answer holds up a report once
+        self.detach().await?;
+        let outcome = self.send().await;
+        if let Err(error) = self.detach().await {
+            tracing::debug!(%error, "the next packet removes the port of the checks");
+        }
+        outcome
+    }
+
+    async fn send(&self) -> HostResult<Outcome> {
+        if self.asks_dhcp() {
+            let (dhcp, guest) = (self.dhcp.clone(), self.guest.clone());
+            blocking::run(move || dhcp.reserve_probe(&guest.mac, guest.ip)).await?;
+        }
+        let mut namespace = Namespace::start(self.sender()).await?;
+        self.attach(namespace.thread()).await?;
+        let before = counted().await?;
+        let Said { dhcp, sent } = namespace.send().await?;
+        let way = match sent {
+            Ok(()) => self.arrived(before).await,
+            Err(why) => Err(why),
+        };
+        drop(namespace);
+        Ok(Outcome { dhcp, way })
+    }
+
+    fn sender(&self) -> Sender {
+        let (gateway, length) = self.network.gateway.split_once('/').unwrap_or_default();
+        Sender {
+            mac: self.guest.mac.clone(),
+            ip: self.guest.ip,
+            length: length.to_owned(),
+            gateway: gateway.to_owned(),
+            outside: self.network.outside,
+            asks_dhcp: self.asks_dhcp(),
+        }
+    }
+
+    /// Waits for the packet at the end of its way.
+    async fn arrived(&self, before: Counted) -> Result<Way, String> {
+        let deadline = Instant::now() + ARRIVES;
+        loop {
+            let now = counted().await.map_err(|error| error.message)?;
+            let news = now.since(before);
+            if news.is_any() {
+                let way = if news.as_sent > 0 {
+                    Way::AsSent
+                } else {
+                    Way::Masqueraded
+                };
+                return Ok(way);
+            }
+            if Instant::now() >= deadline {
+                return Err("it never came to the end of the packet filter".to_owned());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Makes the pair of interfaces, one end in the thread's namespace, the other on the bridge.
+    async fn attach(&self, thread: i32) -> HostResult<()> {
+        let (mac, thread) = (self.guest.mac.to_string(), thread.to_string());
+        let pair = [
+            "link",
+            "add",
+            PROBE_PORT,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            namespace::INTERFACE,
+            "address",
+            &mac,
+            "netns",
+            &thread,
+        ];
+        run("ip", &pair).await?;
+        let bridge = self.network.bridge.as_str();
+        match self.network.bridge_kind {
+            BridgeKind::Ovs => {
+                let number = format!("ofport_request={PROBE_PORT_NUMBER}");
+                let add = [
+                    "--timeout=5",
+                    "add-port",
+                    bridge,
+                    PROBE_PORT,
+                    "--",
+                    "set",
+                    "Interface",
+                    PROBE_PORT,
+                    &number,
+                ];
+                run("ovs-vsctl", &add).await?;
+            }
+            BridgeKind::Linux => {
+                run("ip", &["link", "set", PROBE_PORT, "master", bridge]).await?;
+            }
+        }
+        run("ip", &["link", "set", PROBE_PORT, "up"]).await
+    }
+
+    /// Removes what is there of it, whoever made it.
+    async fn detach(&self) -> HostResult<()> {
+        if self.network.bridge_kind == BridgeKind::Ovs {
+            let delete = ["--timeout=3", "--if-exists", "del-port", PROBE_PORT];
+            run("ovs-vsctl", &delete).await?;
+        }
+        // absent is fine
+        let _ = run("ip", &["link", "delete", PROBE_PORT]).await;
+        Ok(())
+    }
+}
+
+async fn run(program: &str, arguments: &[&str]) -> HostResult<()> {
+    let output = exec::run(program, arguments, exec::PROBE_LIMIT).await?;
+    output.success(program).map(|_| ())
+}
+
+async fn counted() -> HostResult<Counted> {
+    let output = exec::run("nft", &Counted::LIST, exec::PROBE_LIMIT).await?;
+    let listed = output.success("nft")?.stdout;
+    let none = || HostError::internal("the rules that count packets are not in force");
+    Counted::parse(&listed).ok_or_else(none)
+}

@@ -1,0 +1,249 @@
+//! GPUs, virtual functions, links and disks: what is wrong with a device is wrong with its slot.
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::checks::{FABRIC_LINKS, FABRIC_VFS, IOMMU_GROUPS, SLOT_DISKS, VFIO_BINDING};
+use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::host::blocking;
+use crate::host::root::HostRoot;
+use crate::node::Node;
+use crate::settings::{FabricKind, HostProfile, Hypervisor, Settings};
+use crate::topology::pci::{self, PciDevice, PciKind};
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const GROUPS: &str = "/sys/kernel/iommu_groups";
+/// Class of a PCI bridge: it goes with no VM.
+const BRIDGE_CLASS: &str = "0x0604";
+
+/// Checks of the GPUs and of the virtual functions that go with them.
+pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
+    if profile.lab || profile.hypervisor == Hypervisor::Qemu {
+        let why = "this host gives no GPU to a VM";
+        return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS]
+            .map(|check| Finding::skip(check, why))
+            .into();
+    }
+    let devices = pci::devices(root);
+    let of = |kind| {
+        devices
+            .iter()
+            .filter(move |device| device.kind == kind && device.dead.is_none())
+            .collect::<Vec<_>>()
+    };
+    let (gpus, fabric) = (of(PciKind::Gpu), of(PciKind::Fabric));
+    vec![
+        iommu_groups(root, &gpus),
+        vfio_binding(&gpus),
+        fabric_vfs(root, &fabric, gpus.len()),
+    ]
+}
+
+fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
+    let bad = gpus.iter().filter_map(|gpu| {
+        let address = gpu.address.to_string();
+        let what = match root.link_name(format!("{DEVICES}/{address}/iommu_group")) {
+            None => "is in no IOMMU group".to_owned(),
+            Some(group) => {
+                let companions = companions(root, &address, &group);
+                if companions.is_empty() {
+                    return None;
+                }
+                format!("shares IOMMU group {group} with {}", companions.join(", "))
+            }
+        };
+        Some((address, what))
+    });
+    let good = format!("{} GPUs, each alone in its group", gpus.len());
+    Finding::of_devices(&IOMMU_GROUPS, bad.collect(), good)
+}
+
+/// Members of a group that would go to the VM with a device: neither functions of the same device nor bridges.
+fn companions(root: &HostRoot, address: &str, group: &str) -> Vec<String> {
+    let device = |address: &str| {
+        address
+            .rsplit_once('.')
+            .map(|(device, _)| device.to_owned())
+    };
+    let own = device(address);
+    let mut members = root.names(format!("{GROUPS}/{group}/devices"));
+    members.retain(|member| {
+        let class = root.read_value(format!("{DEVICES}/{member}/class"));
+        let is_bridge = class.is_some_and(|class| class.starts_with(BRIDGE_CLASS));
+        device(member) != own && !is_bridge
+    });
+    members
+}
+
+/// A GPU without a driver waits for libvirt to bind it.
+fn vfio_binding(gpus: &[&PciDevice]) -> Finding {
+    let bad = gpus.iter().filter_map(|gpu| {
+        let driver = gpu.driver.as_deref()?;
+        let is_vfio = driver.replace('_', "-").ends_with("vfio-pci");
+        (!is_vfio).then(|| (gpu.address.to_string(), format!("is bound to {driver}")))
+    });
+    let bound = gpus.iter().filter(|gpu| gpu.driver.is_some()).count();
+    let good = format!(
+        "{bound} of {} GPUs are bound to VFIO, the others to nothing",
+        gpus.len()
+    );
+    Finding::of_devices(&VFIO_BINDING, bad.collect(), good)
+}
+
+fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
+    let number = |device: &PciDevice, name: &str| {
+        let text = root.read_value(format!("{DEVICES}/{}/{name}", device.address))?;
+        text.parse::<usize>().ok()
+    };
+    let mut wrong = Vec::new();
+    let mut functions = 0;
+    for device in fabric {
+        let links = device.functions.len();
+        functions += links;
+        // recordings of old do not have the count
+        if let Some(made) = number(device, "sriov_numvfs")
+            && made != links
+        {
+            wrong.push(format!(
+                "{} has {made} virtual functions and {links} links to them",
+                device.address
+            ));
+        }
+    }
+    if functions < gpus {
+        let could: usize = fabric
+            .iter()
+            .filter_map(|device| number(device, "sriov_totalvfs"))
+            .sum();
+        wrong.push(format!(
+            "{functions} virtual functions for {gpus} GPUs; the devices could have {could}"
+        ));
+    }
+    let detail = match wrong.is_empty() {
+        true => format!(
+            "{functions} virtual functions of {} devices for {gpus} GPUs",
+            fabric.len()
+        ),
+        false => wrong.join("; "),
+    };
+    Finding::judge(&FABRIC_VFS, wrong.is_empty(), detail)
+}
+
+/// Links of the ports whose functions slots have.
+pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> Finding {
+    if settings.profile.lab || settings.fabric.kind == FabricKind::None {
+        return Finding::skip(&FABRIC_LINKS, "there is no fabric");
+    }
+    let devices = pci::devices(root);
+    let used = devices.iter().filter(|device| {
+        device.kind == PciKind::Fabric && device.dead.is_none() && !device.functions.is_empty()
+    });
+    let states: Vec<(String, bool)> = used
+        .filter_map(|device| {
+            let (state, good) = link_state(root, &device.address.to_string())?;
+            Some((format!("{} is {state}", device.address), good))
+        })
+        .collect();
+    let down: Vec<&str> = states
+        .iter()
+        .filter(|(_, good)| !good)
+        .map(|(text, _)| text.as_str())
+        .collect();
+    let detail = match down.is_empty() {
+        true => format!("{} ports are connected", states.len()),
+        false => down.join("; "),
+    };
+    Finding::judge(&FABRIC_LINKS, down.is_empty(), detail)
+}
+
+/// State of a device's first port, and whether it is good; `None` where the kernel tells none.
+fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
+    let folder = format!("{DEVICES}/{address}");
+    if let Some(name) = root.names(format!("{folder}/infiniband")).first() {
+        let port = format!("{folder}/infiniband/{name}/ports/1/state");
+        let state = root.read_value(port)?;
+        let good = state.ends_with("ACTIVE");
+        return Some((state, good));
+    }
+    let name = root.names(format!("{folder}/net")).into_iter().next()?;
+    let state = root.read_value(format!("{folder}/net/{name}/operstate"))?;
+    let good = state == "up";
+    Some((state, good))
+}
+
+/// Disks that do not answer: each takes its own slot out of sale (D-80).
+pub(super) async fn slot_disks(node: &Node) -> Finding {
+    let drifted = super::drifted(node).await;
+    let gone = drifted
+        .into_iter()
+        .map(|disk| (disk, "is not behind its loop device".to_owned()));
+    let (dead, count) = blocking::here(|| dead_nvme(&node.root));
+    let good = match node.settings.lab_disks.len() {
+        0 => format!("{count} NVMe disks answer"),
+        lab => format!("{lab} lab disks are behind their loop devices"),
+    };
+    let bad = match node.settings.profile.lab {
+        true => gone.collect(),
+        false => dead,
+    };
+    Finding::of_devices(&SLOT_DISKS, bad, good)
+}
+
+/// NVMe disks whose controller is not live or whose namespace has no size, by their stable link; and how many are good.
+fn dead_nvme(root: &HostRoot) -> (Vec<(String, String)>, usize) {
+    let mut links: BTreeMap<String, String> = BTreeMap::new();
+    for link in root.names(BY_ID) {
+        if link.starts_with("nvme-eui.")
+            && let Some(name) = root.link_name(format!("{BY_ID}/{link}"))
+        {
+            links.insert(name, format!("{BY_ID}/{link}"));
+        }
+    }
+    let mut dead = Vec::new();
+    let mut good = 0;
+    let mut seen = Vec::new();
+    for name in root.names("/sys/class/block") {
+        if !is_nvme_disk(&name) {
+            continue;
+        }
+        let controller = controller_of(&name).to_owned();
+        let state = root.read_value(format!("/sys/class/nvme/{controller}/state"));
+        let size = root.read_value(format!("/sys/class/block/{name}/size"));
+        let what = match (state, size.as_deref()) {
+            (Some(state), _) if state != "live" => format!("has a controller that is {state}"),
+            (_, Some("0")) => "has no size".to_owned(),
+            _ => {
+                good += 1;
+                seen.push(controller);
+                continue;
+            }
+        };
+        let device = links.get(&name).cloned().unwrap_or(format!("/dev/{name}"));
+        dead.push((device, what));
+        seen.push(controller);
+    }
+    // a controller that lost its namespaces with its life
+    for controller in root.names("/sys/class/nvme") {
+        let state = root.read_value(format!("/sys/class/nvme/{controller}/state"));
+        if let Some(state) = state.filter(|state| state == "dead")
+            && !seen.contains(&controller)
+        {
+            let pci = root.read_value(format!("/sys/class/nvme/{controller}/address"));
+            dead.push((
+                pci.unwrap_or(controller),
+                format!("is {state}, and has no disk any more"),
+            ));
+        }
+    }
+    (dead, good)
+}
+
+/// "nvme3" of "nvme3n1".
+fn controller_of(disk: &str) -> &str {
+    let digits = disk.strip_prefix("nvme").unwrap_or_default();
+    let length = digits.find('n').unwrap_or(digits.len());
+    &disk[.."nvme".len() + length]
+}
+
+#[cfg(test)]
+#[path = "devices_tests.rs"]
+mod tests;

@@ -1,0 +1,223 @@
+use std::os::unix::fs::symlink;
+
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip};
+
+use super::*;
+
+/// A host that is written file by file.
+struct Host {
+    dir: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn root(&self) -> HostRoot {
+        HostRoot::new(self.dir.path())
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root().path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        let path = self.root().path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    fn device(&self, address: &str, vendor: &str, class: &str, group: u32) {
+        let folder = format!("{DEVICES}/{address}");
+        self.write(&format!("{folder}/vendor"), vendor);
+        self.write(&format!("{folder}/class"), class);
+        self.link(
+            &format!("{folder}/iommu_group"),
+            &format!("../../../../kernel/iommu_groups/{group}"),
+        );
+        self.write(&format!("{GROUPS}/{group}/devices/{address}"), "");
+    }
+
+    fn gpu(&self, address: &str, group: u32) {
+        self.device(address, "0x10de\n", "0x030200\n", group);
+    }
+
+    fn fabric(&self, address: &str, group: u32) {
+        self.device(address, "0x15b3\n", "0x020700\n", group);
+    }
+
+    fn found(&self) -> Vec<Finding> {
+        let profile = "name = \"p\"\nhypervisor = \"kvm\"\ncpu_model = \"host-passthrough\"";
+        of_gpus(&self.root(), &toml::from_str(profile).unwrap())
+    }
+}
+
+fn of<'a>(findings: &'a [Finding], id: &str) -> &'a Finding {
+    findings.iter().find(|one| one.check.id == id).unwrap()
+}
+
+#[test]
+fn a_143_a_gpu_with_a_companion_blocks_its_slot_alone() {
+    let host = Host::new();
+    host.gpu("0000:1b:00.0", 1);
+    // its own second function, and the bridge above it
+    host.device("0000:1b:00.1", "0x10de\n", "0x040300\n", 1);
+    host.device("0000:1a:01.0", "0x10b5\n", "0x060400\n", 1);
+    host.gpu("0000:43:00.0", 2);
+    let findings = host.found();
+    let good = of(&findings, "iommu_groups");
+    assert_eq!(
+        (good.status, good.detail.as_str()),
+        (Pass, "2 GPUs, each alone in its group")
+    );
+
+    host.device("0000:44:00.0", "0x144d\n", "0x010802\n", 2);
+    std::fs::remove_file(
+        host.root()
+            .path(format!("{DEVICES}/0000:1b:00.0/iommu_group")),
+    )
+    .unwrap();
+    let findings = host.found();
+    let bad = of(&findings, "iommu_groups");
+    assert_eq!(bad.status, Fail);
+    assert_eq!(bad.devices, ["0000:1b:00.0", "0000:43:00.0"]);
+    assert_eq!(
+        bad.detail,
+        "0000:1b:00.0 is in no IOMMU group; 0000:43:00.0 shares IOMMU group 2 with 0000:44:00.0"
+    );
+}
+
+#[test]
+fn inc_37_a_gpu_that_vfio_has_is_good_and_one_that_the_host_uses_is_not() {
+    let host = Host::new();
+    for (index, address) in ["0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"]
+        .into_iter()
+        .enumerate()
+    {
+        host.gpu(address, u32::try_from(index).unwrap());
+    }
+    host.link(
+        &format!("{DEVICES}/0000:1b:00.0/driver"),
+        "../../../bus/pci/drivers/vfio-pci",
+    );
+    let findings = host.found();
+    assert_eq!(of(&findings, "vfio_binding").status, Pass, "{findings:?}");
+    host.link(
+        &format!("{DEVICES}/0000:43:00.0/driver"),
+        "../../../bus/pci/drivers/nvidia",
+    );
+    let findings = host.found();
+    let bad = of(&findings, "vfio_binding");
+    assert_eq!(
+        (bad.status, bad.detail.as_str()),
+        (Fail, "0000:43:00.0 is bound to nvidia")
+    );
+    assert_eq!(bad.devices, ["0000:43:00.0"]);
+}
+
+#[test]
+fn j_21_virtual_functions_count_by_their_links() {
+    let host = Host::new();
+    for (group, address) in ["0000:1b:00.0", "0000:43:00.0"].into_iter().enumerate() {
+        host.gpu(address, u32::try_from(group).unwrap());
+    }
+    host.fabric("0000:bc:00.0", 7);
+    host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_totalvfs"), "16\n");
+    host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_numvfs"), "0\n");
+    let findings = host.found();
+    let none = of(&findings, "fabric_vfs");
+    assert_eq!(none.status, Fail);
+    assert_eq!(
+        none.detail,
+        "0 virtual functions for 2 GPUs; the devices could have 16"
+    );
+
+    host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_numvfs"), "2\n");
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn0"),
+        "../0000:bc:00.3",
+    );
+    let findings = host.found();
+    let half = of(&findings, "fabric_vfs");
+    assert!(
+        half.detail
+            .starts_with("0000:bc:00.0 has 2 virtual functions and 1 links to them"),
+        "{}",
+        half.detail
+    );
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn1"),
+        "../0000:bc:00.4",
+    );
+    let findings = host.found();
+    assert_eq!(of(&findings, "fabric_vfs").status, Pass, "{findings:?}");
+}
+
+#[test]
+fn a_144_a_port_without_a_link_is_told() {
+    let host = Host::new();
+    host.fabric("0000:bc:00.0", 7);
+    let settings = |fabric: &str| -> Settings {
+        let text = format!(
+            "state_dir = \"/x\"\n[profile]\nname = \"p\"\nhypervisor = \"kvm\"\ncpu_model = \"m\"\n[fabric]\nkind = \"{fabric}\""
+        );
+        toml::from_str(&text).unwrap()
+    };
+    let found = |fabric| fabric_links(&host.root(), &settings(fabric));
+    host.link(
+        &format!("{DEVICES}/0000:bc:00.0/virtfn0"),
+        "../0000:bc:00.3",
+    );
+    let state = format!("{DEVICES}/0000:bc:00.0/infiniband/mlx5_0/ports/1/state");
+    host.write(&state, "4: ACTIVE\n");
+    assert_eq!(found("ipoib").status, Pass);
+    host.write(&state, "1: DOWN\n");
+    let down = found("ipoib");
+    assert_eq!(
+        (down.status, down.detail.as_str()),
+        (Fail, "0000:bc:00.0 is 1: DOWN")
+    );
+    assert_eq!(found("none").status, Skip);
+}
+
+#[test]
+fn d_80_a_dead_disk_is_named_by_its_stable_link() {
+    let host = Host::new();
+    for number in [0, 1, 2, 3] {
+        let name = format!("nvme{number}n1");
+        host.write(&format!("/sys/class/nvme/nvme{number}/state"), "live\n");
+        host.write(&format!("/sys/class/block/{name}/size"), "4096\n");
+        host.link(
+            &format!("{BY_ID}/nvme-eui.{number}"),
+            &format!("../../{name}"),
+        );
+    }
+    assert_eq!(dead_nvme(&host.root()), (Vec::new(), 4));
+    host.write("/sys/class/nvme/nvme1/state", "dead\n");
+    host.write("/sys/class/block/nvme2n1/size", "0\n");
+    host.write("/sys/class/nvme/nvme3/state", "dead\n");
+    host.write("/sys/class/nvme/nvme3/address", "0000:03:00.0\n");
+    std::fs::remove_dir_all(host.root().path("/sys/class/block/nvme3n1")).unwrap();
+    let (dead, good) = dead_nvme(&host.root());
+    assert_eq!(good, 1);
+    assert_eq!(
+        dead,
+        [
+            (
+                format!("{BY_ID}/nvme-eui.1"),
+                "has a controller that is dead".to_owned()
+            ),
+            (format!("{BY_ID}/nvme-eui.2"), "has no size".to_owned()),
+            (
+                "0000:03:00.0".to_owned(),
+                "is dead, and has no disk any more".to_owned()
+            ),
+        ]
+    );
+    assert_eq!(controller_of("nvme12n3"), "nvme12");
+}

@@ -1,0 +1,113 @@
+//! Disks, the seed, the vNIC, the serial console, and nothing that a server in a rack has no use for.
+use quick_xml::events::BytesText;
+
+use super::{DomainSpec, SEED_DEVICE, Xml, empty, pci, shown, text};
+use crate::settings::{BridgeKind, HostProfile, Network};
+
+pub(super) fn devices(
+    xml: &mut Xml,
+    spec: &DomainSpec,
+    profile: &HostProfile,
+    network: &Network,
+) -> std::io::Result<()> {
+    text(xml, "emulator", &shown(&profile.emulator))?;
+    pci::controllers(xml, spec)?;
+    for (index, disk) in spec.disks.iter().enumerate() {
+        let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or(0));
+        let thread = (index + 1).to_string();
+        let driver = [
+            ("name", "qemu"),
+            ("type", "raw"),
+            ("cache", "none"),
+            ("io", "native"),
+            ("discard", "unmap"),
+            ("iothread", thread.as_str()),
+        ];
+        xml.create_element("disk")
+            .with_attributes([("type", "block"), ("device", "disk")])
+            .write_inner_content(|xml| {
+                empty(xml, "driver", &driver)?;
+                empty(xml, "source", &[("dev", &shown(disk))])?;
+                empty(
+                    xml,
+                    "target",
+                    &[("dev", &format!("vd{letter}")), ("bus", "virtio")],
+                )
+            })?;
+    }
+    // the drive stays when the seed is gone: the guest's other devices keep their places
+    xml.create_element("disk")
+        .with_attributes([("type", "file"), ("device", "cdrom")])
+        .write_inner_content(|xml| {
+            empty(xml, "driver", &[("name", "qemu"), ("type", "raw")])?;
+            if let Some(seed) = &spec.seed {
+                empty(xml, "source", &[("file", &shown(seed))])?;
+            }
+            empty(
+                xml,
+                "target",
+                &[("dev", SEED_DEVICE), ("bus", &profile.seed_bus)],
+            )?;
+            empty(xml, "readonly", &[])
+        })?;
+    if profile.seed_bus == "scsi" {
+        empty(
+            xml,
+            "controller",
+            &[("type", "scsi"), ("model", "virtio-scsi")],
+        )?;
+    }
+    empty(xml, "controller", &[("type", "usb"), ("model", "none")])?;
+    interface(xml, spec, network)?;
+    pci::functions(xml, spec)?;
+    xml.create_element("serial")
+        .with_attribute(("type", "pty"))
+        .write_inner_content(|xml| {
+            let log = [("file", &*shown(&spec.serial_log)), ("append", "on")];
+            empty(xml, "log", &log)?;
+            empty(xml, "target", &[("port", "0")])
+        })?;
+    xml.create_element("rng")
+        .with_attribute(("model", "virtio"))
+        .write_inner_content(|xml| {
+            xml.create_element("backend")
+                .with_attribute(("model", "random"))
+                .write_text_content(BytesText::new("/dev/urandom"))?;
+            Ok(())
+        })?;
+    empty(xml, "memballoon", &[("model", "none")])
+}
+
+fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Result<()> {
+    xml.create_element("interface")
+        .with_attribute(("type", "bridge"))
+        .write_inner_content(|xml| {
+            empty(xml, "mac", &[("address", spec.mac.as_str())])?;
+            empty(xml, "source", &[("bridge", &network.bridge)])?;
+            if network.bridge_kind == BridgeKind::Ovs {
+                empty(xml, "virtualport", &[("type", "openvswitch")])?;
+            }
+            empty(xml, "target", &[("dev", &spec.port)])?;
+            empty(xml, "model", &[("type", "virtio")])?;
+            if let Some(mbits) = network.vm_bandwidth_mbits {
+                bandwidth(xml, mbits)?;
+            }
+            if network.passes_in_user_space() {
+                // what a guest leaves to its device nothing would compute, and its packets would be dropped
+                xml.create_element("driver")
+                    .write_inner_content(|xml| empty(xml, "host", &[("csum", "off")]))?;
+            }
+            Ok(())
+        })?;
+    Ok(())
+}
+
+/// What a vNIC may send and receive (D-60, J-22). libvirt counts in kilobytes a second.
+fn bandwidth(xml: &mut Xml, mbits: u32) -> std::io::Result<()> {
+    let average = (u64::from(mbits) * 125).to_string();
+    xml.create_element("bandwidth").write_inner_content(|xml| {
+        empty(xml, "inbound", &[("average", &average)])?;
+        empty(xml, "outbound", &[("average", &average)])
+    })?;
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! What the domain description says, and that libvirt takes it.
+use super::*;
+use crate::settings::{BridgeKind, Hypervisor};
+use crate::vm::locality::{Cell, Function};
+
+fn profile() -> HostProfile {
+    HostProfile {
+        name: "lab".into(),
+        lab: true,
+        mode: None,
+        hypervisor: Hypervisor::Qemu,
+        cpu_model: "qemu64".into(),
+        machine: "q35".into(),
+        seed_bus: "scsi".into(),
+        memory_locking: false,
+        hugepages: false,
+        firmware_code: "/usr/share/OVMF/OVMF_CODE_4M.fd".into(),
+        firmware_vars_template: "/usr/share/OVMF/OVMF_VARS_4M.fd".into(),
+        emulator: "/usr/bin/qemu-system-x86_64".into(),
+    }
+}
+
+fn spec() -> DomainSpec {
+    DomainSpec {
+        name: "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+            .parse()
+            .unwrap(),
+        uuid: Uuid::from_u128(7),
+        vcpus: 2,
+        memory_mib: 512,
+        hugepages: false,
+        disks: vec!["/dev/loop0".into(), "/dev/loop1".into()],
+        seed: Some("/state/seeds/a<b>&'c.iso".into()),
+        mac: "52:54:00:10:00:10".parse().unwrap(),
+        port: "gs0123456789ab".into(),
+        locality: Locality::default(),
+        serial_log: "/state/serial/vm.log".into(),
+    }
+}
+
+#[test]
+fn inc_21_inc_23_d_49_d_50_d_61_no_tpm_no_secure_boot_no_graphics() {
+    let xml = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
+    for absent in [
+        "<tpm",
+        "<graphics",
+        "<video",
+        "vnc",
+        "hugepages",
+        "hostdev",
+        "locked",
+        "cputune",
+    ] {
+        assert!(!xml.contains(absent), "{absent} in {xml}");
+    }
+    assert!(xml.contains(r#"<loader readonly="yes" secure="no" type="pflash">/usr/share/OVMF/OVMF_CODE_4M.fd</loader>"#));
+    assert!(xml.contains(r#"<nvram template="/usr/share/OVMF/OVMF_VARS_4M.fd"/>"#));
+    assert!(xml.contains(r#"<source dev="/dev/loop1"/>"#) && xml.contains(r#"dev="vdb""#));
+    assert!(xml.contains(r#"<virtualport type="openvswitch"/>"#));
+    assert!(xml.contains("a&lt;b&gt;&amp;"), "paths are escaped");
+    assert!(
+        !xml.contains("csum"),
+        "a switch in the kernel fills in checksums"
+    );
+}
+
+#[test]
+fn a_switch_in_user_space_gets_whole_checksums_from_its_guests() {
+    let network = Network {
+        datapath: "netdev".into(),
+        ..Network::default()
+    };
+    let xml = domain_xml(&spec(), &profile(), &network).unwrap();
+    assert!(xml.contains(r#"<host csum="off"/>"#), "{xml}");
+}
+
+/// Two GPUs with their functions, one on each socket of a host.
+fn gpu_slice() -> (DomainSpec, HostProfile) {
+    let cell = |host_node: u32, cpus: &str, distances| Cell {
+        host_node,
+        cpus: cpus.into(),
+        vcpus: 4,
+        memory_mib: 2048,
+        distances,
+    };
+    let function = |address: &str, cell| Function {
+        address: address.parse().unwrap(),
+        cell: Some(cell),
+    };
+    let mut spec = spec();
+    spec.vcpus = 8;
+    spec.memory_mib = 4096;
+    spec.hugepages = true;
+    spec.locality = Locality {
+        cells: vec![
+            cell(0, "0-31,64-95", vec![10, 21]),
+            cell(1, "32-63", vec![21, 10]),
+        ],
+        functions: vec![
+            function("0000:1b:00.0", 0),
+            function("0000:1c:00.1", 0),
+            function("0000:9b:00.0", 1),
+            function("0000:9c:00.1", 1),
+        ],
+        window_bytes: 1 << 40,
+    };
+    let mut profile = profile();
+    profile.hypervisor = Hypervisor::Kvm;
+    profile.cpu_model = "host-passthrough".into();
+    profile.memory_locking = true;
+    (spec, profile)
+}
+
+#[test]
+fn d_47_a_gpu_slice_gets_whole_functions_hugepages_and_memory_of_their_nodes() {
+    let (spec, profile) = gpu_slice();
+    let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
+    for present in [
+        r#"<domain type="kvm">"#,
+        r#"<cpu mode="host-passthrough" check="none">"#,
+        r#"<hostdev mode="subsystem" type="pci" managed="yes">"#,
+        r#"<address domain="0x0000" bus="0x1b" slot="0x00" function="0x0"/>"#,
+        "<hugepages/>",
+        r#"<memory mode="strict" nodeset="0,1"/>"#,
+        r#"<memnode cellid="1" mode="strict" nodeset="1"/>"#,
+        r#"<vcpupin vcpu="4" cpuset="32-63"/>"#,
+        r#"<emulatorpin cpuset="0-31,64-95,32-63"/>"#,
+        r#"<topology sockets="2" dies="1" cores="4" threads="1"/>"#,
+        r#"<cell id="1" cpus="4-7" memory="2048" unit="MiB">"#,
+        r#"<pcihole64 unit="KiB">1073741824</pcihole64>"#,
+    ] {
+        assert!(xml.contains(present), "{present} in {xml}");
+    }
+}
+
+#[test]
+fn d_47_each_function_has_a_port_of_its_own_on_the_bus_of_its_socket() {
+    let (spec, profile) = gpu_slice();
+    let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
+    let document = xml.split("<controller").collect::<Vec<_>>();
+    let of = |model: &str| document.iter().filter(|part| part.contains(model)).count();
+    assert_eq!((of("pcie-expander-bus"), of("pcie-root-port")), (2, 4));
+    for (cell, bus) in [("<node>0</node>", "85"), ("<node>1</node>", "170")] {
+        let expander = document.iter().find(|part| part.contains(cell)).unwrap();
+        assert!(
+            expander.contains(&format!(r#"busNr="{bus}""#)),
+            "{expander}"
+        );
+    }
+    for (port, bus, slot) in [(3, 1, 0), (4, 1, 1), (5, 2, 0), (6, 2, 1)] {
+        let index = format!(r#"index="{port}""#);
+        let port = document.iter().find(|part| part.contains(&index)).unwrap();
+        let address = format!(r#"bus="0x{bus:02x}" slot="0x{slot:02x}""#);
+        assert!(
+            port.contains("pcie-root-port") && port.contains(&address),
+            "{port}"
+        );
+    }
+    // one socket: ports of the root are enough, and libvirt finds their places
+    let (mut spec, profile) = gpu_slice();
+    spec.locality.cells.truncate(1);
+    for function in &mut spec.locality.functions {
+        function.cell = Some(0);
+    }
+    let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
+    assert!(!xml.contains("pcie-expander-bus"), "{xml}");
+    assert_eq!(xml.matches("pcie-root-port").count(), 4);
+}
+
+#[test]
+fn d_60_j_22_a_vnic_is_limited_where_the_site_says_so() {
+    let network = Network {
+        vm_bandwidth_mbits: Some(10_000),
+        ..Network::default()
+    };
+    let xml = domain_xml(&spec(), &profile(), &network).unwrap();
+    let limits = xml.matches(r#"average="1250000""#).count();
+    assert_eq!(limits, 2, "{xml}");
+    let without = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
+    assert!(!without.contains("bandwidth"));
+}
+
+/// What a VM may have, whatever its profile: everything else is a way out of it, or a way to look in.
+const DEVICES: &[&str] = &[
+    "emulator",
+    "disk",
+    "controller",
+    "interface",
+    "hostdev",
+    "serial",
+    "rng",
+    "memballoon",
+];
+
+#[test]
+fn d_61_a_vm_has_the_devices_that_are_listed_and_no_other() {
+    let (slice, kvm) = gpu_slice();
+    for (spec, profile) in [(spec(), profile()), (slice, kvm)] {
+        let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
+        let start = xml.find("<devices>").unwrap();
+        let inner = &xml[start..xml.find("</devices>").unwrap()];
+        let found: Vec<&str> = inner
+            .lines()
+            .filter_map(|line| line.strip_prefix("    <"))
+            .filter(|line| !line.starts_with('/'))
+            .map(|line| line.split([' ', '>', '/']).next().unwrap())
+            .collect();
+        assert!(found.len() > 5, "{inner}");
+        for device in found {
+            assert!(DEVICES.contains(&device), "{device}");
+        }
+        assert!(xml.contains(r#"<memballoon model="none"/>"#));
+        assert!(xml.contains(r#"<controller type="usb" model="none"/>"#));
+    }
+}
+
+/// libvirt's own schema, by its own program.
+#[test]
+fn d_47_every_description_is_valid_by_libvirts_schema() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    let (slice, kvm) = gpu_slice();
+    let limited = Network {
+        vm_bandwidth_mbits: Some(1000),
+        bridge_kind: BridgeKind::Linux,
+        ..Network::default()
+    };
+    let in_user_space = Network {
+        datapath: "netdev".into(),
+        ..Network::default()
+    };
+    for (spec, profile, network) in [
+        (&spec(), &profile(), &in_user_space),
+        (&slice, &kvm, &limited),
+        (&slice, &profile(), &Network::default()),
+    ] {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let xml = domain_xml(spec, profile, network).unwrap();
+        file.write_all(xml.as_bytes()).unwrap();
+        let valid = Command::new("virt-xml-validate")
+            .arg(file.path())
+            .arg("domain")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&valid.stderr);
+        assert!(valid.status.success(), "{said}{xml}");
+    }
+}
+
+#[test]
+fn p11_the_seed_is_there_for_the_first_boot_alone_and_the_instance_always() {
+    let mut spec = spec();
+    let first = domain_xml(&spec, &profile(), &Network::default()).unwrap();
+    spec.seed = None;
+    let later = domain_xml(&spec, &profile(), &Network::default()).unwrap();
+    assert!(first.contains("/state/seeds/") && !later.contains("/state/seeds/"));
+    assert!(
+        later.contains(r#"device="cdrom""#),
+        "the drive stays: {later}"
+    );
+    for xml in [first, later] {
+        assert!(xml.contains(r#"<smbios mode="sysinfo"/>"#), "{xml}");
+        let serial = "ds=nocloud;i=00000000-0000-0000-0000-000000000007</entry>";
+        assert!(xml.contains(serial), "{xml}");
+    }
+}
+
+#[test]
+fn a_linux_bridge_has_no_virtual_port() {
+    let network = Network {
+        bridge_kind: BridgeKind::Linux,
+        ..Network::default()
+    };
+    assert!(
+        !domain_xml(&spec(), &profile(), &network)
+            .unwrap()
+            .contains("virtualport")
+    );
+}

@@ -1,0 +1,33 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, it } from "vitest";
+import type { OnboardingStep } from "../../api/types";
+import { History, Onboarding } from "./history";
+
+const steps = (states: OnboardingStep["state"][]): OnboardingStep[] => states.map((state, index) => ({ number: index + 1, name: ["enrol", "discover", "approve"][index] ?? "", state, detail: state === "current" ? "No discovery yet." : "" }));
+const history = (entries: { state: string; reason?: string; principal?: string; time: string }[]) => {
+  const queries = new QueryClient();
+  queries.setQueryData(["node-history", "n"], entries);
+  return renderToStaticMarkup(
+    <QueryClientProvider client={queries}>
+      <History nodeId="n" />
+    </QueryClientProvider>,
+  );
+};
+
+it("a_22_the_steps_of_onboarding_are_shown_until_all_are_done_with_what_the_next_one_waits_for", () => {
+  const text = renderToStaticMarkup(<Onboarding steps={steps(["done", "current", "waiting"])} />);
+  expect(text.match(/aria-current="step"/g)).toHaveLength(1);
+  for (const part of ["Enrol its agent", "Discover its devices", "No discovery yet.", "(Waiting)"]) expect(text).toContain(part);
+  expect(renderToStaticMarkup(<Onboarding steps={steps(["done", "not_needed", "done"])} />)).toBe("");
+  expect(renderToStaticMarkup(<Onboarding steps={[]} />)).toBe("");
+});
+
+it("the history of a node names state, reason, time and who", () => {
+  const text = history([
+    { state: "broken", reason: "GPU 3 fell off the bus", principal: "user:admin", time: "2026-01-02T03:04:05Z" },
+    { state: "ready", time: "2026-01-01T03:04:05Z" },
+  ]);
+  for (const part of ["Broken", "GPU 3 fell off the bus", "user:admin", 'dateTime="2026-01-02T03:04:05Z"', ">host<"]) expect(text).toContain(part);
+  expect(history([])).toContain("No history yet");
+});

@@ -1,0 +1,100 @@
+/** What became of a node, and its steps from bare machine to schedulable node. */
+import { useState } from "react";
+import { useNodeHistory, useSlotHistory } from "../../api/nodes";
+import type { OnboardingStep, Slot } from "../../api/types";
+import { sentence, shortId } from "../../lib/text";
+import { Badge, Card, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
+import { Check } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { type Column, TableCard } from "../../ui/table";
+
+const COLUMNS: Column[] = ["State", "Reason", "By", ["When", "number"]];
+const TONES: Record<string, Tone> = { ready: "good", enabled: "good", validating: "warn", cordoned: "warn", draining: "warn", maintenance: "warn", broken: "bad" };
+const STEPS: Record<string, string> = {
+  commission: "Commission the machine",
+  tag: "Tag it with its mode",
+  deploy: "Deploy its image",
+  enrol: "Enrol its agent",
+  discover: "Discover its devices",
+  review: "Review the candidates",
+  approve: "Approve the slots",
+  activate: "Activate it",
+};
+
+export function stepName(name = ""): string {
+  return STEPS[name] ?? sentence(name);
+}
+
+/** The steps, while one of them is not done. */
+export function Onboarding({ steps }: { steps: OnboardingStep[] }) {
+  if (steps.every(({ state }) => state === "done" || state === "not_needed")) return null;
+  return (
+    <Card title="Onboarding" className="onboarding-card">
+      <ol className="onboarding" aria-label="Onboarding">
+        {steps.map(({ number, name, state = "waiting", detail }) => (
+          <li key={number} className={state} aria-current={state === "current" ? "step" : undefined}>
+            <span className="onboarding-mark" aria-hidden="true">
+              {state === "done" ? <Check size={13} /> : number}
+            </span>
+            <span>
+              {stepName(name)} <span className="visually-hidden">({sentence(state)})</span>
+              {detail && state !== "done" && <small className="muted">{detail}</small>}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}
+
+export function History({ nodeId }: { nodeId: string }) {
+  const found = useNodeHistory(nodeId);
+  if (found.isPending) return <Skeleton lines={4} label="Loading the history" />;
+  if (found.error) return <ProblemNote error={found.error} retry={() => found.refetch()} />;
+  if (found.data.length === 0) return <Empty title="No history yet">Each change of the node’s state appears here, with its reason and who made it.</Empty>;
+  return (
+    <TableCard label="History" columns={COLUMNS} foot={<span className="muted">The latest {found.data.length}, the newest first. Without a name, it is the host’s own report.</span>}>
+      {found.data.map(({ time, state = "", reason, principal }, index) => (
+        <tr key={`${time} ${state} ${index}`}>
+          <td>
+            <Badge tone={TONES[state] ?? "idle"}>{sentence(state)}</Badge>
+          </td>
+          <td>{reason || "–"}</td>
+          <td>{principal || <span className="muted">host</span>}</td>
+          <td className="number">
+            <Time value={time} />
+          </td>
+        </tr>
+      ))}
+    </TableCard>
+  );
+}
+
+/** What became of a slot: its claims, evidence and health, once somebody asks for it. */
+export function SlotHistory({ slot }: { slot: Slot }) {
+  const [open, setOpen] = useState(false);
+  const found = useSlotHistory(slot.node_id ?? "", slot.id ?? "", open);
+  return (
+    <details className="slot-history" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>History</summary>
+      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+      {open && found.isPending && <Skeleton lines={3} label="Loading the history of the slot" />}
+      {found.data?.length === 0 && <p className="muted">Nothing yet. Its claims, evidence and health appear here.</p>}
+      {found.data && found.data.length > 0 && (
+        <ol aria-label={`History of slot ${slot.slot_index}`}>
+          {found.data.map(({ time, kind = "", generation, detail, allocation_id, principal }, index) => (
+            <li key={`${time} ${kind} ${index}`}>
+              <Time value={time} />
+              <span>
+                <strong>{sentence(kind)}</strong> {detail} {allocation_id && <code title={allocation_id}>…{shortId(allocation_id)}</code>}{" "}
+                <span className="muted">
+                  {Number(generation ?? 0) > 0 && `generation ${generation}`} {principal && `by ${principal}`}
+                </span>
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,85 @@
+#!/bin/bash
+# Builds the agent's package, looks into it, and installs, upgrades, removes and purges it in a folder that plays a host's
+# root: nothing is there that the package does not list, and nothing of the host is changed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+name=gpuaas-node-agent
+export PROFILE=${PROFILE:-measure} SOURCE_DATE_EPOCH=1776424872
+
+fail() { echo "test-deb: $*" >&2; exit 1; }
+# same WHAT EXPECTED ACTUAL
+same() { [ "$2" = "$3" ] || { diff <(echo "$2") <(echo "$3") >&2 || true; fail "$1"; }; }
+
+package=$(deploy/deb/build.sh "$work/first")
+again=$(deploy/deb/build.sh "$work/second")
+cmp "$package" "$again" || fail "the same commit built at the same time gives other bytes"
+commit=$(git rev-parse --short=8 HEAD)
+
+# what is in it: mode, owner, path
+listed=$(dpkg-deb -c "$package" | awk '{ print $1, $2, $6 $7 $8 }' | grep -v '/$')
+same "the files are others" "$(cat << FILES
+-rw-r--r-- root/root ./etc/default/$name
+-rw-r--r-- root/root ./lib/systemd/system/$name.service
+-rwxr-xr-x root/root ./opt/gpuaas/node-agent/$name
+lrwxrwxrwx root/root ./usr/bin/$name->../../opt/gpuaas/node-agent/$name
+-rw-r--r-- root/root ./usr/share/doc/$name/changelog.Debian.gz
+-rw-r--r-- root/root ./usr/share/doc/$name/copyright
+-rw-r--r-- root/root ./usr/share/doc/$name/examples/node-agent.toml
+FILES
+)" "$(sort -k3 <<< "$listed")"
+folders=$(dpkg-deb -c "$package" | awk '/\/$/ { print $1, $2 }' | sort -u)
+same "a folder has another mode or owner" "drwxr-xr-x root/root" "$folders"
+
+# what it says of itself
+field() { dpkg-deb -f "$package" "$1"; }
+same "its name" $name "$(field Package)"
+same "its architecture" "$(dpkg --print-architecture)" "$(field Architecture)"
+[[ $(field Version) =~ ^[0-9.]+\+[0-9]{14}\.$commit(\.changed)?$ ]] || fail "its version is $(field Version)"
+dpkg --validate-version "$(field Version)"
+[[ $(field Maintainer) =~ ^.+\ \<.+@.+\>$ ]] || fail "its maintainer is $(field Maintainer)"
+[[ $(field Depends) == *libvirt0* && $(field Depends) == *libc6* ]] || fail "it depends on $(field Depends)"
+[ "$(field Description | wc -l)" -gt 2 ] || fail "its description is short"
+[ "$(field Description | awk 'length > 80' | wc -l)" = 0 ] || fail "a line of its description is long"
+same "its control files" "conffiles control md5sums postinst prerm" "$(dpkg-deb --ctrl-tarfile "$package" \
+    | tar --list | sed 's|^\./||' | grep . | sort | paste -sd ' ')"
+
+# a host, before and after
+root=$work/host
+mkdir -p "$root"/var/lib/dpkg/{info,updates,parts,triggers}
+touch "$root"/var/lib/dpkg/{status,available}
+host() {
+    dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root "$@" > "$work/said" 2>&1 \
+        || { cat "$work/said" >&2; fail "dpkg $*"; }
+}
+present() { (cd "$root" && find . -path ./var/lib/dpkg -prune -o ! -type d -printf '%p\n' | sort); }
+host --install "$package"
+same "there is more than the package lists" "$(dpkg-deb -c "$package" | grep -v '/$' | awk '{ print $6 }' | sort)" "$(present)"
+(cd "$root" && md5sum --quiet --check var/lib/dpkg/info/$name.md5sums) || fail "a checksum is wrong"
+said=$("$root/usr/bin/../../opt/gpuaas/node-agent/$name" --version)
+same "its build (A-10)" "$name version=$(field Version | sed 's/.*+[0-9]*\.//') built_at=2026-04-17T11:21:12Z" "$said"
+[ "$(readlink -f "$root/usr/bin/$name")" = "$root/opt/gpuaas/node-agent/$name" ] || fail "the link leads elsewhere"
+if command -v systemd-analyze > /dev/null; then
+    # a path that only the host has
+    verified=$(sed "s|/opt/gpuaas|$root/opt/gpuaas|" "$root/lib/systemd/system/$name.service")
+    echo "$verified" > "$work/$name.service"
+    systemd-analyze verify --man=no --recursive-errors=no "$work/$name.service" || fail "the unit is wrong"
+fi
+# the example is a whole configuration: what is missing for a start is the authority, which is no part of it
+outcome=$("$root/opt/gpuaas/node-agent/$name" --config deploy/deb/node-agent.toml --set "agent.state_dir=$work/state" topology 2>&1 || true)
+[[ $outcome == *tls.ca_file*/etc/gpuaas/ca.pem* ]] || fail "the example is not accepted: $outcome"
+
+# what an operator has written stays, until a purge removes what the package has brought
+echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
+mkdir -p "$root/etc/gpuaas" "$root/var/lib/gpuaas"
+echo "cell = 1" > "$root/etc/gpuaas/node-agent.toml"
+echo "a hold" > "$root/var/lib/gpuaas/journal.sqlite"
+host --install "$package"
+grep -q telemetry.log=debug "$root/etc/default/$name" || fail "an upgrade overwrites the operator's defaults"
+host --remove $name
+[ ! -e "$root/opt/gpuaas/node-agent/$name" ] || fail "a removal leaves the program"
+host --purge $name
+same "what is left after a purge" "./etc/gpuaas/node-agent.toml
+./var/lib/gpuaas/journal.sqlite" "$(present)"
+echo "test-deb: $(basename "$package") is whole, and changes nothing of a host ($(stat -c %s "$package") bytes)"

@@ -1,0 +1,319 @@
+//! The life of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::{audit, etag, id, labels, page};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use serde_json::json;
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use super::{Mutation, Nodes, bad, no_node, wire};
+use crate::domain::life::Removed;
+use crate::domain::names::NodeMode;
+use crate::store::ledger_sync::Kind;
+use crate::store::life::{self, NodeConfig};
+use crate::store::nodes::{self, NodeRow};
+use crate::workflow::ledger_sync::{push_now, set_desired_node};
+
+impl Nodes {
+    pub(super) async fn update(&self, request: &Request<api::UpdateNodeRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "UpdateNode")?;
+        let wish = request.get_ref();
+        let node_id = id::parse("node_id", &wish.node_id)?;
+        let mode = match wish.mode.as_str() {
+            "" => None,
+            text => Some(NodeMode::parse(text).map_err(bad("mode"))?),
+        };
+        let limit = wish.max_vms_per_node.map(i32::try_from).transpose();
+        let limit =
+            limit.map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
+        if let Some(given) = &wish.labels {
+            labels::check(&given.labels)?;
+        }
+        audit::check_reason(&wish.reason)?;
+        // read before the transaction: none is held while the ledger is asked
+        let in_ledger = self.in_ledger(node_id).await?;
+        let mut tx = self.0.pool.begin().await?;
+        if mutation.earlier(&mut tx).await?.is_some() {
+            return Ok(node_id);
+        }
+        let row = self.lock(&mut tx, node_id, &wish.etag).await?;
+        in_service(&row)?;
+        let config = NodeConfig {
+            mode: match mode {
+                Some(mode) => mode.as_str(),
+                None => &row.mode,
+            },
+            max_vms_per_node: limit.unwrap_or(row.max_vms_per_node),
+            labels: wish
+                .labels
+                .as_ref()
+                .map_or(&row.labels.0, |given| &given.labels),
+        };
+        let reconfigures =
+            config.mode != row.mode || config.max_vms_per_node != row.max_vms_per_node;
+        if reconfigures {
+            out_of_sale(&row, in_ledger.as_ref())?;
+        }
+        let key = node_id.to_string();
+        let detail = json!({
+            "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
+            "reason": wish.reason,
+        });
+        mutation
+            .record(&mut tx, &key, "node.update", ("node", &key), detail)
+            .await?;
+        life::set_config(&mut tx, node_id, &config).await?;
+        set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, mode = config.mode, max_vms = config.max_vms_per_node, "update node");
+        push_now(&self.0, Kind::Node, &key).await;
+        Ok(node_id)
+    }
+
+    pub(super) async fn retire_node_as(
+        &self,
+        request: &Request<api::RetireNodeRequest>,
+    ) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "RetireNode")?;
+        let wish = request.get_ref();
+        reason(&wish.reason)?;
+        let end = End {
+            how: Removed::Retired,
+            action: "node.retire",
+            etag: &wish.etag,
+            reason: &wish.reason,
+        };
+        self.remove(&mutation, &wish.node_id, &end).await
+    }
+
+    pub(super) async fn delete(&self, request: &Request<api::DeleteNodeRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "DeleteNode")?;
+        let wish = request.get_ref();
+        audit::check_reason(&wish.reason)?;
+        let end = End {
+            how: Removed::Deleted,
+            action: "node.delete",
+            etag: &wish.etag,
+            reason: &wish.reason,
+        };
+        self.remove(&mutation, &wish.node_id, &end).await
+    }
+
+    /// The ledger first: it knows what is on the node. It takes the same key twice as once.
+    async fn remove(&self, mutation: &Mutation, node_id: &str, end: &End<'_>) -> Result<Uuid> {
+        let node_id = id::parse("node_id", node_id)?;
+        let mut conn = self.0.pool.acquire().await?;
+        if mutation.earlier(&mut conn).await?.is_some() {
+            return Ok(node_id);
+        }
+        drop(conn);
+        let row = self.row(node_id).await?;
+        in_service(&row)?;
+        etag::check(end.etag, &row.etag())?;
+        if row.instance_id.is_some() {
+            let request = ledger::RetireNodeRequest {
+                node_id: node_id.to_string(),
+                reason: end.reason.to_owned(),
+                principal: mutation.caller.principal.clone(),
+                request_id: mutation.caller.request_id.clone(),
+                idempotency_key: mutation.key.clone(),
+                never_used: end.how == Removed::Deleted,
+            };
+            match self.0.ledger()?.retire_node(request).await {
+                Ok(_) => {}
+                // it has never reached the ledger
+                Err(status) => match Error::from(status) {
+                    unknown if unknown.reason() == ErrorReason::NodeNotFound => {}
+                    refused => return Err(refused),
+                },
+            }
+        }
+        let key = node_id.to_string();
+        let mut tx = self.0.pool.begin().await?;
+        let detail = json!({ "reason": end.reason, "hostname": row.hostname });
+        mutation
+            .record(&mut tx, &key, end.action, ("node", &key), detail)
+            .await?;
+        life::remove(&mut tx, node_id, end.how).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, how = end.how.as_str(), "remove node");
+        Ok(node_id)
+    }
+
+    pub(super) async fn history(
+        &self,
+        request: &api::ListNodeHistoryRequest,
+    ) -> Result<api::ListNodeHistoryResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let limit = page::page_size(request.page_size)?;
+        self.row(node_id).await?;
+        let asked = ledger::ListNodeHistoryRequest {
+            node_id: node_id.to_string(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        };
+        let told = self.0.ledger()?.list_node_history(asked).await?;
+        let of_ledger = told
+            .into_inner()
+            .entries
+            .into_iter()
+            .map(|entry| api::NodeHistoryEntry {
+                time: entry.time,
+                state: entry.state,
+                reason: entry.reason,
+                principal: entry.principal,
+            });
+        let mut conn = self.0.pool.acquire().await?;
+        let mut entries: Vec<api::NodeHistoryEntry> = life::history(&mut conn, node_id, limit)
+            .await?
+            .into_iter()
+            .map(|entry| api::NodeHistoryEntry {
+                time: Some(wire::time(entry.at)),
+                state: entry.state,
+                reason: entry.reason,
+                principal: entry.principal,
+            })
+            .chain(of_ledger)
+            .collect();
+        let at = |entry: &api::NodeHistoryEntry| entry.time.map(|at| (at.seconds, at.nanos));
+        entries.sort_by_key(|entry| std::cmp::Reverse(at(entry)));
+        entries.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(api::ListNodeHistoryResponse { entries })
+    }
+
+    pub(super) async fn retire_slot(
+        &self,
+        request: &Request<api::RetireResourceSlotRequest>,
+    ) -> Result<api::ResourceSlot> {
+        let mutation = Mutation::of(request, "RetireResourceSlot")?;
+        let wish = request.get_ref();
+        let node_id = id::parse("node_id", &wish.node_id)?;
+        let slot_id = id::parse("slot_id", &wish.slot_id)?.to_string();
+        reason(&wish.reason)?;
+        self.row(node_id).await?;
+        // a repeated call is answered by the ledger, which knows the key
+        let request = ledger::RetireSlotRequest {
+            node_id: node_id.to_string(),
+            slot_id: slot_id.clone(),
+            reason: wish.reason.clone(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            idempotency_key: mutation.key.clone(),
+            etag: wish.etag.clone(),
+        };
+        let slot = self.0.ledger()?.retire_slot(request).await?.into_inner();
+        let mut tx = self.0.pool.begin().await?;
+        if mutation.earlier(&mut tx).await?.is_none() {
+            let detail = json!({ "node_id": node_id, "reason": wish.reason });
+            let about = ("slot", slot_id.as_str());
+            mutation
+                .record(&mut tx, &slot_id, "slot.retire", about, detail)
+                .await?;
+            tx.commit().await?;
+            tracing::info!(%node_id, slot_id, "retire slot");
+        }
+        Ok(wire::slot(slot))
+    }
+
+    pub(super) async fn slot_history(
+        &self,
+        request: &api::ListResourceSlotHistoryRequest,
+    ) -> Result<api::ListResourceSlotHistoryResponse> {
+        let limit = page::page_size(request.page_size)?;
+        let asked = ledger::ListSlotHistoryRequest {
+            node_id: id::parse("node_id", &request.node_id)?.to_string(),
+            slot_id: id::parse("slot_id", &request.slot_id)?.to_string(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        };
+        let told = self.0.ledger()?.list_slot_history(asked).await?;
+        let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {
+            time: entry.time,
+            kind: entry.kind,
+            generation: entry.generation,
+            detail: entry.detail,
+            allocation_id: entry.allocation_id,
+            principal: entry.principal,
+        };
+        Ok(api::ListResourceSlotHistoryResponse {
+            entries: told.into_inner().entries.into_iter().map(entry).collect(),
+        })
+    }
+
+    /// The row of a node, locked, if it is what the caller has read.
+    async fn lock(
+        &self,
+        conn: &mut sqlx::PgConnection,
+        node_id: Uuid,
+        given: &str,
+    ) -> Result<NodeRow> {
+        nodes::lock(&mut *conn, node_id).await?;
+        let row = nodes::find(conn, node_id, self.0.config.freshness())
+            .await?
+            .filter(NodeRow::is_shown)
+            .ok_or_else(|| no_node(&node_id))?;
+        etag::check(given, &row.etag())?;
+        Ok(row)
+    }
+
+    /// What the ledger has of a node; none: it does not know it.
+    async fn in_ledger(&self, node_id: Uuid) -> Result<Option<ledger::ListSlotsResponse>> {
+        match self.0.ledger_slots(node_id).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How a node ends.
+struct End<'a> {
+    how: Removed,
+    action: &'static str,
+    etag: &'a str,
+    reason: &'a str,
+}
+
+/// A reason that must be given.
+fn reason(text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::required("reason"));
+    }
+    audit::check_reason(text)
+}
+
+fn conflict(row: &NodeRow, why: &str) -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::StateConflict,
+        format!("Node {} is {why}.", row.hostname),
+    )
+    .meta("state", why)
+}
+
+/// Refuses what is done to a node that is gone.
+pub(super) fn in_service(row: &NodeRow) -> Result<()> {
+    match &row.removed {
+        None => Ok(()),
+        Some(how) => Err(conflict(row, how)),
+    }
+}
+
+/// Refuses another mode or limit while anything of the node is for sale or in use. The ledger has the last word:
+/// what it refuses keeps the node out of sale until it is taken in.
+fn out_of_sale(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
+    let Some(known) = known else { return Ok(()) };
+    let node = known.node.clone().unwrap_or_default();
+    if node.live_claims > 0 {
+        return Err(conflict(row, "in use; drain it first"));
+    }
+    let on_sale = known
+        .slots
+        .iter()
+        .any(|slot| slot.status() == SlotStatus::Available);
+    if on_sale && node.admin_state == "enabled" {
+        return Err(conflict(row, "for sale; cordon it first"));
+    }
+    Ok(())
+}

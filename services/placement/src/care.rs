@@ -1,0 +1,371 @@
+//! Care of hosts: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
+//!
+//! A node with an open record is `broken` and takes nothing new; when the last one is closed it is cordoned, and an operator
+//! uncordons it. A finding of severity `critical` takes its slot, or its node, out of sale; resolving it puts nothing back on
+//! sale, because that is an operator's decision.
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::model::Word;
+use crate::operators::{self, Intent};
+use crate::{Error, Result, lock, slots};
+
+/// A repair of a host by hand.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct BreakFix {
+    pub id: Uuid,
+    pub node_id: Uuid,
+    /// None: the host as a whole.
+    pub slot_id: Option<Uuid>,
+    /// What broke.
+    pub fault: String,
+    pub opened_by: String,
+    pub opened_at: Timestamp,
+    pub closed_by: Option<String>,
+    pub closed_at: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<String>,
+}
+
+/// Something that was done in a repair.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct Action {
+    pub at: Timestamp,
+    pub principal: String,
+    pub action: String,
+}
+
+const BREAK_FIX: &str = "SELECT id, node_id, slot_id, fault, opened_by, opened_at, closed_by, closed_at, outcome FROM break_fixes";
+
+/// One record of a node.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn break_fix(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result<BreakFix> {
+    sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "{BREAK_FIX} WHERE node_id = $1 AND id = $2"
+    )))
+    .bind(node_id)
+    .bind(id)
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("break-fix record", id))
+}
+
+/// The latest records of a node, newest first.
+///
+/// # Errors
+/// [`Error::NotFound`] for the node.
+pub async fn break_fixes(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    limit: i64,
+) -> Result<Vec<BreakFix>> {
+    operators::get(conn, node_id).await?;
+    Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "{BREAK_FIX} WHERE node_id = $1 ORDER BY opened_at DESC, id LIMIT $2"
+    )))
+    .bind(node_id)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// What was done, in order.
+///
+/// # Errors
+/// Those of the database.
+pub async fn actions(conn: &mut PgConnection, id: Uuid) -> Result<Vec<Action>> {
+    Ok(sqlx::query_as(
+        "SELECT at, principal, action FROM break_fix_actions WHERE break_fix_id = $1 ORDER BY seq",
+    )
+    .bind(id)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Opens a record: the node is broken from now on. Notify [`crate::outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// [`Error::NotFound`] for the node or slot; [`Error::Conflict`] for a retired node.
+pub async fn open(
+    conn: &mut PgConnection,
+    id: Uuid,
+    node_id: Uuid,
+    slot_id: Option<Uuid>,
+    word: Word<'_>,
+) -> Result<BreakFix> {
+    lock::node(conn, node_id).await?;
+    let node = operators::get(conn, node_id).await?;
+    not_retired(&node)?;
+    if let Some(slot_id) = slot_id {
+        slots::get(conn, node_id, slot_id).await?;
+    }
+    sqlx::query("INSERT INTO break_fixes (id, node_id, slot_id, fault, opened_by) VALUES ($1, $2, $3, $4, $5)")
+        .bind(id)
+        .bind(node_id)
+        .bind(slot_id)
+        .bind(word.reason)
+        .bind(word.principal)
+        .execute(&mut *conn)
+        .await?;
+    if node.admin_state != Intent::Broken.as_str() {
+        operators::become_locked(conn, node_id, Intent::Broken, word).await?;
+    }
+    break_fix(conn, node_id, id).await
+}
+
+/// Adds what was done to an open record.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for a closed record.
+pub async fn act(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    id: Uuid,
+    word: Word<'_>,
+) -> Result<BreakFix> {
+    lock::node(conn, node_id).await?;
+    let record = still_open(break_fix(conn, node_id, id).await?)?;
+    sqlx::query(
+        "INSERT INTO break_fix_actions (break_fix_id, principal, action) VALUES ($1, $2, $3)",
+    )
+    .bind(id)
+    .bind(word.principal)
+    .bind(word.reason)
+    .execute(conn)
+    .await?;
+    Ok(record)
+}
+
+/// Closes a record. With the last one the node is cordoned: whoever has looked at what its host proves now uncordons it.
+/// Notify [`crate::outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for a closed record.
+pub async fn close(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    id: Uuid,
+    word: Word<'_>,
+) -> Result<BreakFix> {
+    lock::node(conn, node_id).await?;
+    still_open(break_fix(conn, node_id, id).await?)?;
+    sqlx::query(
+        "UPDATE break_fixes SET closed_by = $2, closed_at = greatest(clock_timestamp(), opened_at), outcome = $3 WHERE id = $1",
+    )
+    .bind(id)
+    .bind(word.principal)
+    .bind(word.reason)
+    .execute(&mut *conn)
+    .await?;
+    let others: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM break_fixes WHERE node_id = $1 AND closed_at IS NULL)",
+    )
+    .bind(node_id)
+    .fetch_one(&mut *conn)
+    .await?;
+    if !others {
+        operators::become_locked(conn, node_id, Intent::Cordoned, word).await?;
+    }
+    break_fix(conn, node_id, id).await
+}
+
+fn still_open(record: BreakFix) -> Result<BreakFix> {
+    if record.closed_at.is_none() {
+        return Ok(record);
+    }
+    Err(Error::Conflict {
+        what: "break-fix record",
+        id: record.id,
+        state: "closed".to_owned(),
+    })
+}
+
+fn not_retired(node: &operators::NodePlacement) -> Result<()> {
+    if node.admin_state != Intent::Retired.as_str() {
+        return Ok(());
+    }
+    Err(Error::Conflict {
+        what: "node",
+        id: node.id,
+        state: node.admin_state.clone(),
+    })
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// To be looked at; nothing changes.
+    Warning,
+    /// The slot, or the node, is taken out of sale.
+    Critical,
+}
+
+impl Severity {
+    /// The value in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What an outside health agent reports.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    pub node_id: Uuid,
+    /// None: the host as a whole.
+    pub slot_id: Option<Uuid>,
+    /// Which agent: "dcgm", "nvsentinel".
+    pub source: &'a str,
+    /// The agent's own name of the fault.
+    pub code: &'a str,
+    /// The device; empty: the host.
+    pub device: &'a str,
+    pub severity: Severity,
+    /// For operators.
+    pub message: &'a str,
+    /// Who reports.
+    pub principal: &'a str,
+}
+
+/// A finding as stored.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct Finding {
+    pub id: Uuid,
+    pub node_id: Uuid,
+    pub slot_id: Option<Uuid>,
+    pub source: String,
+    pub code: String,
+    pub device: String,
+    pub severity: String,
+    pub message: String,
+    pub reported_by: String,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// How often it was reported.
+    pub seen: i64,
+    pub resolved_by: Option<String>,
+    pub resolved_at: Option<Timestamp>,
+    pub resolution: Option<String>,
+}
+
+const FINDING: &str = "SELECT id, node_id, slot_id, source, code, device, severity, message, reported_by, first_at, last_at,
+        seen, resolved_by, resolved_at, resolution FROM node_findings";
+
+/// One finding of a node.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn finding(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result<Finding> {
+    sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "{FINDING} WHERE node_id = $1 AND id = $2"
+    )))
+    .bind(node_id)
+    .bind(id)
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("finding", id))
+}
+
+/// The latest findings of a node, newest first; with `open` those that nobody has resolved.
+///
+/// # Errors
+/// [`Error::NotFound`] for the node.
+pub async fn findings(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    open: bool,
+    limit: i64,
+) -> Result<Vec<Finding>> {
+    operators::get(conn, node_id).await?;
+    Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "{FINDING} WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL) ORDER BY last_at DESC, id LIMIT $3"
+    )))
+    .bind(node_id)
+    .bind(open)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Takes a finding in: a new one, or the open one of the same source, code and device, seen once more. A critical one takes
+/// its slot, or its node, out of sale. Notify [`crate::outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// [`Error::NotFound`] for the node or slot; [`Error::Conflict`] for a retired node or slot.
+pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> Result<Finding> {
+    let node_id = report.node_id;
+    lock::node(conn, node_id).await?;
+    let node = operators::get(conn, node_id).await?;
+    not_retired(&node)?;
+    if let Some(slot_id) = report.slot_id {
+        slots::get(conn, node_id, slot_id).await?;
+    }
+    let stored: Uuid = sqlx::query_scalar(
+        "INSERT INTO node_findings AS f (id, node_id, slot_id, source, code, device, severity, message, reported_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (node_id, source, code, device) WHERE resolved_at IS NULL DO UPDATE SET
+             slot_id = excluded.slot_id, severity = excluded.severity, message = excluded.message,
+             reported_by = excluded.reported_by, seen = f.seen + 1, last_at = greatest(clock_timestamp(), f.last_at)
+         RETURNING id",
+    )
+    .bind(id)
+    .bind(node_id)
+    .bind(report.slot_id)
+    .bind(report.source)
+    .bind(report.code)
+    .bind(report.device)
+    .bind(report.severity.as_str())
+    .bind(report.message)
+    .bind(report.principal)
+    .fetch_one(&mut *conn)
+    .await?;
+    if report.severity == Severity::Critical {
+        let reason = format!("{}: {} {}", report.source, report.code, report.device);
+        let word = Word::of(report.principal, reason.trim_end());
+        match report.slot_id {
+            Some(slot_id) => {
+                slots::set_admin_state(conn, node_id, slot_id, true, word).await?;
+            }
+            None if node.admin_state == Intent::Enabled.as_str() => {
+                operators::become_locked(conn, node_id, Intent::Cordoned, word).await?;
+            }
+            // an operator has it in hand
+            None => {}
+        }
+    }
+    finding(conn, node_id, stored).await
+}
+
+/// Notes that a finding is over. What it took out of sale stays out until an operator puts it back. Resolved again, it changes
+/// nothing.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn resolve(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    id: Uuid,
+    word: Word<'_>,
+) -> Result<Finding> {
+    lock::node(conn, node_id).await?;
+    sqlx::query(
+        "UPDATE node_findings SET resolved_by = $3, resolved_at = greatest(clock_timestamp(), last_at), resolution = $4
+          WHERE node_id = $1 AND id = $2 AND resolved_at IS NULL",
+    )
+    .bind(node_id)
+    .bind(id)
+    .bind(word.principal)
+    .bind(word.reason)
+    .execute(&mut *conn)
+    .await?;
+    finding(conn, node_id, id).await
+}

@@ -1,0 +1,371 @@
+//! `NodeCareService`: break-fix records and findings of outside health agents. Each change has its audit row (P10).
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::{Error, Result, audit, id, page};
+use gpuaas_placement::care::{self, Severity};
+use gpuaas_placement::model::Word;
+use gpuaas_placement::outbox;
+use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareService;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    AddBreakFixActionRequest, BreakFix, BreakFixAction, CloseBreakFixRequest, FindingSeverity,
+    ListBreakFixesRequest, ListBreakFixesResponse, ListNodeFindingsRequest,
+    ListNodeFindingsResponse, NodeFinding, OpenBreakFixRequest, ReportNodeFindingRequest,
+    ResolveNodeFindingRequest,
+};
+use prost::Message;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Api, parse, wire};
+
+const MAX_TEXT: usize = 500;
+const MAX_NAME: usize = 100;
+
+#[tonic::async_trait]
+impl NodeCareService for Api {
+    async fn open_break_fix(
+        &self,
+        request: Request<OpenBreakFixRequest>,
+    ) -> Result<Response<BreakFix>, Status> {
+        let call = Call::of(&request, "OpenBreakFix", &request.get_ref().node_id)?;
+        Ok(Response::new(self.open(&call, request.get_ref()).await?))
+    }
+
+    async fn list_break_fixes(
+        &self,
+        request: Request<ListBreakFixesRequest>,
+    ) -> Result<Response<ListBreakFixesResponse>, Status> {
+        Caller::of(&request)?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let limit = page::page_size(request.get_ref().page_size)?;
+        Ok(Response::new(self.break_fixes(node_id, limit).await?))
+    }
+
+    async fn add_break_fix_action(
+        &self,
+        request: Request<AddBreakFixActionRequest>,
+    ) -> Result<Response<BreakFix>, Status> {
+        let call = Call::of(&request, "AddBreakFixAction", &request.get_ref().node_id)?;
+        Ok(Response::new(self.act(&call, request.get_ref()).await?))
+    }
+
+    async fn close_break_fix(
+        &self,
+        request: Request<CloseBreakFixRequest>,
+    ) -> Result<Response<BreakFix>, Status> {
+        let call = Call::of(&request, "CloseBreakFix", &request.get_ref().node_id)?;
+        Ok(Response::new(self.close(&call, request.get_ref()).await?))
+    }
+
+    async fn report_node_finding(
+        &self,
+        request: Request<ReportNodeFindingRequest>,
+    ) -> Result<Response<NodeFinding>, Status> {
+        let call = Call::of(&request, "ReportNodeFinding", &request.get_ref().node_id)?;
+        Ok(Response::new(self.report(&call, request.get_ref()).await?))
+    }
+
+    async fn list_node_findings(
+        &self,
+        request: Request<ListNodeFindingsRequest>,
+    ) -> Result<Response<ListNodeFindingsResponse>, Status> {
+        Caller::of(&request)?;
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let limit = page::page_size(request.get_ref().page_size)?;
+        let open = !request.get_ref().include_resolved;
+        let mut conn = self.pool.acquire().await.map_err(Error::from)?;
+        let rows = care::findings(&mut conn, node_id, open, limit)
+            .await
+            .map_err(Error::from)?;
+        Ok(Response::new(ListNodeFindingsResponse {
+            findings: rows.into_iter().map(finding).collect(),
+        }))
+    }
+
+    async fn resolve_node_finding(
+        &self,
+        request: Request<ResolveNodeFindingRequest>,
+    ) -> Result<Response<NodeFinding>, Status> {
+        let call = Call::of(&request, "ResolveNodeFinding", &request.get_ref().node_id)?;
+        Ok(Response::new(self.resolve(&call, request.get_ref()).await?))
+    }
+}
+
+/// One change of a node's care: who, under which key.
+struct Call {
+    caller: Caller,
+    method: &'static str,
+    key: String,
+    hash: Vec<u8>,
+    node_id: Uuid,
+}
+
+impl Call {
+    fn of<T: Message>(request: &Request<T>, method: &'static str, node_id: &str) -> Result<Self> {
+        let caller = Caller::of(request)?;
+        let key = caller.idempotency_key()?.to_owned();
+        Ok(Self {
+            caller,
+            method,
+            key,
+            hash: idempotency::hash(request.get_ref()),
+            node_id: id::parse("node_id", node_id)?,
+        })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            principal: &self.caller.principal,
+            method: self.method,
+            key: &self.key,
+        }
+    }
+
+    /// What an earlier call with this key was about.
+    async fn earlier(&self, conn: &mut PgConnection) -> Result<Option<Uuid>> {
+        match idempotency::lookup(conn, self.scope(), &self.hash).await? {
+            Lookup::Fresh => Ok(None),
+            Lookup::Replay { resource_id } => {
+                resource_id.parse().map(Some).map_err(Error::internal)
+            }
+        }
+    }
+
+    async fn record(
+        &self,
+        conn: &mut PgConnection,
+        about: Uuid,
+        action: &str,
+        detail: Value,
+    ) -> Result<()> {
+        let node_id = self.node_id.to_string();
+        let entry = audit::Entry {
+            principal: &self.caller.principal,
+            action,
+            resource: "node",
+            resource_id: &node_id,
+            request_id: &self.caller.request_id,
+            detail,
+        };
+        audit::record(conn, entry).await?;
+        idempotency::record(conn, self.scope(), &self.hash, &about.to_string()).await
+    }
+
+    fn word<'a>(&'a self, text: &'a str) -> Word<'a> {
+        Word::of(&self.caller.principal, text)
+    }
+}
+
+impl Api {
+    async fn open(&self, call: &Call, request: &OpenBreakFixRequest) -> Result<BreakFix> {
+        text("fault", &request.fault, MAX_TEXT)?;
+        let slot_id = slot(&request.slot_id)?;
+        let mut tx = self.pool.begin().await?;
+        if let Some(id) = call.earlier(&mut tx).await? {
+            return shown(&mut tx, call.node_id, id).await;
+        }
+        let id = self.ids.next();
+        care::open(
+            &mut tx,
+            id,
+            call.node_id,
+            slot_id,
+            call.word(&request.fault),
+        )
+        .await?;
+        let detail = json!({ "break_fix_id": id, "slot_id": slot_id, "fault": request.fault });
+        call.record(&mut tx, id, "break_fix.open", detail).await?;
+        let record = shown(&mut tx, call.node_id, id).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::warn!(node_id = %call.node_id, break_fix_id = %id, "open break-fix record");
+        Ok(record)
+    }
+
+    async fn act(&self, call: &Call, request: &AddBreakFixActionRequest) -> Result<BreakFix> {
+        text("action", &request.action, MAX_TEXT)?;
+        let id = id::parse("break_fix_id", &request.break_fix_id)?;
+        let mut tx = self.pool.begin().await?;
+        if let Some(id) = call.earlier(&mut tx).await? {
+            return shown(&mut tx, call.node_id, id).await;
+        }
+        care::act(&mut tx, call.node_id, id, call.word(&request.action)).await?;
+        let detail = json!({ "break_fix_id": id, "action": request.action });
+        call.record(&mut tx, id, "break_fix.act", detail).await?;
+        let record = shown(&mut tx, call.node_id, id).await?;
+        tx.commit().await?;
+        tracing::info!(node_id = %call.node_id, break_fix_id = %id, "note break-fix action");
+        Ok(record)
+    }
+
+    async fn close(&self, call: &Call, request: &CloseBreakFixRequest) -> Result<BreakFix> {
+        text("outcome", &request.outcome, MAX_TEXT)?;
+        let id = id::parse("break_fix_id", &request.break_fix_id)?;
+        let mut tx = self.pool.begin().await?;
+        if let Some(id) = call.earlier(&mut tx).await? {
+            return shown(&mut tx, call.node_id, id).await;
+        }
+        care::close(&mut tx, call.node_id, id, call.word(&request.outcome)).await?;
+        let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
+        call.record(&mut tx, id, "break_fix.close", detail).await?;
+        let record = shown(&mut tx, call.node_id, id).await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(node_id = %call.node_id, break_fix_id = %id, "close break-fix record");
+        Ok(record)
+    }
+
+    async fn break_fixes(&self, node_id: Uuid, limit: i64) -> Result<ListBreakFixesResponse> {
+        let mut conn = self.pool.acquire().await?;
+        let mut break_fixes = Vec::new();
+        for record in care::break_fixes(&mut conn, node_id, limit).await? {
+            let actions = care::actions(&mut conn, record.id).await?;
+            break_fixes.push(break_fix(record, actions));
+        }
+        Ok(ListBreakFixesResponse { break_fixes })
+    }
+
+    async fn report(&self, call: &Call, request: &ReportNodeFindingRequest) -> Result<NodeFinding> {
+        parse::label("source", &request.source)?;
+        text("code", &request.code, MAX_NAME)?;
+        at_most("device", &request.device, MAX_NAME)?;
+        at_most("message", &request.message, MAX_TEXT)?;
+        let severity = match request.severity() {
+            FindingSeverity::Unspecified => return Err(Error::required("severity")),
+            FindingSeverity::Info => Severity::Info,
+            FindingSeverity::Warning => Severity::Warning,
+            FindingSeverity::Critical => Severity::Critical,
+        };
+        let slot_id = slot(&request.slot_id)?;
+        let mut tx = self.pool.begin().await?;
+        if let Some(id) = call.earlier(&mut tx).await? {
+            let known = care::finding(&mut tx, call.node_id, id).await?;
+            return Ok(finding(known));
+        }
+        let report = care::Report {
+            node_id: call.node_id,
+            slot_id,
+            source: &request.source,
+            code: &request.code,
+            device: &request.device,
+            severity,
+            message: &request.message,
+            principal: &call.caller.principal,
+        };
+        let found = care::report(&mut tx, self.ids.next(), &report).await?;
+        let detail = json!({
+            "finding_id": found.id, "source": found.source, "code": found.code, "device": found.device,
+            "severity": found.severity, "slot_id": slot_id,
+        });
+        call.record(&mut tx, found.id, "finding.report", detail)
+            .await?;
+        tx.commit().await?;
+        self.wake.notify(outbox::TOPIC).await;
+        tracing::info!(
+            node_id = %call.node_id, finding_id = %found.id, source = found.source, code = found.code,
+            severity = found.severity, "take in finding"
+        );
+        Ok(finding(found))
+    }
+
+    async fn resolve(
+        &self,
+        call: &Call,
+        request: &ResolveNodeFindingRequest,
+    ) -> Result<NodeFinding> {
+        text("resolution", &request.resolution, MAX_TEXT)?;
+        let id = id::parse("finding_id", &request.finding_id)?;
+        let mut tx = self.pool.begin().await?;
+        if call.earlier(&mut tx).await?.is_some() {
+            let known = care::finding(&mut tx, call.node_id, id).await?;
+            return Ok(finding(known));
+        }
+        let word = call.word(&request.resolution);
+        let found = care::resolve(&mut tx, call.node_id, id, word).await?;
+        let detail = json!({ "finding_id": id, "resolution": request.resolution });
+        call.record(&mut tx, id, "finding.resolve", detail).await?;
+        tx.commit().await?;
+        tracing::info!(node_id = %call.node_id, finding_id = %id, "resolve finding");
+        Ok(finding(found))
+    }
+}
+
+async fn shown(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result<BreakFix> {
+    let record = care::break_fix(conn, node_id, id).await?;
+    Ok(break_fix(record, care::actions(conn, id).await?))
+}
+
+fn break_fix(record: care::BreakFix, actions: Vec<care::Action>) -> BreakFix {
+    BreakFix {
+        id: record.id.to_string(),
+        node_id: record.node_id.to_string(),
+        slot_id: optional(record.slot_id),
+        fault: record.fault,
+        opened_by: record.opened_by,
+        open_time: Some(wire::time(record.opened_at)),
+        actions: actions
+            .into_iter()
+            .map(|one| BreakFixAction {
+                time: Some(wire::time(one.at)),
+                principal: one.principal,
+                action: one.action,
+            })
+            .collect(),
+        closed_by: record.closed_by.unwrap_or_default(),
+        close_time: record.closed_at.map(wire::time),
+        outcome: record.outcome.unwrap_or_default(),
+    }
+}
+
+fn finding(found: care::Finding) -> NodeFinding {
+    let severity = match found.severity.as_str() {
+        "critical" => FindingSeverity::Critical,
+        "warning" => FindingSeverity::Warning,
+        _ => FindingSeverity::Info,
+    };
+    NodeFinding {
+        id: found.id.to_string(),
+        node_id: found.node_id.to_string(),
+        slot_id: optional(found.slot_id),
+        source: found.source,
+        code: found.code,
+        device: found.device,
+        severity: severity.into(),
+        message: found.message,
+        reported_by: found.reported_by,
+        first_time: Some(wire::time(found.first_at)),
+        last_time: Some(wire::time(found.last_at)),
+        count: found.seen,
+        resolved_by: found.resolved_by.unwrap_or_default(),
+        resolve_time: found.resolved_at.map(wire::time),
+        resolution: found.resolution.unwrap_or_default(),
+    }
+}
+
+fn optional(id: Option<Uuid>) -> String {
+    id.map(|id| id.to_string()).unwrap_or_default()
+}
+
+fn slot(given: &str) -> Result<Option<Uuid>> {
+    match given {
+        "" => Ok(None),
+        given => id::parse("slot_id", given).map(Some),
+    }
+}
+
+fn text(field: &'static str, value: &str, max: usize) -> Result<()> {
+    if value.trim().is_empty() {
+        return Err(Error::required(field));
+    }
+    at_most(field, value, max)
+}
+
+fn at_most(field: &'static str, value: &str, max: usize) -> Result<()> {
+    if value.chars().count() > max {
+        let rule = format!("must be at most {max} characters");
+        return Err(Error::invalid(field, rule));
+    }
+    Ok(())
+}
