@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::api::discover;
-use crate::enrol;
+use crate::build;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::recorder::Seen;
 use crate::host::recording::{self, Recording, SCHEMA};
@@ -130,7 +130,7 @@ pub async fn record(settings: Settings, ca_pem: &[u8]) -> HostResult<Recording> 
     seen.note(&dhcp.hosts_dir);
     Ok(Recording {
         schema: SCHEMA,
-        agent_version: enrol::agent_version().to_owned(),
+        agent_version: build::version().to_owned(),
         settings: kept,
         entries: seen.tree(&folder),
         answers,
