@@ -23,8 +23,7 @@ const CHANGES: [(&str, Change); 26] = [
         host.link(driver, "../../../bus/pci/drivers/nvidia");
     }),
     ("slot_disks", |host| {
-        let state = "/sys/devices/pci0000:15/0000:19:00.0/nvme/nvme2/state";
-        host.text(state, "dead");
+        host.text("/sys/class/nvme/nvme2/state", "dead");
     }),
     ("fabric_vfs", |host| {
         host.text("/sys/devices/pci0000:15/0000:1a:00.0/sriov_numvfs", "4");

@@ -11,7 +11,8 @@ use super::tree::{CORNERS, Host, good};
 
 /// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
-const SHOWN: [&str; 47] = [
+const SHOWN: [&str; 48] = [
+    "/usr/bin/rdma",
     "/sys/class/dmi/",
     "/sys/class/infiniband/",
     "/sys/devices/system/node/",
