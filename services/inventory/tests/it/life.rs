@@ -129,6 +129,10 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
         .expect("approved");
     assert_eq!(life(&ready.world, &node.id).await.2, "activate");
     ready.world.ledger.wipe(&node.id).await;
+    until("the ledger has taken it in", || async {
+        life(&ready.world, &node.id).await.0 == NodeLifeState::Ready
+    })
+    .await;
     let (state, done, current) = life(&ready.world, &node.id).await;
     assert_eq!(
         (state, done.len(), current.as_str()),
