@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{Mutation, Nodes, at_most, gone, no_node, wire};
 use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
 use crate::domain::names::NodeMode;
+use crate::domain::readiness::devices_of;
 use crate::store::approvals::{self, NewApproval};
 use crate::store::ledger_sync::{self, Kind};
 use crate::store::tasks::TaskRow;
@@ -80,7 +81,7 @@ impl Nodes {
             .collect();
         let report = node.report()?;
         let readiness = node.readiness(report.as_ref());
-        let observed_time = node.observed_time;
+        let (observed_time, devices) = (node.observed_time, report.as_ref().and_then(devices_of));
         let chosen = approval::decide(Review {
             slice_mode: node.mode == NodeMode::Slice.as_str(),
             lab: node.lab.unwrap_or_default(),
@@ -88,9 +89,8 @@ impl Nodes {
             stale: stale(&discovery, latest.map(|latest| latest.id), node.instance_id),
             discovery_blockers: &found.blockers,
             // what the host said before the discovery says nothing against it
-            devices: report
+            devices: devices
                 .as_ref()
-                .and_then(|report| report.devices.as_ref())
                 .filter(|_| observed_time > discovery.end_time),
             candidates: &candidates,
             slots: &slots,

@@ -158,7 +158,8 @@ pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
 }
 
 /// Compares a candidate with the host's last report: what changed since the discovery was read is not approved. A device gets its
-/// driver when its slot is approved (D-58), and a slot that exists may have its addresses in use.
+/// driver when its slot is approved (D-58). A slot that exists may have its addresses in use, and on its disk what its last
+/// tenant left: it is wiped.
 fn is_unchanged(candidate: &Candidate, review: &Review<'_>) -> Result<(), Refusal> {
     let Some(devices) = review.devices else {
         return Ok(());
@@ -176,7 +177,7 @@ fn is_unchanged(candidate: &Candidate, review: &Review<'_>) -> Result<(), Refusa
     let mut differences = drift::compare(&approved, devices);
     differences.retain(|one| match one.kind {
         Kind::DriverRebound => false,
-        Kind::DuplicateMac | Kind::DuplicateAddress => !exists,
+        Kind::DuplicateMac | Kind::DuplicateAddress | Kind::DiskContent => !exists,
         _ => true,
     });
     if differences.is_empty() {

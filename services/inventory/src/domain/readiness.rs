@@ -3,6 +3,11 @@
 //! Enrolled and ready are two gates: an enrolled host is schedulable only while its current instance
 //! reports, its evidence is fresh (INC-04) and no check fails.
 
+use std::collections::BTreeSet;
+
+use gpuaas_proto::gpuaas::agent::v1::{DeviceFault, HostDevices, ReadinessReport};
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
 /// Blocker: no agent has enrolled.
 pub const NOT_ENROLLED: &str = "not_enrolled";
 /// Blocker: reports have stopped.
@@ -97,6 +102,28 @@ pub fn assess(facts: Facts<'_>) -> Readiness {
         HostHealth::Degraded
     };
     Readiness { blockers, health }
+}
+
+/// What a host has, with the devices that its checks find at fault: their slots alone are not offered (D-80).
+#[must_use]
+pub fn devices_of(report: &ReadinessReport) -> Option<HostDevices> {
+    let mut devices = report.devices.clone()?;
+    let failed = report
+        .evidence
+        .iter()
+        .filter(|one| one.status() == EvidenceStatus::Fail);
+    let faults: BTreeSet<(&str, &str)> = failed
+        .flat_map(|one| {
+            let named = one.devices.iter();
+            named.map(|device| (device.as_str(), one.check.as_str()))
+        })
+        .collect();
+    let fault = |(device, check): (&str, &str)| DeviceFault {
+        device: device.to_owned(),
+        check: check.to_owned(),
+    };
+    devices.faults = faults.into_iter().map(fault).collect();
+    Some(devices)
 }
 
 #[cfg(test)]

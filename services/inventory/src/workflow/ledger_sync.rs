@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::rest;
 use crate::config::Freshness;
-use crate::domain::readiness::HostHealth;
+use crate::domain::readiness::{HostHealth, devices_of};
 use crate::state::State;
 use crate::store::ledger_sync::{self, ClaimedPush, Kind};
 use crate::store::regions::RegionRow;
@@ -104,7 +104,7 @@ pub(crate) async fn update_desired_node(
             .last_heartbeat_time
             .filter(|_| is_lost)
             .map(|at| proto_time(at.to_jiff())),
-        devices: report.as_ref().and_then(|report| report.devices.clone()),
+        devices: report.as_ref().and_then(devices_of),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,

@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk, ReadinessReport};
 use gpuaas_proto::gpuaas::common::v1::{EvidenceStatus, HealthState};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 
-use crate::host::good;
+use crate::host::{evidence, good};
 use crate::ready::Ready;
 use crate::world::until;
 
@@ -138,4 +138,26 @@ async fn a_111_an_operator_reads_candidates_beside_the_slots_that_were_approved(
         states(&comparisons().await),
         [api::ComparisonState::NotFound]
     );
+}
+
+#[tokio::test]
+async fn d_80_a_check_that_names_a_device_takes_its_slot_off_the_market_and_no_other() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    ready
+        .approve_and_wipe("a1", &discovery, &[0, 1])
+        .await
+        .expect("approved");
+    let mut failed = evidence("slot_disks", EvidenceStatus::Fail);
+    failed.devices = vec![disk(1).identity];
+    let mut seen = report(with_disks(vec![disk(0), disk(1)]));
+    seen.evidence.push(failed);
+    ready.host.heartbeat(seen).await.expect("taken");
+    until("the slot is not offered", || async {
+        ready.slots().await[1].health_state() == HealthState::Degraded
+    })
+    .await;
+    let slots = ready.slots().await;
+    assert_eq!(slots[1].drift[0].kind, "check_failed");
+    assert!(slots[1].drift[0].message.contains("slot_disks"));
+    assert_eq!(slots[0].health_state(), HealthState::Healthy);
 }
