@@ -30,7 +30,7 @@ const NODE: [(&str, &str); 8] = [
 /// Columns of `nodes` that decide nothing. The address, the instance and the name are read under the lock; the mark is
 /// itself one, and the keys of images are made from their digests. Whose VMs have their hugepages decides where somebody has
 /// slots, and is tried there.
-const NODE_ELSE: [&str; 19] = [
+const NODE_ELSE: [&str; 20] = [
     "admin_at",
     "admin_by",
     "admin_reason",
@@ -49,6 +49,7 @@ const NODE_ELSE: [&str; 19] = [
     "intended_mode",
     "lab",
     "not_schedulable_reason",
+    "rack",
     "updated_at",
 ];
 
