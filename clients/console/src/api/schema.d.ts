@@ -37,7 +37,7 @@ export interface paths {
         put?: never;
         /**
          * ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host
-         * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its slots are disabled until a repair has wiped them. Refused while the host answers. Works on a released or failed allocation that still holds slots, too. validate_only is a dry run.
+         * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a released or failed allocation that still holds slots, too. Refused while the host answers, except for destroyed disks that such an allocation holds. validate_only is a dry run.
          *
          *     Platform administrators only; action `allocation.force_release` on `allocation`.
          */
@@ -412,6 +412,90 @@ export interface paths {
         get: operations["NodeAdminService_GetNode"];
         put?: never;
         post?: never;
+        /**
+         * DeleteNode removes a node that was registered by mistake
+         * @description DeleteNode removes a node that was registered by mistake. One that ever held an allocation is retired instead.
+         *
+         *     Platform administrators only; action `node.delete` on `node`.
+         */
+        delete: operations["NodeAdminService_DeleteNode"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateNode changes labels, mode or VM limit
+         * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale and nobody has anything of it: drain the node first (A-48, A-49).
+         *
+         *     Platform administrators only; action `node.update` on `node`.
+         */
+        patch: operations["NodeAdminService_UpdateNode"];
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/break-fixes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListBreakFixes lists the records of a node, the newest first
+         * @description ListBreakFixes lists the records of a node, the newest first.
+         *
+         *     Platform administrators only; action `break_fix.list` on `node`.
+         */
+        get: operations["NodeCareService_ListBreakFixes"];
+        put?: never;
+        /**
+         * OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones continue
+         * @description OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones continue.
+         *
+         *     Platform administrators only; action `break_fix.open` on `node`.
+         */
+        post: operations["NodeCareService_OpenBreakFix"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:addAction": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * AddBreakFixAction notes what was done
+         * @description AddBreakFixAction notes what was done.
+         *
+         *     Platform administrators only; action `break_fix.act` on `node`.
+         */
+        post: operations["NodeCareService_AddBreakFixAction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CloseBreakFix closes a record
+         * @description CloseBreakFix closes a record. With the last open one the node is cordoned; UncordonNode returns it to service.
+         *
+         *     Platform administrators only; action `break_fix.close` on `node`.
+         */
+        post: operations["NodeCareService_CloseBreakFix"];
         delete?: never;
         options?: never;
         head?: never;
@@ -434,6 +518,78 @@ export interface paths {
          *     Platform administrators only; action `node.enrol` on `node`.
          */
         post: operations["NodeAdminService_CreateEnrolmentToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/findings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListNodeFindings lists the findings of a node, the latest first
+         * @description ListNodeFindings lists the findings of a node, the latest first.
+         *
+         *     Platform administrators only; action `finding.list` on `node`.
+         */
+        get: operations["NodeCareService_ListNodeFindings"];
+        put?: never;
+        /**
+         * ReportNodeFinding attaches what an outside health agent has found
+         * @description ReportNodeFinding attaches what an outside health agent has found. The open finding of the same source, code and device is updated instead. A critical one disables its slot, or cordons its node.
+         *
+         *     Platform administrators only; action `finding.report` on `node`.
+         */
+        post: operations["NodeCareService_ReportNodeFinding"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResolveNodeFinding closes a finding
+         * @description ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+         *
+         *     Platform administrators only; action `finding.resolve` on `node`.
+         */
+        post: operations["NodeCareService_ResolveNodeFinding"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListNodeHistory lists what became of a node, the newest first
+         * @description ListNodeHistory lists what became of a node, the newest first.
+         *
+         *     Platform administrators only; action `node.get` on `node`.
+         */
+        get: operations["NodeAdminService_ListNodeHistory"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -498,6 +654,28 @@ export interface paths {
          *     Platform administrators only; action `slot.list` on `node`.
          */
         get: operations["NodeAdminService_ListResourceSlots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListResourceSlotHistory lists what became of a slot, the newest first
+         * @description ListResourceSlotHistory lists what became of a slot, the newest first.
+         *
+         *     Platform administrators only; action `slot.list` on `node`.
+         */
+        get: operations["NodeAdminService_ListResourceSlotHistory"];
         put?: never;
         post?: never;
         delete?: never;
@@ -588,6 +766,28 @@ export interface paths {
          *     Platform administrators only; action `slot.repair` on `slot`.
          */
         post: operations["AllocationAdminService_RepairResourceSlot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:retire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RetireResourceSlot takes a slot out of service for good
+         * @description RetireResourceSlot takes a slot out of service for good. Its devices can be discovered and approved as another slot.
+         *
+         *     Platform administrators only; action `slot.retire` on `slot`.
+         */
+        post: operations["NodeAdminService_RetireResourceSlot"];
         delete?: never;
         options?: never;
         head?: never;
@@ -688,6 +888,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}:retire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RetireNode takes a node and all its slots out of service for good
+         * @description RetireNode takes a node and all its slots out of service for good. It is drained before; its host counts for nothing any more.
+         *
+         *     Platform administrators only; action `node.retire` on `node`.
+         */
+        post: operations["NodeAdminService_RetireNode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}:startMaintenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * StartNodeMaintenance takes an empty node out of service, for work on its host
+         * @description StartNodeMaintenance takes an empty node out of service, for work on its host. UncordonNode ends it.
+         *
+         *     Platform administrators only; action `node.maintain` on `node`.
+         */
+        post: operations["NodePlacementService_StartNodeMaintenance"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}:uncordon": {
         parameters: {
             query?: never;
@@ -698,8 +942,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * UncordonNode ends a cordon or a drain
-         * @description UncordonNode ends a cordon or a drain.
+         * UncordonNode ends a cordon, a drain or a maintenance
+         * @description UncordonNode ends a cordon, a drain or a maintenance. A broken node is returned by closing its break-fix records.
          *
          *     Platform administrators only; action `node.uncordon` on `node`.
          */
@@ -1406,6 +1650,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/project-network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProjectNetwork returns the network setting of the caller's project
+         * @description GetProjectNetwork returns the network setting of the caller's project.
+         *
+         *     Members of a project; action `network.get` on `project`.
+         */
+        get: operations["ProjectNetworkService_GetProjectNetwork"];
+        /**
+         * PutProjectNetwork changes the network setting of the caller's project
+         * @description PutProjectNetwork changes the network setting of the caller's project. VMs that run follow within about a minute.
+         *
+         *     Members of a project; action `network.put` on `project`.
+         */
+        put: operations["ProjectNetworkService_PutProjectNetwork"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/quotas": {
         parameters: {
             query?: never;
@@ -1551,7 +1823,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1753,7 +2025,7 @@ export interface components {
              * @description When billing ended; absent when the allocation was not active.
              */
             billing_end_time?: string;
-            /** @description The slots it had: disabled until a repair has wiped them. */
+            /** @description The slots it had: disabled until a repair has wiped them, or retired when their disks are destroyed. */
             slot_ids?: string[];
         };
         /**
@@ -1802,6 +2074,12 @@ export interface components {
             /** @description Steps that are done, and all steps. */
             steps_done?: number;
             steps_total?: number;
+        };
+        /** @description ProjectNetwork is the network setting of a project. */
+        "allocation.ProjectNetwork": {
+            project_id?: string;
+            /** @description VMs of the project that are on one host reach each other by IPv4. False unless it was changed. VMs of other projects never reach them. */
+            vms_reach_each_other?: boolean;
         };
         /** @description QueueStatus is the position of an allocation in the queue. */
         "allocation.QueueStatus": {
@@ -1966,6 +2244,58 @@ export interface components {
          */
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
         /**
+         * @description CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the runbook host-checks.
+         *     - `hard`: A failure takes what it concerns out of sale.
+         *     - `warn`: A failure is a warning.
+         *     - `info`: Told only; neither outcome is a fault.
+         * @enum {string}
+         */
+        "common.CheckSeverity": "unspecified" | "hard" | "warn" | "info";
+        /** @description DiskErase is how a disk can be erased. */
+        "common.DiskErase": {
+            discard?: boolean;
+            write_zeroes?: boolean;
+            format?: boolean;
+            /** @description A format reaches all namespaces of the controller. */
+            format_reaches_all?: boolean;
+            sanitize_crypto?: boolean;
+            sanitize_block?: boolean;
+            sanitize_overwrite?: boolean;
+        };
+        /** @description DiskHealth is what a disk says of itself (SMART). */
+        "common.DiskHealth": {
+            /** @description Bits of the critical warning; 0 is healthy. */
+            critical_warning?: number;
+            /** @description Wear in percent of the rated life; it may exceed 100. */
+            percent_used?: number;
+            available_spare_percent?: number;
+            spare_threshold_percent?: number;
+            /** Format: uint64 */
+            media_errors?: string;
+            /** Format: uint64 */
+            error_log_entries?: string;
+            /** Format: uint64 */
+            unsafe_shutdowns?: string;
+            /** Format: uint64 */
+            power_on_hours?: string;
+            temperature_kelvin?: number;
+        };
+        /** @description DiskUse is one thing that uses a disk. */
+        "common.DiskUse": {
+            kind?: components["schemas"]["common.DiskUseKind"];
+            /** @description Kernel name of the partition or device that it is. */
+            device?: string;
+            /** @description Mount point, volume name or RAID level. */
+            detail?: string;
+        };
+        /**
+         * @description DiskUseKind of what uses a disk.
+         *     - `process`: A process that holds it open.
+         *     - `other`: Stacked on it and of none of these kinds.
+         * @enum {string}
+         */
+        "common.DiskUseKind": "unspecified" | "partition" | "mount" | "swap" | "lvm" | "raid" | "crypt" | "multipath" | "cache" | "loop" | "zfs" | "process" | "other";
+        /**
          * @description DriverStrategy is the way a guest gets its GPU drivers (E-10, E-11).
          *     - `none`: The image needs none.
          *     - `cloud_init`: cloud-init installs them at first boot.
@@ -1988,6 +2318,10 @@ export interface components {
              * @description When it was observed.
              */
             observed_at?: string;
+            /** @description How much the check counts on this kind of host: a slice host, a lab host or a bare-metal host. */
+            severity?: components["schemas"]["common.CheckSeverity"];
+            /** @description The devices that alone are at fault: PCI addresses and disk identities. Only the slots that have one of them are blocked. Empty: the outcome is the whole host's. */
+            devices?: string[];
         };
         /**
          * @description EvidenceStatus is the outcome of one check.
@@ -1995,11 +2329,209 @@ export interface components {
          * @enum {string}
          */
         "common.EvidenceStatus": "unspecified" | "pass" | "fail" | "warn" | "skip";
+        /** @description FabricDevice is a physical InfiniBand, Ethernet or BlueField function with all its virtual ones. */
+        "common.FabricDevice": {
+            function?: components["schemas"]["common.PciFunction"];
+            bluefield?: boolean;
+            /** @description Name of the RDMA device, for example "mlx5_0"; empty when no driver has made one. */
+            rdma_device?: string;
+            firmware_version?: string;
+            board_id?: string;
+            node_guid?: string;
+            ports?: components["schemas"]["common.FabricPort"][];
+            /** @description Most virtual functions the device can have, and how many it was told to have. */
+            sriov_totalvfs?: number;
+            sriov_numvfs?: number;
+            virtual_functions?: components["schemas"]["common.VirtualFunction"][];
+            /** @description Network interfaces of the physical function. */
+            interfaces?: string[];
+        };
+        /** @description FabricPort is one port of an RDMA device. */
+        "common.FabricPort": {
+            number?: number;
+            /** @description "InfiniBand" or "Ethernet". */
+            link_layer?: string;
+            /** @description As the kernel writes it without its number, for example "ACTIVE". */
+            state?: string;
+            physical_state?: string;
+            rate?: string;
+            guid?: string;
+        };
+        /** @description GpuDevice is one GPU. */
+        "common.GpuDevice": {
+            function?: components["schemas"]["common.PciFunction"];
+            /** @description Place on the baseboard, where the platform tells it. */
+            module_id?: number;
+            uuid?: string;
+            firmware_version?: string;
+            /** @description Cluster UUID and clique of the NVLink domain that it joined; empty outside of one. */
+            nvlink_domain?: string;
+            nvlink_clique?: number;
+            /** @description Class of the slots that are made of it; empty for a model that the platform does not know. */
+            slot_class?: string;
+        };
+        /** @description GpuFabric is what connects the GPUs of a board. */
+        "common.GpuFabric": {
+            /** @description The sets of module ids that may be used together. */
+            legal_groups?: components["schemas"]["common.GpuModuleSet"][];
+            /** @description Where they were read from; empty when nothing tells them. */
+            source?: string;
+            /** @description Why there are none; empty when there are some. */
+            missing?: string;
+        };
+        /** @description GpuModuleSet is a set of module ids. */
+        "common.GpuModuleSet": {
+            module_ids?: number[];
+        };
         /**
          * @description HealthState is a slot's health. The set is closed (A-91, INC-13).
          * @enum {string}
          */
         "common.HealthState": "unspecified" | "healthy" | "unknown" | "degraded" | "failed";
+        /** @description HostInventory is what a host consists of, as its agent observed it in one inspection. Absent values are unknown: a host that does not tell a serial number has an empty one. */
+        "common.HostInventory": {
+            machine?: components["schemas"]["common.Machine"];
+            processors?: components["schemas"]["common.Processor"][];
+            numa_nodes?: components["schemas"]["common.NumaNode"][];
+            gpus?: components["schemas"]["common.GpuDevice"][];
+            /** @description NVSwitches that the host sees; none on a host whose switches are with a service VM. */
+            nvswitches?: components["schemas"]["common.PciFunction"][];
+            gpu_fabric?: components["schemas"]["common.GpuFabric"];
+            disks?: components["schemas"]["common.NvmeDisk"][];
+            fabric_devices?: components["schemas"]["common.FabricDevice"][];
+            addresses?: components["schemas"]["common.NetworkAddress"][];
+            neighbors?: components["schemas"]["common.LinkNeighbor"][];
+            location?: components["schemas"]["common.HostLocation"];
+            /** @description What is there and could not be read, each as a sentence; empty when the inventory is complete. */
+            unreadable?: string[];
+        };
+        /** @description HostLocation is where the operator or MAAS says that the host is. */
+        "common.HostLocation": {
+            rack?: string;
+            failure_domain?: string;
+        };
+        /** @description LinkNeighbor is the switch and the port at the other end of an interface, as LLDP tells it. */
+        "common.LinkNeighbor": {
+            interface?: string;
+            switch_name?: string;
+            switch_id?: string;
+            port_id?: string;
+            port_description?: string;
+        };
+        /** @description Machine is the hardware and the firmware around the devices. */
+        "common.Machine": {
+            vendor?: string;
+            /** @description Model as DMI names it, for example "PowerEdge XE9680L". */
+            model?: string;
+            system_serial?: string;
+            chassis_serial?: string;
+            board_serial?: string;
+            bios_vendor?: string;
+            bios_version?: string;
+            bios_date?: string;
+            kernel_release?: string;
+            operating_system?: string;
+            /** Format: uint64 */
+            memory_bytes?: string;
+        };
+        /** @description NetworkAddress is one address of the host. */
+        "common.NetworkAddress": {
+            interface?: string;
+            /** @description With its prefix length, "10.100.0.1/24". */
+            address?: string;
+            kind?: components["schemas"]["common.NetworkAddressKind"];
+        };
+        /**
+         * @description NetworkAddressKind of an address.
+         *     - `management`: On the interface of the default route.
+         *     - `guests`: The gateway of the guests.
+         *     - `fabric`: IP over InfiniBand.
+         *     - `bluefield`: The link to a BlueField card.
+         *     - `link_local`: Valid on its link alone.
+         * @enum {string}
+         */
+        "common.NetworkAddressKind": "unspecified" | "management" | "guests" | "fabric" | "bluefield" | "link_local" | "other";
+        /** @description NumaNode is one memory domain. */
+        "common.NumaNode": {
+            id?: number;
+            /** @description As the kernel writes it, for example "0-31,64-95". */
+            cpus?: string;
+            /** Format: uint64 */
+            memory_bytes?: string;
+            hugepages_1g?: number;
+            hugepages_1g_free?: number;
+            /** @description To each node, in the order of their ids; 10 is local. */
+            distances?: number[];
+        };
+        /** @description NvmeDisk is one NVMe namespace. */
+        "common.NvmeDisk": {
+            /** @description Kernel name at the time of the inspection; it changes with reboots. */
+            kernel_name?: string;
+            /** @description Stable link, "/dev/disk/by-id/nvme-eui.…"; empty when it has none. */
+            by_id?: string;
+            /** @description World wide name as the kernel writes it. */
+            wwid?: string;
+            model?: string;
+            serial?: string;
+            firmware_version?: string;
+            /** Format: uint64 */
+            bytes?: string;
+            controller?: components["schemas"]["common.PciFunction"];
+            /** @description Namespace id, and how many namespaces its controller has. */
+            namespace_id?: number;
+            namespaces?: number;
+            erase?: components["schemas"]["common.DiskErase"];
+            /** @description Absent when the disk did not tell. */
+            health?: components["schemas"]["common.DiskHealth"];
+            /** @description Everything that uses the disk, at any height. */
+            uses?: components["schemas"]["common.DiskUse"][];
+            /** @description Why it cannot be read; empty when it can. */
+            fault?: string;
+        };
+        /** @description PciFunction is one PCI function. */
+        "common.PciFunction": {
+            pci_address?: string;
+            /** @description "10de:2335". */
+            model_id?: string;
+            numa_node?: number;
+            /** @description Driver that is bound now. */
+            driver?: string;
+            /** @description Driver that serves the device outside of passthrough. */
+            native_driver?: string;
+            iommu_group?: number;
+            /** @description Other functions of its IOMMU group: they can only be given away together. */
+            iommu_companions?: string[];
+            link?: components["schemas"]["common.PciLink"];
+            /** @description Sizes of its memory and I/O regions in bytes, by BAR; 0 is unused. */
+            bar_bytes?: string[];
+            /** @description Why it cannot be used; empty when it can. */
+            fault?: string;
+            serial?: string;
+            /** @description Label of the slot it is in, as the platform names it. */
+            physical_slot?: string;
+        };
+        /** @description PciLink is the link of a function to its bus, now and at best. */
+        "common.PciLink": {
+            /** @description As the kernel writes it, for example "32.0 GT/s PCIe". */
+            speed?: string;
+            width?: number;
+            max_speed?: string;
+            max_width?: number;
+            /** @description It runs with fewer lanes than the device has. A lower speed alone may be power saving. */
+            degraded?: boolean;
+        };
+        /** @description Processor is one socket. */
+        "common.Processor": {
+            socket?: number;
+            model?: string;
+            cores?: number;
+            threads?: number;
+            microcode?: string;
+            /** @description Empty on most machines: few firmwares tell it. */
+            serial?: string;
+            /** @description The processor has VMX or SVM and the firmware has not disabled it. */
+            virtualization?: boolean;
+        };
         /** @description ResourceMetadata is on every resource. */
         "common.ResourceMetadata": {
             /**
@@ -2072,6 +2604,15 @@ export interface components {
          * @enum {string}
          */
         "common.SlotStatus": "unspecified" | "available" | "reserved" | "provisioning" | "active" | "releasing" | "cleanup" | "cleanup_blocked" | "disabled" | "retired";
+        /** @description VirtualFunction is an SR-IOV function. */
+        "common.VirtualFunction": {
+            number?: number;
+            function?: components["schemas"]["common.PciFunction"];
+            node_guid?: string;
+            port_guid?: string;
+            /** @description "Follow", "Up" or "Down", where the device has a policy. */
+            link_policy?: string;
+        };
         /** @description WatchEnd: the resource cannot change any more. It is the last message. */
         "common.WatchEnd": Record<string, never>;
         /** @description WatchHeartbeat: the watch is alive and nothing has changed. */
@@ -2215,6 +2756,7 @@ export interface components {
          * @enum {string}
          */
         "inventory.ComparisonState": "unspecified" | "new" | "same" | "different" | "not_found";
+        "inventory.DeleteNodeResponse": Record<string, never>;
         /**
          * @description DiscoveryState of a discovery.
          * @enum {string}
@@ -2238,6 +2780,9 @@ export interface components {
             /** Format: date-time */
             enrol_time?: string;
         };
+        "inventory.ListNodeHistoryResponse": {
+            entries?: components["schemas"]["inventory.NodeHistoryEntry"][];
+        };
         "inventory.ListNodesResponse": {
             nodes?: components["schemas"]["inventory.Node"][];
             next_page_token?: string;
@@ -2245,6 +2790,9 @@ export interface components {
         "inventory.ListRegionsResponse": {
             regions?: components["schemas"]["inventory.Region"][];
             next_page_token?: string;
+        };
+        "inventory.ListResourceSlotHistoryResponse": {
+            entries?: components["schemas"]["inventory.SlotHistoryEntry"][];
         };
         "inventory.ListResourceSlotsResponse": {
             slots?: components["schemas"]["inventory.ResourceSlot"][];
@@ -2255,8 +2803,10 @@ export interface components {
             config?: components["schemas"]["inventory.NodeConfig"];
             status?: components["schemas"]["inventory.NodeStatus"];
             metadata?: components["schemas"]["common.ResourceMetadata"];
+            /** @description Another one after every change of the node; what its host reports again is no change. */
+            etag?: string;
         };
-        /** @description NodeChange is the current state of a node. */
+        /** @description NodeChange is the current state of a node; one that is retired or deleted has ended. */
         "inventory.NodeChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             node?: components["schemas"]["inventory.Node"];
@@ -2272,6 +2822,44 @@ export interface components {
             /** @description Rack or failure domain; empty: unknown. */
             rack?: string;
         };
+        /** @description NodeHistoryEntry is something that became of a node. */
+        "inventory.NodeHistoryEntry": {
+            /** Format: date-time */
+            time?: string;
+            /** @description "registered", "enrolled", "configured", "validating", "ready", "enabled", "cordoned", "draining", "maintenance", "broken", "retired". */
+            state?: string;
+            reason?: string;
+            /** @description Empty: the host's own report. */
+            principal?: string;
+        };
+        /** @description NodeLabels are all labels of a node: at most 32, keys of at most 63 characters, values of at most 255. */
+        "inventory.NodeLabels": {
+            labels?: {
+                [key: string]: string;
+            };
+        };
+        /** @description NodeLife is where a node is in its life, and why. */
+        "inventory.NodeLife": {
+            state?: components["schemas"]["inventory.NodeLifeState"];
+            /** @description The operator's reason, or what the host does not prove. */
+            reason?: string;
+            /** @description The operator; empty: the host's own report. */
+            principal?: string;
+            /** Format: date-time */
+            since?: string;
+        };
+        /**
+         * @description NodeLifeState of a node: registered → enrolled → validating → ready, which operators take out of service and return.
+         *     - `registered`: Its agent has not enrolled.
+         *     - `enrolled`: Enrolled, and nothing is known of its host yet (A-12).
+         *     - `validating`: It is not proven to be ready: see the reason and the onboarding steps (A-11).
+         *     - `ready`: Its slots are schedulable.
+         *     - `broken`: It has an open break-fix record.
+         *     - `retired`: Out of service for good.
+         *     - `deleted`: Registered by mistake. Only streams show it, once.
+         * @enum {string}
+         */
+        "inventory.NodeLifeState": "unspecified" | "registered" | "enrolled" | "validating" | "ready" | "cordoned" | "draining" | "maintenance" | "broken" | "retired" | "deleted";
         /**
          * @description NodeState of a node.
          *     - `pending`: Registered; its agent has not enrolled.
@@ -2298,6 +2886,27 @@ export interface components {
             slots?: {
                 [key: string]: number;
             };
+            life?: components["schemas"]["inventory.NodeLife"];
+            /** @description The steps of onboarding in their order (A-22); one is done only when all before it are (A-23). */
+            onboarding?: components["schemas"]["inventory.OnboardingStep"][];
+        };
+        /**
+         * @description OnboardingState of a step.
+         *     - `current`: The next one.
+         *     - `waiting`: Waits for the steps before it.
+         *     - `not_needed`: Does not apply to the node's mode (A-47).
+         * @enum {string}
+         */
+        "inventory.OnboardingState": "unspecified" | "done" | "current" | "waiting" | "not_needed";
+        /** @description OnboardingStep is a step from bare machine to schedulable node (A-22). */
+        "inventory.OnboardingStep": {
+            /** @description 1 to 8. */
+            number?: number;
+            /** @description "commission", "tag", "deploy", "enrol", "discover", "review", "approve" or "activate". */
+            name?: string;
+            state?: components["schemas"]["inventory.OnboardingState"];
+            /** @description What it waits for. */
+            detail?: string;
         };
         /** @description Region is a location with its own capacity (A-54). */
         "inventory.Region": {
@@ -2329,6 +2938,8 @@ export interface components {
             clean_generation?: string;
             /** @description Differences between what was approved and what the host has now, by its last report (D-80). */
             drift?: components["schemas"]["common.SlotDrift"][];
+            /** @description Another one after every change of the slot. */
+            etag?: string;
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */
         "inventory.SlotCandidate": {
@@ -2337,6 +2948,8 @@ export interface components {
             bindings?: components["schemas"]["common.SlotBindings"];
             /** @description Blockers of the approval; empty when it can be approved. */
             blockers?: string[];
+            /** @description Kernel path of the disk at the time of the inspection; advisory, it changes with reboots. */
+            kernel_path?: string;
         };
         /** @description SlotChange is the current state of a slot; a retired one has ended. */
         "inventory.SlotChange": {
@@ -2351,6 +2964,22 @@ export interface components {
             state?: components["schemas"]["inventory.ComparisonState"];
             /** @description One per field of the bindings that approved or found has a value of. */
             bindings?: components["schemas"]["inventory.BindingComparison"][];
+        };
+        /** @description SlotHistoryEntry is something that became of a slot: its claims, evidence, health, and what operators decided. */
+        "inventory.SlotHistoryEntry": {
+            /** Format: date-time */
+            time?: string;
+            /** @description "claimed", "released", "evidence", "health", "enabled", "disabled" or "retired". */
+            kind?: string;
+            /**
+             * Format: int64
+             * @description Of a claim and of evidence; 0 otherwise.
+             */
+            generation?: string;
+            detail?: string;
+            /** @description Who had it. */
+            allocation_id?: string;
+            principal?: string;
         };
         /** @description TopologyDiscovery is one advisory inspection of a host (A-56..A-58). */
         "inventory.TopologyDiscovery": {
@@ -2367,6 +2996,10 @@ export interface components {
             create_time?: string;
             /** Format: date-time */
             end_time?: string;
+            /** @description Everything the host consists of; absent until an agent reported it. */
+            host?: components["schemas"]["common.HostInventory"];
+            /** @description Version of the host's report; 0 is an agent from before versions. */
+            schema_version?: number;
             /** @description Every candidate beside the slot that is approved at its index, and every slot without a candidate, by index. Empty before the discovery has completed, and while the scheduler does not answer. */
             comparisons?: components["schemas"]["inventory.SlotComparison"][];
         };
@@ -2398,6 +3031,30 @@ export interface components {
             fits?: number;
             /** @description Unschedulable reasons; empty when something fits. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
+        };
+        /** @description BreakFix is a repair of a host by hand. */
+        "scheduler.BreakFix": {
+            id?: string;
+            node_id?: string;
+            /** @description Empty: the host as a whole. */
+            slot_id?: string;
+            fault?: string;
+            opened_by?: string;
+            /** Format: date-time */
+            open_time?: string;
+            actions?: components["schemas"]["scheduler.BreakFixAction"][];
+            /** @description Empty while it is open. */
+            closed_by?: string;
+            /** Format: date-time */
+            close_time?: string;
+            outcome?: string;
+        };
+        /** @description BreakFixAction is something that was done in a repair. */
+        "scheduler.BreakFixAction": {
+            /** Format: date-time */
+            time?: string;
+            principal?: string;
+            action?: string;
         };
         /** @description CapacityBucket aggregates the samples of an interval, for a region and SKU. */
         "scheduler.CapacityBucket": {
@@ -2561,6 +3218,13 @@ export interface components {
             /** @description Those that fit by score, then the others by id. */
             nodes?: components["schemas"]["scheduler.NodeVerdict"][];
         };
+        /**
+         * @description FindingSeverity of a finding.
+         *     - `warning`: To be looked at; nothing changes.
+         *     - `critical`: Disables the slot, or cordons the node.
+         * @enum {string}
+         */
+        "scheduler.FindingSeverity": "unspecified" | "info" | "warning" | "critical";
         /** @description FleetCounts counts nodes or GPUs: delivered >= healthy >= reserved >= active. */
         "scheduler.FleetCounts": {
             /**
@@ -2703,6 +3367,9 @@ export interface components {
         "scheduler.ListAvailabilityResponse": {
             availability?: components["schemas"]["scheduler.Availability"][];
         };
+        "scheduler.ListBreakFixesResponse": {
+            break_fixes?: components["schemas"]["scheduler.BreakFix"][];
+        };
         "scheduler.ListCapacityHistoryResponse": {
             /** Format: int64 */
             bucket_seconds?: string;
@@ -2721,6 +3388,9 @@ export interface components {
             events?: components["schemas"]["scheduler.HealthEvent"][];
             next_page_token?: string;
         };
+        "scheduler.ListNodeFindingsResponse": {
+            findings?: components["schemas"]["scheduler.NodeFinding"][];
+        };
         "scheduler.ListNodePlacementsResponse": {
             nodes?: components["schemas"]["scheduler.NodePlacement"][];
             next_page_token?: string;
@@ -2736,6 +3406,33 @@ export interface components {
             skus?: components["schemas"]["scheduler.Sku"][];
             next_page_token?: string;
         };
+        /** @description NodeFinding is what an outside health agent has found. */
+        "scheduler.NodeFinding": {
+            id?: string;
+            node_id?: string;
+            /** @description Empty: the host. */
+            slot_id?: string;
+            source?: string;
+            code?: string;
+            device?: string;
+            severity?: components["schemas"]["scheduler.FindingSeverity"];
+            message?: string;
+            reported_by?: string;
+            /** Format: date-time */
+            first_time?: string;
+            /** Format: date-time */
+            last_time?: string;
+            /**
+             * Format: int64
+             * @description How often it was reported.
+             */
+            count?: string;
+            /** @description Empty while it is open. */
+            resolved_by?: string;
+            /** Format: date-time */
+            resolve_time?: string;
+            resolution?: string;
+        };
         /** @description NodePlacement is the placement state of a node. */
         "scheduler.NodePlacement": {
             node_id?: string;
@@ -2743,7 +3440,7 @@ export interface components {
             region_code?: string;
             /** @description "slice" or "baremetal". */
             mode?: string;
-            /** @description "enabled", "cordoned" or "draining". */
+            /** @description "enabled", "cordoned", "draining", "maintenance", "broken" or "retired". */
             admin_state?: string;
             /** @description The operator's reason. */
             admin_reason?: string;
@@ -2769,6 +3466,10 @@ export interface components {
              * @description Grows with every change.
              */
             generation?: string;
+            /** @description Who set admin_state; empty: never set, or by a release before this field. */
+            admin_principal?: string;
+            /** @description Of admin_state: another one after every change of it. */
+            etag?: string;
         };
         /** @description NodePreservation counts the nodes of a region and slot class by their use for bare metal. Each node counts in exactly one of baremetal_free, baremetal_allocated, clean and sliced. */
         "scheduler.NodePreservation": {
@@ -3609,6 +4310,8 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Retired ones too. */
+                include_retired?: boolean;
             };
             header?: never;
             path?: never;
@@ -3691,6 +4394,213 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    NodeAdminService_DeleteNode: {
+        parameters: {
+            query?: {
+                /** @description Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                etag?: string;
+                /** @description For the other operators; at most 500 characters. */
+                reason?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.DeleteNodeResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeAdminService_UpdateNode: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description "slice" or "baremetal"; empty: unchanged. */
+                    mode?: string;
+                    /** @description Absent: unchanged; 0: no limit. */
+                    max_vms_per_node?: number;
+                    /** @description Absent: unchanged. */
+                    labels?: components["schemas"]["inventory.NodeLabels"];
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.Node"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_ListBreakFixes: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListBreakFixesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_OpenBreakFix: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Only for a fault of one slot. */
+                    slot_id?: string;
+                    /** @description What broke; at most 500 characters. */
+                    fault: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.BreakFix"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_AddBreakFixAction: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                break_fix_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description What was done; at most 500 characters. */
+                    action: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.BreakFix"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_CloseBreakFix: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                break_fix_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description How it ended; at most 500 characters. */
+                    outcome: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.BreakFix"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     NodeAdminService_CreateEnrolmentToken: {
         parameters: {
             query?: never;
@@ -3717,6 +4627,140 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["inventory.EnrolmentToken"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_ListNodeFindings: {
+        parameters: {
+            query?: {
+                /** @description Resolved ones too. */
+                include_resolved?: boolean;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.ListNodeFindingsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_ReportNodeFinding: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The slot that it is about; empty: the host. */
+                    slot_id?: string;
+                    /** @description The agent, a DNS label: "dcgm", "nvsentinel". */
+                    source: string;
+                    /** @description The agent's own name of the fault; at most 100 characters. */
+                    code: string;
+                    /** @description The device, for example its PCI address or UUID; at most 100 characters. Empty: the host. */
+                    device?: string;
+                    severity: components["schemas"]["scheduler.FindingSeverity"];
+                    /** @description For operators; at most 500 characters. */
+                    message?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.NodeFinding"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeCareService_ResolveNodeFinding: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                finding_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Why it is over; at most 500 characters. */
+                    resolution: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.NodeFinding"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeAdminService_ListNodeHistory: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.ListNodeHistoryResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -3794,6 +4838,34 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    NodeAdminService_ListResourceSlotHistory: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+                slot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.ListResourceSlotHistoryResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationAdminService_GetSlotRepair: {
         parameters: {
             query?: never;
@@ -3836,6 +4908,8 @@ export interface operations {
             content: {
                 "application/json": {
                     reason?: string;
+                    /** @description Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -3868,7 +4942,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    /** @description Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
             };
         };
         responses: {
@@ -3915,6 +4992,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.SlotRepair"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeAdminService_RetireResourceSlot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                slot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.ResourceSlot"];
                 };
             };
             default: components["responses"]["Error"];
@@ -4027,6 +5141,8 @@ export interface operations {
                 "application/json": {
                     /** @description For the other operators; at most 500 characters. */
                     reason: string;
+                    /** @description Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -4061,6 +5177,80 @@ export interface operations {
                 "application/json": {
                     /** @description For the other operators; at most 500 characters. */
                     reason: string;
+                    /** @description Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["scheduler.NodePlacement"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeAdminService_RetireNode: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.Node"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodePlacementService_StartNodeMaintenance: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description For the other operators; at most 500 characters. */
+                    reason: string;
+                    /** @description Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -4094,6 +5284,8 @@ export interface operations {
             content: {
                 "application/json": {
                     reason?: string;
+                    /** @description Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -5219,6 +6411,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["images.ListImagesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectNetworkService_GetProjectNetwork: {
+        parameters: {
+            query?: {
+                /** @description Optional for a member of exactly one. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ProjectNetwork"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectNetworkService_PutProjectNetwork: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Optional for a member of exactly one. */
+                    project_id?: string;
+                    /** @description As in ProjectNetwork. */
+                    vms_reach_each_other?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ProjectNetwork"];
                 };
             };
             default: components["responses"]["Error"];
