@@ -100,7 +100,12 @@ impl Which {
     fn options(self) -> gpuaas_dev::Result<Options> {
         let instance = Instance::new(self.instance)?;
         let mut options = match self.root {
-            Some(root) => Options::beside(root, instance),
+            Some(root) => {
+                // loop devices name their files by absolute paths, and are found by them
+                let absolute = std::path::absolute(&root);
+                let absolute = absolute.map_err(gpuaas_dev::Error::file("resolve", &root))?;
+                Options::beside(absolute, instance)
+            }
             None => Options {
                 instance,
                 ..Options::main()
