@@ -107,8 +107,8 @@ fn of_stack(
     mounted.dedup();
     let swaps = swaps
         .iter()
-        .cloned()
         .filter(|path| devices.iter().any(|device| device.is_at(root, path)))
+        .cloned()
         .collect();
     Ok(DiskFacts {
         name: Some(name.to_owned()),

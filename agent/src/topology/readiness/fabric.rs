@@ -76,12 +76,12 @@ async fn answered(found: Finding, links: &[Link]) -> Finding {
     let peer = peer.to_string();
     let arguments = ["-n", "-c", "1", "-W", "2", "-I", MANAGEMENT, &peer];
     match exec::run("ping", &arguments, exec::PROBE_LIMIT).await {
-        Ok(output) => of_ping(found, &peer, output.status == 0),
+        Ok(output) => of_ping(&found, &peer, output.status == 0),
         Err(error) => Finding::warn(&TMFIFO, format!("{}; {}", found.detail, error.message)),
     }
 }
 
-fn of_ping(found: Finding, peer: &str, answers: bool) -> Finding {
+fn of_ping(found: &Finding, peer: &str, answers: bool) -> Finding {
     match answers {
         true => Finding::pass(&TMFIFO, format!("{}, and {peer} answers", found.detail)),
         false => Finding::warn(
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(of("192.168.100.1", 31).as_deref(), Some("192.168.100.0"));
         assert_eq!(of("192.168.100.1", 24), None);
         let found = tmfifo(Some(&links("192.168.100.1", 30)));
-        assert_eq!(of_ping(found.clone(), "192.168.100.2", true).status, Pass);
-        let silent = of_ping(found, "192.168.100.2", false);
+        assert_eq!(of_ping(&found, "192.168.100.2", true).status, Pass);
+        let silent = of_ping(&found, "192.168.100.2", false);
         assert_eq!(silent.status, Warn);
         assert!(
             silent.detail.ends_with("192.168.100.2 does not answer"),

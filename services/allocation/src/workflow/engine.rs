@@ -368,6 +368,6 @@ fn last_word(reason: String, message: String) -> Failure {
         step: String::new(),
         failure_class: class_name(FailureClass::Host).to_owned(),
         host_clean: false,
-        serial_log_end: String::new(),
+        serial_log_end: Box::default(),
     }
 }

@@ -19,8 +19,8 @@ pub struct Failure {
     /// False when something may be left on the host.
     pub host_clean: bool,
     /// What the guest printed last on its serial console: for its tenant, and for no log.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub serial_log_end: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub serial_log_end: Box<str>,
 }
 
 impl Failure {
@@ -63,7 +63,7 @@ impl StepError {
             step: String::new(),
             failure_class: class_name(class).to_owned(),
             host_clean: true,
-            serial_log_end: String::new(),
+            serial_log_end: Box::default(),
         })
     }
 
@@ -85,7 +85,7 @@ impl StepError {
             step: format!("{kind}.{}", failure.step),
             failure_class: class_name(failure.failure_class()).to_owned(),
             host_clean: failure.host_clean,
-            serial_log_end: failure.serial_log_end.clone(),
+            serial_log_end: failure.serial_log_end.as_str().into(),
         })
     }
 
@@ -130,7 +130,7 @@ impl StepError {
             step: String::new(),
             failure_class: class_name(FailureClass::Host).to_owned(),
             host_clean: true,
-            serial_log_end: String::new(),
+            serial_log_end: Box::default(),
         })
     }
 }

@@ -330,7 +330,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
             .await
             .map_err(ledger)?;
         let words = explain(&failure.reason, Some(allocation.image.boot_timeout_seconds));
-        let message = match failure.serial_log_end.as_str() {
+        let message = match &*failure.serial_log_end {
             "" => words.message.clone(),
             end => format!("{}\nIts serial console ended with:\n{end}", words.message),
         };

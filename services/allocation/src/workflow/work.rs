@@ -127,7 +127,7 @@ impl Work {
                 step: String::new(),
                 failure_class: "host".into(),
                 host_clean: false,
-                serial_log_end: String::new(),
+                serial_log_end: Box::default(),
             })
     }
 
