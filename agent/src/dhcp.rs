@@ -14,8 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::blocking;
 use crate::host::root::HostRoot;
+use crate::host::{blocking, recording};
 use crate::ids::{Mac, NetworkGroup, VmName};
 use crate::settings;
 
@@ -184,15 +184,17 @@ impl Dhcp {
             let message = format!("dnsmasq (process {pid}) does not live: {why}");
             HostError::host(ErrorReason::HostNotReady, message)
         };
-        if self.root.is_live() {
+        let comm = format!("/proc/{pid}/comm");
+        let program = if recording::is_replay() {
+            if !self.root.exists(format!("/proc/{pid}")) {
+                return Err(dead("it is not there".to_owned()));
+            }
+            self.root.read(comm)
+        } else {
             kill(Pid::from_raw(pid), None).map_err(|error| dead(error.to_string()))?;
-        } else if !self.root.exists(format!("/proc/{pid}")) {
-            return Err(dead("it is not there".to_owned()));
-        }
-        let program = self
-            .root
-            .read(format!("/proc/{pid}/comm"))
-            .unwrap_or_default();
+            std::fs::read_to_string(comm)
+        };
+        let program = program.unwrap_or_default();
         if program.trim() != "dnsmasq" {
             return Err(HostError::host(
                 ErrorReason::HostNotReady,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
+use crate::host::recording;
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostProfile};
@@ -89,12 +90,15 @@ pub(super) fn tools(node: &Node) -> Finding {
 }
 
 fn is_installed(root: &HostRoot, program: &str) -> bool {
-    let path = match root.is_live() {
-        true => std::env::var_os("PATH").unwrap_or_default(),
+    if recording::is_replay() {
         // the agent that recorded had a PATH of its own
-        false => "/usr/sbin:/usr/bin:/sbin:/bin".into(),
-    };
-    std::env::split_paths(&path).any(|folder| root.exists(folder.join(program)))
+        let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        return folders
+            .iter()
+            .any(|folder| root.exists(Path::new(folder).join(program)));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
 /// Programs that look into the fabric (D-11).
