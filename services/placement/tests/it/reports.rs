@@ -231,8 +231,11 @@ async fn a_whole_node_is_planned_before_slices() {
 async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     let (world, mut specs) = world_of(2).await;
     specs[1].mode = "baremetal".into();
-    world.node(specs[1].clone()).await;
     let (bare, other) = (specs[1].id, specs[0].id);
+    let cordoned = |state| format!("UPDATE nodes SET admin_state = '{state}' WHERE id = '{bare}'");
+    world.run(&cordoned("cordoned")).await;
+    world.node(specs[1].clone()).await;
+    world.run(&cordoned("enabled")).await;
     let guest = baremetal::reserve(&world, &whole(&world))
         .await
         .expect("one");
