@@ -156,21 +156,10 @@ fn function(root: &HostRoot, address: &str, parent: &str, unknown: &[&Domain]) -
         driver: root.link_name(format!("{path}/driver")).unwrap_or_default(),
         numa_node: numa.and_then(|node| u32::try_from(node).ok()),
         physical_function: parent.to_owned(),
-        fault: fault(root, &path),
+        fault: pci::dead(root, &path).map_or_else(String::new, |why| format!("it {why}")),
         used_by: used_by
             .map(|domain| domain.name.clone())
             .unwrap_or_default(),
-    }
-}
-
-/// A function that fell off the bus answers every read of its configuration with ones.
-fn fault(root: &HostRoot, path: &str) -> String {
-    match std::fs::read(root.path(format!("{path}/config"))) {
-        Ok(config) if config.starts_with(&[0xff; 4]) => "it does not answer on its bus".to_owned(),
-        Ok(_) => String::new(),
-        // recordings do not have it
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => format!("it cannot be read: {error}"),
     }
 }
 

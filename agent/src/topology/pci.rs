@@ -239,7 +239,8 @@ fn link(root: &HostRoot, path: &str) -> Option<common::PciLink> {
         max_width: width("max_link_width"),
         degraded: false,
     };
-    if link.speed.is_empty() && link.width == 0 {
+    // a virtual function has no link of its own: it says a width of 0
+    if link.width == 0 && (link.speed.is_empty() || root.exists(format!("{path}/physfn"))) {
         return None;
     }
     Some(common::PciLink {
@@ -347,9 +348,16 @@ pub fn functions(root: &HostRoot, path: &str) -> Vec<(u32, PciAddress)> {
 pub fn folder(address: &PciAddress) -> String {
     format!("{DEVICES}/{address}")
 }
-/// A device that fell off the bus keeps its folder, and answers every read of its configuration with ones.
-fn dead(root: &HostRoot, path: &str) -> Option<String> {
-    match root.bytes(format!("{path}/config")) {
+
+/// Why a function cannot be used. One that fell off the bus keeps its folder, and answers every read of its configuration
+/// with ones. So does a healthy virtual function, whose vendor and device are its physical one's: that is asked instead.
+pub fn dead(root: &HostRoot, path: &str) -> Option<String> {
+    let physical = format!("{path}/physfn");
+    let asked = match root.exists(&physical) {
+        true => &physical,
+        false => path,
+    };
+    match root.bytes(format!("{asked}/config")) {
         Ok(config) if config.starts_with(&[0xff; 4]) => Some("does not answer on its bus".into()),
         Ok(_) => None,
         // recordings do not have it
@@ -370,6 +378,34 @@ fn hex(root: &HostRoot, path: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_healthy_virtual_function_is_neither_dead_nor_below_its_best_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |address: &str| format!("sys/bus/pci/devices/{address}");
+        let (pf, vf) = (of("0000:9c:00.0"), of("0000:9c:00.1"));
+        let write = |path: String, bytes: &[u8]| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        };
+        write(format!("{pf}/config"), &[0xb3, 0x15, 0x1e, 0x10]);
+        write(format!("{vf}/config"), &[0xff; 4]);
+        write(format!("{vf}/current_link_speed"), b"Unknown");
+        write(format!("{vf}/current_link_width"), b"0");
+        write(format!("{vf}/max_link_width"), b"16");
+        let (vf, pf) = (format!("/{vf}"), format!("/{pf}"));
+        let root = HostRoot::new(dir.path());
+        assert!(dead(&root, &vf).is_some(), "it is no virtual function yet");
+        assert!(link(&root, &vf).unwrap().degraded);
+        std::os::unix::fs::symlink("../0000:9c:00.0", dir.path().join(&vf[1..]).join("physfn"))
+            .unwrap();
+        assert_eq!(dead(&root, &vf), None);
+        assert_eq!(link(&root, &vf), None);
+        // what its physical function lost it has lost too
+        write(format!("{}/config", &pf[1..]), &[0xff; 4]);
+        assert!(dead(&root, &vf).is_some());
+    }
 
     #[test]
     fn a_60_bars_are_as_large_as_sysfs_says() {

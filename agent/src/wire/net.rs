@@ -15,6 +15,14 @@ pub struct Ipv4Net {
     length: u32,
 }
 
+impl Ipv4Net {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let host_bits = u32::MAX.checked_shr(self.length).unwrap_or(0);
+        u32::from(address) & !host_bits == u32::from(self.address)
+    }
+}
+
 impl FromStr for Ipv4Net {
     type Err = ParseError;
 
@@ -57,6 +65,17 @@ impl fmt::Display for Ipv4Net {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_lies_in_its_network_alone() {
+        let lies = |network: &str, address: &str| {
+            let network: Ipv4Net = network.parse().unwrap();
+            network.contains(address.parse().unwrap())
+        };
+        assert!(lies("10.20.0.0/16", "10.20.255.1") && !lies("10.20.0.0/16", "10.21.0.0"));
+        assert!(lies("0.0.0.0/0", "192.175.48.1"));
+        assert!(lies("10.0.0.7/32", "10.0.0.7") && !lies("10.0.0.7/32", "10.0.0.6"));
+    }
 
     #[test]
     fn a_network_has_no_bits_of_a_host() {

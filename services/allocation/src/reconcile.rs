@@ -155,6 +155,7 @@ async fn set_network_groups(
     standings: &BTreeMap<Uuid, Standing>,
 ) -> Result<(), StepError> {
     let groups = networks::groups_of_node(&mut *deps.pool.acquire().await?, node_id).await;
+    let mut outcome = Ok(());
     for (id, group) in groups.map_err(subject::ledger)? {
         // whoever works on it may be removing it
         let is_settled = matches!(standings.get(&id), Some(Standing::Active(_)));
@@ -165,10 +166,12 @@ async fn set_network_groups(
             .any(|one| one.group != group);
         if is_settled && differs {
             tracing::info!(%node_id, allocation_id = %id, group, "set network group of VM");
-            host.set_network_group(id, group).await?;
+            // one that fails keeps no other from what its project decided (P11)
+            let done = host.set_network_group(id, group).await;
+            outcome = outcome.and(done.map(drop));
         }
     }
-    Ok(())
+    outcome
 }
 
 /// Records unexpected shutdowns, and starts again the VMs that stopped with their host.

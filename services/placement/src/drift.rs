@@ -104,6 +104,10 @@ async fn judge(
     node_id: Uuid,
     devices: Option<&HostDevices>,
 ) -> Result<Noted> {
+    // what differed stands until a report says otherwise: a disk that was out of sight is wiped when it is back
+    let Some(devices) = devices else {
+        return Ok(Noted::default());
+    };
     let is_a_tenants: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive' AND state <> 'released')",
     )
@@ -116,9 +120,9 @@ async fn judge(
     let facts = Facts::read(conn, node_id, devices).await?;
     let mut noted = Noted::default();
     for slot in slots::lock_all(conn, node_id).await? {
-        let found = devices.map_or_else(Vec::new, |devices| facts.compare(&slot, devices));
+        let found = facts.compare(&slot, devices);
         noted.changed += usize::from(note_slot(conn, &slot, &found).await?);
-        noted.wipes += usize::from(settle_disk(conn, &slot, &found, devices.is_some()).await?);
+        noted.wipes += usize::from(settle_disk(conn, &slot, &found).await?);
     }
     if noted.changed > 0 {
         note_allocations(conn, node_id).await?;
@@ -135,14 +139,10 @@ struct Facts {
 }
 
 impl Facts {
-    async fn read(
-        conn: &mut PgConnection,
-        node_id: Uuid,
-        devices: Option<&HostDevices>,
-    ) -> Result<Self> {
+    async fn read(conn: &mut PgConnection, node_id: Uuid, devices: &HostDevices) -> Result<Self> {
         let seen: Vec<Uuid> = devices
-            .into_iter()
-            .flat_map(|devices| &devices.addresses)
+            .addresses
+            .iter()
             .filter_map(|one| one.allocation_id.parse().ok())
             .collect();
         let pairs: Vec<(Uuid, Uuid)> = sqlx::query_as(
@@ -270,13 +270,8 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
 }
 
 /// Takes a free slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
-async fn settle_disk(
-    conn: &mut PgConnection,
-    slot: &Slot,
-    found: &[Drift],
-    is_known: bool,
-) -> Result<bool> {
-    if !is_clean(slot) || !is_known {
+async fn settle_disk(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Result<bool> {
+    if !is_clean(slot) {
         return Ok(false);
     }
     let free = [SlotStatus::Available, SlotStatus::Disabled];

@@ -272,9 +272,7 @@ pub async fn retire(
 ) -> Result<(NodePlacement, Outcome)> {
     lock::node(conn, node_id).await?;
     let before = get(conn, node_id).await?;
-    if before.admin_state == Intent::Retired.as_str() {
-        return Ok((before, Outcome::Unchanged));
-    }
+    let is_retired = before.admin_state == Intent::Retired.as_str();
     if never_used {
         let used: bool =
             sqlx::query_scalar("SELECT EXISTS (SELECT FROM claims WHERE node_id = $1)")
@@ -284,10 +282,13 @@ pub async fn retire(
         if used {
             return Err(before.conflict("one that had tenants; retire it instead"));
         }
-        if before.admin_state == Intent::Enabled.as_str() {
+        if !is_retired && before.admin_state == Intent::Enabled.as_str() {
             // nobody has it, and under its lock nobody gets it
             become_locked(conn, node_id, Intent::Cordoned, word).await?;
         }
+    }
+    if is_retired {
+        return Ok((before, Outcome::Unchanged));
     }
     set_intent(conn, node_id, Intent::Retired, word).await
 }

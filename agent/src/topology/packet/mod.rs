@@ -64,12 +64,12 @@ struct Job {
 }
 
 impl Packets {
-    /// Sends one, unless one was begun since this call, or is not older than `age`.
+    /// Sends one, unless one was begun since this call, or one that came through is not older than `age`.
     pub async fn send(&self, node: &Node, age: Duration) -> Outcome {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
         if let Some((begun, outcome)) = &*last
-            && (*begun >= asked || begun.elapsed() <= age)
+            && (*begun >= asked || (outcome.is_good() && begun.elapsed() <= age))
         {
             return outcome.clone();
         }
@@ -84,6 +84,10 @@ impl Packets {
 }
 
 impl Outcome {
+    fn is_good(&self) -> bool {
+        self.way.is_ok() && self.dhcp.as_ref().is_none_or(Result::is_ok)
+    }
+
     fn of_error(why: &str, asks_dhcp: bool) -> Self {
         Self {
             dhcp: asks_dhcp.then(|| Err(format!("not sent: {why}"))),

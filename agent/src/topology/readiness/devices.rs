@@ -16,7 +16,7 @@ const GROUPS: &str = "/sys/kernel/iommu_groups";
 const BRIDGE_CLASS: &str = "0x0604";
 
 /// Checks of the GPUs and of the virtual functions that go with them.
-pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
+pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile, fabric: FabricKind) -> Vec<Finding> {
     if profile.lab || profile.hypervisor == Hypervisor::Qemu {
         let why = "this host gives no GPU to a VM";
         return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS]
@@ -30,11 +30,15 @@ pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
             .filter(move |device| device.kind == kind && device.dead.is_none())
             .collect::<Vec<_>>()
     };
+    let no_fabric = fabric == FabricKind::None;
     let (gpus, fabric) = (of(PciKind::Gpu), of(PciKind::Fabric));
     vec![
         iommu_groups(root, &gpus),
         vfio_binding(&gpus),
-        fabric_vfs(root, &fabric, gpus.len()),
+        match no_fabric {
+            true => Finding::skip(&FABRIC_VFS, "this site has no fabric"),
+            false => fabric_vfs(root, &fabric, gpus.len()),
+        },
     ]
 }
 

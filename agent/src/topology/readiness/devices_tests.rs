@@ -53,7 +53,11 @@ impl Host {
 
     fn found(&self) -> Vec<Finding> {
         let profile = "name = \"p\"\nhypervisor = \"kvm\"\ncpu_model = \"host-passthrough\"";
-        of_gpus(&self.root(), &toml::from_str(profile).unwrap())
+        of_gpus(
+            &self.root(),
+            &toml::from_str(profile).unwrap(),
+            FabricKind::Ipoib,
+        )
     }
 }
 

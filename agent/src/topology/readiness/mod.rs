@@ -146,7 +146,7 @@ fn of_machine(node: &Node) -> Vec<Finding> {
     let (root, profile) = (&node.root, &node.settings.profile);
     let mut findings = virtualisation(root, profile);
     findings.extend(software::files(root, profile));
-    findings.extend(devices::of_gpus(root, profile));
+    findings.extend(devices::of_gpus(root, profile, node.settings.fabric.kind));
     findings.push(machine::hugepages(root, profile));
     findings.push(software::tools(node));
     findings

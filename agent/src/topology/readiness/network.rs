@@ -22,11 +22,17 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
         None
     };
     let packet = packet.as_ref();
+    // the agent's own rules drop what goes to where no guest may
+    let kept_in = settings
+        .unreachable
+        .iter()
+        .any(|network| network.contains(settings.outside));
+    let way_out = packet.filter(|_| !kept_in);
     vec![
         bridge(settings, addresses),
         ovs_bridge(settings).await,
-        forwarding(&node.root, settings, packet),
-        nat(settings, packet).await,
+        forwarding(&node.root, settings, way_out),
+        nat(settings, way_out).await,
         guests_apart(node).await,
         dnsmasq(node, packet),
         gateway(settings),

@@ -142,7 +142,9 @@ fn failed_checks(report: &ReadinessReport) -> Vec<String> {
     let failed = report
         .evidence
         .iter()
-        .filter(|evidence| evidence.status() == EvidenceStatus::Fail && evidence.devices.is_empty())
+        .filter(|evidence| evidence.status() == EvidenceStatus::Fail)
+        // the slots of the devices are told from the devices of the same report
+        .filter(|evidence| evidence.devices.is_empty() || report.devices.is_none())
         .map(|evidence| evidence.check.clone());
     report.blockers.iter().cloned().chain(failed).collect()
 }

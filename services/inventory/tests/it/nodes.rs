@@ -1,5 +1,5 @@
 //! Regions, nodes, tokens: bad input, idempotency, pages, audit.
-use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, ReadinessReport};
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1::{self as api, Region};
@@ -383,7 +383,11 @@ async fn d_80_a_check_that_names_devices_is_of_their_slots_and_not_of_the_host()
         report.evidence.push(disks);
         report
     };
-    let of_a_slot = report(vec!["lab-disk:0190a5b0-0000-7000-8000-000000000001".into()]);
+    let mut of_a_slot = report(vec!["lab-disk:0190a5b0-0000-7000-8000-000000000001".into()]);
+    // without the host's devices nobody could tell whose slot it is
+    host.heartbeat(of_a_slot.clone()).await.expect("taken");
+    assert_eq!(world.status(&node.id).await.blockers, ["slot_disks"]);
+    of_a_slot.devices = Some(HostDevices::default());
     host.heartbeat(of_a_slot).await.expect("taken");
     let status = world.status(&node.id).await;
     assert_eq!(status.blockers, Vec::<String>::new());
