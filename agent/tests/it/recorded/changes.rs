@@ -63,11 +63,11 @@ async fn inc_08_vmx_is_off_in_the_firmware() {
 #[tokio::test]
 async fn inc_01_nat_is_missing() {
     host_is_blocked("nat", |host| {
-        host.answer("nft --json list ruleset", "{\"nftables\":[]}")
+        host.answer("nft --json list ruleset", "{\"nftables\":[]}");
     })
     .await;
     host_is_blocked("ip_forwarding", |host| {
-        host.text("/proc/sys/net/ipv4/ip_forward", "0")
+        host.text("/proc/sys/net/ipv4/ip_forward", "0");
     })
     .await;
     host_is_blocked("bridge", |host| {
@@ -86,15 +86,15 @@ async fn inc_01_nat_is_missing() {
 #[tokio::test]
 async fn inc_06_ipoib_is_missing() {
     host_is_blocked("ipoib_netplan", |host| {
-        host.remove("/etc/netplan/60-ipoib.yaml")
+        host.remove("/etc/netplan/60-ipoib.yaml");
     })
     .await;
     host_is_blocked("fabric_address", |host| {
-        host.answer("ip -json address show", "[]")
+        host.answer("ip -json address show", "[]");
     })
     .await;
     host_is_blocked("fabric_route", |host| {
-        host.answer("ip -json -4 route show", "[]")
+        host.answer("ip -json -4 route show", "[]");
     })
     .await;
 }
@@ -296,7 +296,7 @@ fn host_root(corner: &super::tree::Corner) -> String {
 async fn a_144_the_virtual_functions_are_half_configured() {
     let device = "/sys/devices/pci0000:48/0000:4d:00.0";
     slot_is_blocked(2, "has 1 of the 4", |host| {
-        host.text(format!("{device}/sriov_numvfs"), "4")
+        host.text(format!("{device}/sriov_numvfs"), "4");
     })
     .await;
     slot_is_blocked(2, "no GUID", |host| {
@@ -410,7 +410,7 @@ async fn b_43_a_board_that_is_known_in_part_reports_no_groups() {
             host.text(
                 "/var/lib/gpuaas/fabric-partitions.json",
                 "{\"partitionInfo\":",
-            )
+            );
         },
     ] {
         let report = discovered(change).await;

@@ -37,7 +37,7 @@ const CHANGES: [(&str, Change); 26] = [
     ("iommu", |host| host.remove("/sys/kernel/iommu_groups")),
     ("vfio", |host| host.remove("/sys/module/vfio_pci")),
     ("firmware", |host| {
-        host.remove("/usr/share/OVMF/OVMF_CODE_4M.fd")
+        host.remove("/usr/share/OVMF/OVMF_CODE_4M.fd");
     }),
     ("libvirt_folder", |host| {
         host.recording
@@ -57,26 +57,26 @@ const CHANGES: [(&str, Change); 26] = [
     }),
     ("tools", |host| host.remove("/usr/bin/blkdiscard")),
     ("ip_forwarding", |host| {
-        host.text("/proc/sys/net/ipv4/ip_forward", "0")
+        host.text("/proc/sys/net/ipv4/ip_forward", "0");
     }),
     ("bridge", |host| {
-        host.answer("ip -json address show dev ovsbr0", "[]")
+        host.answer("ip -json address show dev ovsbr0", "[]");
     }),
     ("ovs_bridge", |host| {
-        failed(host, "ovs-vsctl --timeout=5 br-exists ovsbr0")
+        failed(host, "ovs-vsctl --timeout=5 br-exists ovsbr0");
     }),
     ("nat", |host| {
-        host.answer("nft --json list ruleset", "{\"nftables\":[]}")
+        host.answer("nft --json list ruleset", "{\"nftables\":[]}");
     }),
     ("dnsmasq", |host| host.text("/proc/977/comm", "cron")),
     ("ipoib_netplan", |host| {
-        host.remove("/etc/netplan/60-ipoib.yaml")
+        host.remove("/etc/netplan/60-ipoib.yaml");
     }),
     ("fabric_address", |host| {
-        host.answer("ip -json address show", "[]")
+        host.answer("ip -json address show", "[]");
     }),
     ("fabric_route", |host| {
-        host.answer("ip -json -4 route show", "[]")
+        host.answer("ip -json -4 route show", "[]");
     }),
     ("tmfifo", |host| {
         let text = r#"[{"ifname":"ibp26s0","addr_info":[{"family":"inet","local":"192.168.4.7"}]},{"ifname":"tmfifo_net0"}]"#;

@@ -218,7 +218,11 @@ async fn h_29_an_operator_is_shown_everything_the_host_consists_of() {
         2
     );
 
-    let kinds: BTreeSet<NetworkAddressKind> = host.addresses.iter().map(|one| one.kind()).collect();
+    let kinds: BTreeSet<NetworkAddressKind> = host
+        .addresses
+        .iter()
+        .map(gpuaas_proto::gpuaas::common::v1::NetworkAddress::kind)
+        .collect();
     assert_eq!(kinds.len(), 4, "{:?}", host.addresses);
     assert_eq!(host.neighbors[0].switch_name, "leaf-7");
     assert_eq!(

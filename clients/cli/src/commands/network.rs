@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Session, given};
 use crate::failure::Failure;
-use crate::output::print_json;
+use crate::output::{self, print_json};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -46,7 +46,10 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     if session.json() {
         print_json(&answer);
     } else {
-        println!("{}", sentence(&answer, flags.between_vms.is_some()));
+        output::answer(format_args!(
+            "{}",
+            sentence(&answer, flags.between_vms.is_some())
+        ));
     }
     Ok(())
 }

@@ -144,10 +144,11 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
         let project_id = allocation.project_id;
         let reach_each_other =
             networks::vms_reach_each_other(&mut *work.conn().await?, project_id).await;
-        let network_group = reach_each_other
-            .map_err(ledger)?
-            .then(|| project_id.to_string())
-            .unwrap_or_default();
+        let network_group = if reach_each_other.map_err(ledger)? {
+            project_id.to_string()
+        } else {
+            String::new()
+        };
         let request = ProvisionRequest {
             operation_id: String::new(),
             lease_id: String::new(),

@@ -43,7 +43,7 @@ pub(crate) fn node(row: NodeRow, known: Option<&ListSlotsResponse>) -> Result<ap
     let mut evidence = Vec::new();
     if let Some(report) = report {
         evidence = report.evidence;
-        evidence.extend(report.devices.and_then(unknown_domains));
+        evidence.extend(report.devices.as_ref().and_then(unknown_domains));
     }
     if slots.is_none() {
         evidence.push(Evidence {
@@ -95,7 +95,7 @@ pub(crate) fn node(row: NodeRow, known: Option<&ListSlotsResponse>) -> Result<ap
 }
 
 /// Domains that nobody allocated. Only slots whose devices they have are not offered.
-fn unknown_domains(devices: HostDevices) -> Option<Evidence> {
+fn unknown_domains(devices: &HostDevices) -> Option<Evidence> {
     (!devices.unknown_domains.is_empty()).then(|| Evidence {
         check: "unknown_domains".to_owned(),
         status: EvidenceStatus::Warn.into(),

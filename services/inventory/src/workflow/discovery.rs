@@ -301,7 +301,7 @@ mod tests {
                 r.legal_groups = vec![LegalGroup::default(); 10_000];
             }),
             ("evidence", |r| {
-                r.evidence = vec![Evidence::default(); 10_000]
+                r.evidence = vec![Evidence::default(); 10_000];
             }),
             ("candidates[0].nvme_device", |r| {
                 r.candidates[0].bindings = Some(SlotBindings {

@@ -90,7 +90,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
         let code = refused
             .expect_err(sql)
             .as_database_error()
-            .and_then(|e| e.code().map(|c| c.into_owned()));
+            .and_then(|e| e.code().map(std::borrow::Cow::into_owned));
         assert_eq!(code.as_deref(), Some("23514"), "{sql}");
     }
     let id = world.reserved(1).await;

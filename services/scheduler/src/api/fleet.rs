@@ -136,7 +136,7 @@ impl Api {
             _ => String::new(),
         };
         Ok(pb::ListHealthEventsResponse {
-            events: rows.into_iter().map(event).collect(),
+            events: rows.iter().map(event).collect(),
             next_page_token,
         })
     }
@@ -212,7 +212,7 @@ fn counted(rollup: fleet::Rollup) -> pb::FleetRollup {
     }
 }
 
-fn event(event: fleet::HealthEvent) -> pb::HealthEvent {
+fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
     let message = match event.health {
         Health::Healthy => "",
         Health::Unknown => "The host did not report: whether the GPUs were reachable is unknown.",
