@@ -128,7 +128,6 @@ impl Node {
         self.seed_dir(vm).join("host_key")
     }
 
-    /// A VM's seed image.
     /// What a VM printed on its serial console; the hypervisor writes and rotates it.
     pub fn serial_log(&self, vm: &VmName) -> PathBuf {
         self.settings
@@ -137,6 +136,7 @@ impl Node {
             .join(format!("{vm}.log"))
     }
 
+    /// A VM's seed image.
     pub fn seed_iso(&self, vm: &VmName) -> PathBuf {
         self.seed_dir(vm).join("seed.iso")
     }
