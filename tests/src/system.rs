@@ -249,12 +249,18 @@ impl System {
     /// # Panics
     /// When it is cordoned, or never gets ready.
     pub async fn wait_schedulable(&self, host: &Host) {
-        until("the host to take launches", TIMEOUT, async || {
-            let node = self.admin.get(&host.path("/placement")).await.ok()?;
-            assert_eq!(node["admin_state"], "enabled", "{node}");
-            (node["schedulable"] == true).then_some(())
-        })
-        .await;
+        let mut last = Value::Null;
+        let ready = tokio::time::timeout(
+            TIMEOUT,
+            until("the host to take launches", 2 * TIMEOUT, async || {
+                let node = self.admin.get(&host.path("/placement")).await.ok()?;
+                assert_eq!(node["admin_state"], "enabled", "{node}");
+                last = node;
+                (last["schedulable"] == true).then_some(())
+            }),
+        );
+        let ready = ready.await.is_ok();
+        assert!(ready, "the host takes no launches: {last}");
     }
 
     /// The host of an allocation.
