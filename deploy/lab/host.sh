@@ -17,7 +17,13 @@ wait_for() {
     done
 }
 
+no_switch() {
+    [ ! -e /sys/class/net/$bridge ]
+}
+
 switch_up() {
+    # of the sandbox before this one, whose programs may end later than itself
+    wait_for "the removal of the earlier switch" no_switch
     ovsdb-tool create /etc/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
     ovsdb-server /etc/openvswitch/conf.db --remote=punix:/run/openvswitch/db.sock --pidfile --detach --no-chdir \
         --log-file=/var/log/openvswitch/ovsdb-server.log
@@ -33,8 +39,6 @@ switch_up() {
 nat_up() {
     local index
     echo 1 > /proc/sys/net/ipv4/ip_forward
-    # a way out, for the packets by which the agent proves that there is one: they are dropped before they leave
-    ip route replace 192.175.48.1 dev up0
     {
         echo "table ip gpuaas {"
         echo "  chain prerouting { type nat hook prerouting priority dstnat;"

@@ -8,6 +8,8 @@ use crate::process::run;
 
 /// The host's end of the link.
 const HOST_END: &str = "up0";
+/// The agent's default for `network.outside`: it proves a way out by packets to it, which are dropped before they leave.
+const OUTSIDE: &str = "192.175.48.1";
 
 /// Names of one host's namespace and link.
 #[derive(Debug, Clone)]
@@ -70,7 +72,7 @@ pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result
             HOST_END,
         ],
     )?;
-    run("ip", &["-n", namespace, "link", "set", HOST_END, "up"])?;
+    set_link(names, true)?;
     run("ip", &["-n", namespace, "link", "set", "lo", "up"])?;
     run("ip", &["link", "set", end, "up"])?;
     // last: its presence says that all of the above was done
@@ -78,12 +80,18 @@ pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result
     Ok(())
 }
 
-/// Takes the host's end of the link up or down; addresses stay. The machine's end stays up: its packets to the host find
-/// nobody, and no way out of the machine.
+/// Takes the host's end of the link up or down; addresses stay, routes go with it and come back. The machine's end stays
+/// up: its packets to the host find nobody, and no way out of the machine.
 pub fn set_link(names: &Names, up: bool) -> Result<()> {
     let state = if up { "up" } else { "down" };
     let namespace = &names.namespace;
     run("ip", &["-n", namespace, "link", "set", HOST_END, state])?;
+    if up {
+        let route = [
+            "-n", namespace, "route", "replace", OUTSIDE, "dev", HOST_END,
+        ];
+        run("ip", &route)?;
+    }
     Ok(())
 }
 
