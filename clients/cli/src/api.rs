@@ -147,6 +147,22 @@ impl Api {
             .await
     }
 
+    /// Calls any method; one that may change something carries the key.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<&Value>,
+        key: &IdempotencyKey,
+    ) -> Result<Value, Failure> {
+        let key = (method != Method::GET).then_some(key);
+        self.send(method, path, query, body, key).await
+    }
+
     /// Opens a stream of lines. It may last as long as it likes.
     ///
     /// # Errors

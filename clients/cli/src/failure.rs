@@ -68,6 +68,8 @@ pub struct ApiFailure {
     pub fields: Vec<(String, String)>,
     /// The unschedulable reasons that the message does not contain.
     pub causes: Vec<String>,
+    /// An existing name that is like the one that is unknown.
+    pub nearest: Option<String>,
     /// Quote it when asking for help.
     pub request_id: String,
     /// The whole answer.
@@ -120,6 +122,7 @@ impl ApiFailure {
             reason: text(detail("google.rpc.ErrorInfo"), "reason"),
             fields,
             causes,
+            nearest: None,
             request_id: if given_id.is_empty() {
                 request_id
             } else {
@@ -256,6 +259,12 @@ impl Failure {
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
+            Self::Api(error) if error.nearest.is_some() => {
+                return error
+                    .nearest
+                    .as_ref()
+                    .map(|name| format!("Did you mean {name}?"));
+            }
             Self::Api(error) => match error.reason.as_str() {
                 "CREDENTIAL_MISSING" => {
                     "Set a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
@@ -318,7 +327,7 @@ impl Failure {
                     .iter()
                     .any(|(field, rule)| field == "project_id" && rule.contains("UUID")) =>
                 {
-                    "Use the project id: project_id in gpuaas list --output json."
+                    "Use the project's name or its id: project_id in gpuaas list --output json."
                 }
                 _ if error.is_transient() => "Try again in a moment.",
                 _ => return None,

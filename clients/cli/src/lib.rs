@@ -17,6 +17,8 @@ mod args;
 mod commands;
 mod failure;
 mod fit;
+mod formats;
+mod keys;
 mod node;
 mod owners;
 mod profile;
@@ -36,7 +38,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::Cli;
-use crate::output::Format;
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
@@ -44,7 +45,8 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => suggest::better(error).exit(),
     };
-    let format = cli.global.output;
+    let format = cli.global.format();
+    formats::choose(format, cli.global.quiet);
     let is_admin = profile::is_admin(&cli.global, cli.command.is_admin());
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -54,9 +56,10 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            match format {
-                Format::Table => note!("{}", failure.to_text(is_admin).trim_end()),
-                Format::Json => note!("{}", failure.to_json()),
+            if format.has_json_errors() {
+                complain!("{}", failure.to_json());
+            } else {
+                complain!("{}", failure.to_text(is_admin).trim_end());
             }
             ExitCode::from(failure.exit_code())
         }

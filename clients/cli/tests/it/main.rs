@@ -1,6 +1,8 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod allocations;
+mod copying;
 mod explain;
+mod formats;
 mod hosts;
 mod life;
 mod network;
