@@ -145,7 +145,7 @@ async fn skus_are_listed_in_pages_with_their_price() {
     assert_eq!((rest.skus.len(), rest.next_page_token.as_str()), (1, ""));
     let mut member = by(ListSkusRequest::default(), None);
     if let Some(caller) = member.extensions_mut().get_mut::<Caller>() {
-        caller.admin = false;
+        caller.platform_role = None;
     }
     assert_eq!(
         ok(world.api.list_skus(member).await).skus,
