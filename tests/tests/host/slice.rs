@@ -239,9 +239,11 @@ async fn a_132_p2_an_approved_disk_without_partition_table_is_wiped_before_anybo
     let system = System::get().await;
     let canary = format!("CANARY-{}", uuid::Uuid::now_v7().simple());
     // as a release of the node leaves them: nothing is proven any more
-    sqlx::raw_sql(
-        "SET search_path = placement; UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1",
+    sqlx::query(
+        "UPDATE placement.slots SET status = 'disabled', generation = generation + 1, revision = revision + 1
+          WHERE node_id = $1::uuid",
     )
+    .bind(&system.node_id)
     .execute(&mut system.database().await)
     .await
     .expect("taken out");
