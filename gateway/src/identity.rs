@@ -1,9 +1,11 @@
 //! The methods that the gateway answers itself: who calls, and which projects there are.
+mod wire;
+
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_common::page;
 use gpuaas_proto::gpuaas::identity::v1::{
-    Caller, ListProjectsRequest, ListProjectsResponse, Project, Role,
+    self as pb, Caller, ListProjectsRequest, ListProjectsResponse,
 };
 use gpuaas_proto::gpuaas::scheduler::v1::{FleetOccupant, ListFleetNodesResponse};
 use prost_reflect::DynamicMessage;
@@ -14,7 +16,7 @@ use crate::auth::sessions::Session;
 use crate::auth::verify::LEEWAY_SECONDS;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::store::{self, ProjectRow};
+use crate::store::{self, ProjectFilter, ProjectRow};
 
 /// The name that the route table has for this process.
 pub const SERVICE: &str = "gateway";
@@ -50,21 +52,41 @@ pub async fn answer(
 async fn caller(app: &App, session: &Session) -> Result<Caller, ApiError> {
     let principal = &session.principal;
     let identity = &session.identity;
-    let (display_name, projects) = store::find_profile(&app.pool, &principal.name)
+    let expire_time = Some(prost_types::Timestamp {
+        seconds: identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
+        nanos: 0,
+    });
+    if !session.is_registered() {
+        return Ok(Caller {
+            issuer: identity.issuer.clone(),
+            subject: identity.subject.clone(),
+            expire_time,
+            ..Caller::default()
+        });
+    }
+    let (display_name, email, organisations) = store::find_profile(&app.pool, principal.id)
         .await
         .map_err(|error| unreachable(&error))?;
-    let role = principal.admin.then_some(Role::PlatformAdmin);
+    let projects = store::projects_of(&app.pool, principal.id)
+        .await
+        .map_err(|error| unreachable(&error))?;
+    let role = principal.is_admin().then_some(pb::Role::PlatformAdmin);
     Ok(Caller {
         principal: principal.name.clone(),
         display_name,
         issuer: identity.issuer.clone(),
         subject: identity.subject.clone(),
         roles: role.into_iter().map(i32::from).collect(),
-        projects: projects.into_iter().map(to_wire).collect(),
-        expire_time: Some(prost_types::Timestamp {
-            seconds: identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
-            nanos: 0,
-        }),
+        projects: projects.into_iter().map(wire::project).collect(),
+        expire_time,
+        kind: wire::kind(principal.kind).into(),
+        platform_role: wire::platform_role(principal.platform_role).into(),
+        organisations: organisations
+            .into_iter()
+            .map(wire::own_organisation)
+            .collect(),
+        principal_id: principal.id.to_string(),
+        email,
     })
 }
 
@@ -76,7 +98,11 @@ async fn projects(
     let size = page::page_size(request.page_size).map_err(refused)?;
     let after: Option<(String, String)> =
         page::decode(&request.page_token, &PROJECTS).map_err(refused)?;
-    let mut rows = store::list_projects(&app.pool, &after.unwrap_or_default(), size + 1)
+    let filter = ProjectFilter {
+        after: after.unwrap_or_default(),
+        ..ProjectFilter::default()
+    };
+    let mut rows = store::list_projects(&app.pool, &filter, size + 1)
         .await
         .map_err(|error| unreachable(&error))?;
     let more = rows.len() as i64 > size;
@@ -86,7 +112,7 @@ async fn projects(
         _ => String::new(),
     };
     Ok(ListProjectsResponse {
-        projects: rows.into_iter().map(to_wire).collect(),
+        projects: rows.into_iter().map(wire::project).collect(),
         next_page_token,
     })
 }
@@ -139,15 +165,6 @@ fn name(record: &mut ListFleetNodesResponse, projects: Vec<ProjectRow>) {
     }
 }
 
-fn to_wire(row: ProjectRow) -> Project {
-    Project {
-        id: row.id.to_string(),
-        slug: row.slug,
-        display_name: row.display_name,
-        organisation: row.organisation,
-    }
-}
-
 fn unreachable(error: &sqlx::Error) -> ApiError {
     tracing::error!("read projects: {error}");
     ApiError::unavailable()
@@ -157,7 +174,10 @@ fn unreachable(error: &sqlx::Error) -> ApiError {
 mod tests {
     use gpuaas_proto::gpuaas::scheduler::v1::FleetNode;
 
+    use jiff_sqlx::ToSqlx as _;
+
     use super::*;
+    use crate::store::TenantState;
 
     #[test]
     fn the_fleet_record_names_projects_that_there_are() {
@@ -178,6 +198,15 @@ mod tests {
             slug: "training".into(),
             display_name: "Training".into(),
             organisation: "acme".into(),
+            organisation_id: Uuid::nil(),
+            own_state: TenantState::Active,
+            organisation_state: TenantState::Active,
+            state_reason: String::new(),
+            suspended_by_platform: false,
+            create_time: jiff::Timestamp::UNIX_EPOCH.to_sqlx(),
+            update_time: jiff::Timestamp::UNIX_EPOCH.to_sqlx(),
+            version: 1,
+            role: None,
         };
         name(&mut record, vec![row]);
         let named: Vec<_> = occupants(&mut record)

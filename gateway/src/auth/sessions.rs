@@ -1,8 +1,8 @@
 //! Remembers for seconds who a token's bearer is, so that not every call verifies a signature and reads the database.
 //!
 //! A session is what [`Verifier`](super::verify::Verifier) and the tables of schema `edge` said of one token. It is
-//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals and memberships
-//! notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
+//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships,
+//! projects and organisations notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,22 @@ impl Session {
         }
     }
 
+    /// The session of an identity that is not registered: of no use but to say who it is and to accept an invitation. Its
+    /// name is no principal's, and is for records and limits.
+    pub fn unregistered(identity: Identity) -> Self {
+        let name = format!("{} {}", identity.issuer, identity.subject);
+        let principal = Principal {
+            name,
+            ..Principal::default()
+        };
+        Self::new(identity, principal)
+    }
+
+    /// Whether its identity is a registered principal.
+    pub fn is_registered(&self) -> bool {
+        !self.principal.id.is_nil()
+    }
+
     /// An internal token for a service, made at the first call; `now` is in seconds since 1970.
     ///
     /// # Errors
@@ -63,12 +79,9 @@ impl Session {
         if let Some((_, token)) = made.iter().find(|(name, _)| *name == service) {
             return Ok(token.clone());
         }
-        let Principal {
-            name,
-            projects,
-            admin,
-        } = &self.principal;
-        let token = minter.mint(service, name, projects, *admin, now)?;
+        let principal = &self.principal;
+        let (projects, admin) = (principal.projects(), principal.is_admin());
+        let token = minter.mint(service, &principal.name, &projects, admin, now)?;
         made.push((service, token.clone()));
         Ok(token)
     }
@@ -183,11 +196,11 @@ mod tests {
             issuer: "i".to_owned(),
             subject: "s".to_owned(),
             expires,
+            email: None,
         };
         let principal = Principal {
             name: "user:a".to_owned(),
-            admin: false,
-            projects: Vec::new(),
+            ..Principal::default()
         };
         Arc::new(Session::new(identity, principal))
     }

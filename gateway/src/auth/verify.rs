@@ -69,6 +69,8 @@ pub struct Identity {
     pub subject: String,
     /// When the token stops to count, in seconds since 1970, with what clocks may differ by.
     pub expires: i64,
+    /// Address of the subject, when the issuer says that it has verified it.
+    pub email: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,23 @@ struct Unverified {
 struct Verified {
     sub: String,
     exp: f64,
+    #[serde(default)]
+    email: Option<serde_json::Value>,
+    #[serde(default)]
+    email_verified: Option<serde_json::Value>,
+}
+
+impl Verified {
+    /// The address, when it is verified. Some issuers write the claim as text.
+    fn verified_email(&self) -> Option<String> {
+        let verified = match &self.email_verified {
+            Some(serde_json::Value::Bool(verified)) => *verified,
+            Some(serde_json::Value::String(text)) => text == "true",
+            _ => false,
+        };
+        let email = self.email.as_ref().filter(|_| verified)?;
+        email.as_str().map(str::to_owned)
+    }
 }
 
 impl Verifier {
@@ -199,7 +218,9 @@ impl Verifier {
         if verified.claims.sub.contains(char::is_control) {
             return Err(invalid("its subject has control characters"));
         }
+        let email = verified.claims.verified_email();
         Ok(Identity {
+            email,
             issuer: claimed.iss,
             subject: verified.claims.sub,
             expires: (verified.claims.exp as i64).saturating_add_unsigned(LEEWAY_SECONDS),

@@ -9,7 +9,7 @@ use gpuaas_common::id::IdGen;
 use super::ConfigFlags;
 use super::token::{DAY_SECONDS, ensure};
 use crate::auth::dev_issuer::DevIssuer;
-use crate::store::{NewPrincipal, seed};
+use crate::store::{NewPrincipal, own_organisation, seed};
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -62,6 +62,7 @@ pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<(
         &[ADMIN, USER],
     )
     .await?;
+    let owned = own_organisation(&pool, seeded.organisation_id, USER.name).await?;
     let seconds = flags.token_days * DAY_SECONDS;
     let mut tokens = 0;
     for (principal, file) in [
@@ -74,7 +75,7 @@ pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<(
     let summary = serde_json::json!({
         "organisation_id": seeded.organisation_id,
         "project_id": seeded.project_id,
-        "rows_created": seeded.created,
+        "rows_created": seeded.created + owned,
         "tokens_written": tokens,
     });
     println!("{summary}");

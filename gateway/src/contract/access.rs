@@ -45,6 +45,8 @@ pub struct Access {
     pub audience: Audience,
     /// For audience SERVICE: the services that may call.
     pub callers: Vec<String>,
+    /// For audience USER: an identity that is proven and not registered may call, too.
+    pub unregistered: bool,
 }
 
 /// The access option of a method; `None` when it is missing or incomplete.
@@ -78,6 +80,10 @@ pub fn access_of(method: &MethodDescriptor) -> Option<Access> {
         resource: text("resource"),
         audience: Audience::from_number(audience)?,
         callers,
+        unregistered: option
+            .get_field_by_name("unregistered")
+            .and_then(|v| v.as_bool())
+            .unwrap_or(false),
     };
     (!access.action.is_empty() && !access.resource.is_empty()).then_some(access)
 }

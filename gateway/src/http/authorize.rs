@@ -30,6 +30,10 @@ pub async fn authorize(
     let refused = match (decide(principal, access), session) {
         (Ok(()), Some(session)) => return Ok(session),
         (Ok(()), None) => unregistered(),
+        (Err(_), None) if access.unregistered => match is_registered(app, &identity).await? {
+            false => return Ok(Arc::new(Session::unregistered(identity))),
+            true => unregistered(),
+        },
         (Err(error), session) => {
             let name = session.as_ref().map(|session| &*session.principal.name);
             record_denial(&app.pool, name, &identity, access, request_id).await;
@@ -64,12 +68,21 @@ async fn identify(
     Ok((identity, session))
 }
 
+/// Whether an identity that may not call is registered: it is disabled then.
+async fn is_registered(app: &App, identity: &Identity) -> Result<bool, ApiError> {
+    let found = store::is_registered(&app.pool, identity).await;
+    found.map_err(|error| {
+        tracing::error!("find identity: {error}");
+        ApiError::unavailable()
+    })
+}
+
 /// The pure decision.
 fn decide(principal: Option<&Principal>, access: &Access) -> Result<(), ApiError> {
     let principal = principal.ok_or_else(unregistered)?;
     let allowed = match access.audience {
         Audience::User => true,
-        Audience::Admin => principal.admin,
+        Audience::Admin => principal.is_admin(),
         Audience::Service | Audience::Host | Audience::Enrolment => false,
     };
     if allowed {
@@ -137,6 +150,7 @@ async fn record_denial(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::PlatformRole;
 
     fn access(audience: Audience) -> Access {
         Access {
@@ -144,16 +158,17 @@ mod tests {
             resource: "c".to_owned(),
             audience,
             callers: Vec::new(),
+            unregistered: false,
         }
     }
 
     #[test]
     fn only_the_audience_is_let_through() {
-        let principal = |admin| {
+        let principal = |admin: bool| {
             Some(Principal {
                 name: "user:a".to_owned(),
-                admin,
-                projects: Vec::new(),
+                platform_role: admin.then_some(PlatformRole::Admin),
+                ..Principal::default()
             })
         };
         for (who, audience, allowed) in [

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::DropGuard;
 use tonic::Code;
+use uuid::Uuid;
 
 use super::admission::Place;
 use super::answer::IsStream;
@@ -28,7 +29,7 @@ use super::piece::{Form, Pieces, RESUME_TOKEN};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::error::ApiError;
-use crate::store::{self, Principal};
+use crate::store::{self, Principal, Role};
 use crate::upstream::Messages;
 
 /// Where the browser puts the id of the last event it got.
@@ -72,10 +73,10 @@ impl Subscriber {
     /// Whether the stream may go on for who this principal is now.
     fn may_go_on(&self, now: Option<&Principal>) -> bool {
         let Some(now) = now else { return false };
-        let still_member = |project| now.projects.contains(project);
+        let still_member = |(project, _): &(Uuid, Role)| now.role_in(*project).is_some();
         match self.access.audience {
-            Audience::Admin => now.admin,
-            _ => self.session.principal.projects.iter().all(still_member),
+            Audience::Admin => now.is_admin(),
+            _ => self.session.principal.roles.iter().all(still_member),
         }
     }
 }
@@ -313,14 +314,19 @@ fn lost_access() -> ApiError {
 mod tests {
     use super::*;
     use crate::auth::verify::Identity;
+    use crate::store::PlatformRole;
 
     #[test]
     fn a_stream_goes_on_only_while_nothing_was_taken_from_its_reader() {
         let project = uuid::Uuid::from_u128;
-        let principal = |admin, projects: &[u128]| Principal {
+        let principal = |admin: bool, projects: &[u128]| Principal {
             name: "user:a".to_owned(),
-            admin,
-            projects: projects.iter().copied().map(project).collect(),
+            platform_role: admin.then_some(PlatformRole::Admin),
+            roles: projects
+                .iter()
+                .map(|one| (project(*one), Role::Member))
+                .collect(),
+            ..Principal::default()
         };
         let subscriber = |audience, who| Subscriber {
             session: Arc::new(Session::new(
@@ -328,6 +334,7 @@ mod tests {
                     issuer: "i".to_owned(),
                     subject: "s".to_owned(),
                     expires: 0,
+                    email: None,
                 },
                 who,
             )),
@@ -336,6 +343,7 @@ mod tests {
                 resource: "c".to_owned(),
                 audience,
                 callers: Vec::new(),
+                unregistered: false,
             },
         };
         let user = subscriber(Audience::User, principal(false, &[1, 2]));

@@ -8,8 +8,8 @@ use uuid::Uuid;
 /// Database errors.
 pub async fn may_use(pool: &PgPool, principal: &str, project_id: Uuid) -> sqlx::Result<bool> {
     sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM principals p JOIN memberships m ON m.principal_id = p.id
-                         WHERE p.name = $1 AND p.disable_time IS NULL AND m.project_id = $2)",
+        "SELECT EXISTS (SELECT FROM principals p CROSS JOIN LATERAL access_of(p.id) a
+                         WHERE p.name = $1 AND p.disable_time IS NULL AND a.project_id = $2 AND a.state <> 'closed')",
     )
     .bind(principal)
     .bind(project_id)

@@ -76,6 +76,7 @@ async fn accept(
             resource: "session".to_owned(),
             audience: Audience::User,
             callers: Vec::new(),
+            unregistered: false,
         };
         let session = authorize(app, headers, &access, request_id).await?;
         session.principal.name.clone()

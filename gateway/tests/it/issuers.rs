@@ -52,7 +52,7 @@ fn settings() -> IssuerSettings {
 }
 
 async fn register(world: &World) {
-    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:idp', $2, '4711', '', false)")
+    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:idp', $2, '4711', '')")
         .bind(uuid::Uuid::now_v7())
         .bind(IDP)
         .execute(&world.pool().await)

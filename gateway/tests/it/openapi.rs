@@ -136,14 +136,7 @@ fn required_fields_and_enum_values_are_documented() {
         .collect();
     assert_eq!(
         required,
-        [
-            "name",
-            "region_code",
-            "sku",
-            "gpu_count",
-            "image",
-            "ssh_public_keys"
-        ]
+        ["name", "region_code", "sku", "gpu_count", "image",]
     );
     assert!(body["example"].is_object());
     let shape = &document["components"]["schemas"]["common.CapacityShape"]["enum"];

@@ -91,6 +91,11 @@ const REASONS: &[Row] = &[
         "Operators: create a new one with `gpuaas admin node enrol-token`.",
     ),
     (
+        "INVITATION_INVALID",
+        "The invitation is unknown, expired, revoked, used, or for another address.",
+        "Ask whoever invited you for a new one.",
+    ),
+    (
         "ALLOCATION_NOT_FOUND",
         "No allocation has this id in the caller's projects.",
         "List them: `gpuaas list --all`.",
@@ -185,6 +190,26 @@ const REASONS: &[Row] = &[
         "ETAG_STALE",
         "The resource was changed after the caller had read the etag that it sent.",
         "Read it again, and decide anew.",
+    ),
+    (
+        "PROJECT_SUSPENDED",
+        "The project or its organisation is suspended: nothing can be launched or started in it.",
+        "Read, stop and release what runs. Ask its owner, or an administrator, to resume it.",
+    ),
+    (
+        "PROJECT_CLOSED",
+        "The project or its organisation is closed.",
+        "None: a closed one stays closed. Use another project.",
+    ),
+    (
+        "PROJECT_IN_USE",
+        "The project still has allocations or capacity reservations, or the organisation still has projects that are not closed.",
+        "Release, cancel or close what `field_violations` names.",
+    ),
+    (
+        "LAST_OWNER",
+        "Nobody would own the organisation or project, or administer the platform, any more.",
+        "Give somebody else the role first.",
     ),
     (
         "REPORT_STALE",

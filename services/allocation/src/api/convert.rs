@@ -80,6 +80,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             ssh_public_keys: row.ssh_public_keys,
             capacity_shape: shape.into(),
             placement: row.constraints.map(|asked| asked.0.into()),
+            ssh_keys: Vec::new(),
         }),
         status: Some(status),
         metadata: Some(common::ResourceMetadata {

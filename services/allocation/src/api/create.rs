@@ -286,6 +286,7 @@ fn config(parsed: &CreateRequest, project_id: Uuid, shape: CapacityShape) -> pb:
         ssh_public_keys: parsed.ssh_keys.lines().to_vec(),
         capacity_shape: shape.into(),
         placement: Some(parsed.placement.clone().unwrap_or_default()),
+        ssh_keys: Vec::new(),
     }
 }
 
