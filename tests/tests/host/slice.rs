@@ -239,12 +239,17 @@ async fn a_132_p2_an_approved_disk_without_partition_table_is_wiped_before_anybo
     let system = System::get().await;
     let canary = format!("CANARY-{}", uuid::Uuid::now_v7().simple());
     // as a release of the node leaves them: nothing is proven any more
+    let mut database = system.database().await;
+    sqlx::raw_sql("SET search_path = placement")
+        .execute(&mut database)
+        .await
+        .expect("the schema");
     sqlx::query(
-        "UPDATE placement.slots SET status = 'disabled', generation = generation + 1, revision = revision + 1
+        "UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1
           WHERE node_id = $1::uuid",
     )
     .bind(&system.node_id)
-    .execute(&mut system.database().await)
+    .execute(&mut database)
     .await
     .expect("taken out");
     for index in 0..2 {
