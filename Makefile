@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-creates bench-watches bench-terminal bench-fleet docs
+  bench-creates bench-watches bench-terminal bench-fleet docs sdk
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -53,6 +53,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
+	deploy/sdk.sh check
 	target/debug/gpuaas-docs traceability --check
 	target/debug/gpuaas-docs reference --check
 	target/debug/gpuaas-docs links --check
@@ -103,3 +104,6 @@ docs: build ## write the generated pages anew
 	@target/debug/gpuaas-docs traceability
 	@target/debug/gpuaas-docs reference
 	@target/debug/gpuaas-gateway openapi > docs/reference/openapi.json
+
+sdk: ## write the generated files of the SDKs anew, from docs/reference/openapi.json
+	@deploy/sdk.sh generate
