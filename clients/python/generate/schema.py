@@ -76,6 +76,11 @@ def snake(name: str) -> str:
     return re.sub(r"\W", "_", spaced).lower()
 
 
+def method_name(operation_id: str) -> str:
+    """`AllocationService_CreateAllocation` → `create_allocation`."""
+    return snake(operation_id.split("_", 1)[-1])
+
+
 def own(name: str) -> str:
     """The name as Python takes it."""
     plain = re.sub(r"\W", "_", name)
@@ -152,11 +157,12 @@ class Reader:
             for verb, operation in item.items()
             if isinstance(operation, dict) and "operationId" in operation
         ]
-        names = short_names(
-            [name for name, *_ in found],
-            lambda name: snake(name.split("_", 1)[-1]),
-            lambda name: snake(name.replace("Service_", "_")),
-        )
+        # of two with one name, the users' keeps it
+        admins = {name for name, _, path, _ in found if "/admin/" in path}
+        others = {method_name(name) for name, *_ in found if name not in admins}
+        wanted = [(name, "admin_" * (name in admins and method_name(name) in others) + method_name(name)) for name, *_ in found]
+        counts = Counter(short for _, short in wanted)
+        names = {name: short if counts[short] == 1 else snake(name.replace("Service_", "_")) for name, short in wanted}
         read = [self.operation(names[name], verb, path, operation, messages) for name, verb, path, operation in found]
         return sorted(read, key=lambda operation: operation.name)
 

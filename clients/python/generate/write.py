@@ -145,7 +145,7 @@ def mapping(parts: list[Field]) -> str:
 def method(operation: Operation, api: Api, *, asynchronous: bool, pages: bool) -> str:
     """One method; with `pages` false the iterator over all pages."""
     parts = arguments(operation, api, pages=pages)
-    name = operation.name if pages else f"iter_{operation.name.removeprefix('list_')}"
+    name = operation.name if pages else f"iter_{operation.name.replace('list_', '', 1)}"
     signature = ["self", *(argument(part, enums=api.enums) for part in operation.path_fields)]
     named = [argument(part, enums=api.enums) for part in parts]
     if operation.keyed:

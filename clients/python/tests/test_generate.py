@@ -42,10 +42,12 @@ def test_any_name_and_text_becomes_valid_python() -> None:
     paths = {
         "/a/{id}": {"post": operation("OneService_Do", parameters=parameters, requestBody=body)},
         "/b": {"get": operation("TwoService_Do")},
+        "/c": {"get": operation("ThingService_ListThings")},
+        "/admin/c": {"get": operation("ThingAdminService_ListThings")},
     }
     api = Reader(document({"a.Thing": schema, "b.Thing": schema, "b.Only": schema}, paths)).read()
     assert sorted(api.messages) == ["AThing", "BThing", "Only"]
-    assert [found.name for found in api.operations] == ["one_do", "two_do"]
+    assert [found.name for found in api.operations] == ["admin_list_things", "list_things", "one_do", "two_do"]
     for source in files(api).values():
         ast.parse(source)
 
