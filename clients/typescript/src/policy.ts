@@ -121,9 +121,15 @@ export function checkedToken(token: string): string {
   return stripped;
 }
 
+/** Node.js 18 and pages that came by plain HTTP have no `crypto.randomUUID`; a key must be new, not secret. */
+function unique(): string {
+  const given = (globalThis as { crypto?: Partial<Crypto> }).crypto?.randomUUID?.();
+  return given ?? Array.from({ length: 4 }, () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
+}
+
 /** A new idempotency key, or the given one when it is one. */
 export function keyOf(given: string | null): string {
-  if (given === null) return `ts-${crypto.randomUUID()}`;
+  if (given === null) return `ts-${unique()}`;
   if (!/^[!-~]{1,128}$/.test(given)) throw new UsageError("an idempotency key is 1 to 128 visible ASCII characters");
   return given;
 }

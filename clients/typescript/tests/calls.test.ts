@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ApiError, CallTimeoutError, type Client, ProtocolError, TransportError, unwrap, UsageError } from "../src/index.js";
 import { Client as Plain } from "../src/client.js";
 import { clientFromEnvironment } from "../src/node.js";
@@ -55,6 +55,17 @@ test("a change is tried again with one key and the same body", async () => {
   expect(first).toBeGreaterThanOrEqual(125);
   expect(first).toBeLessThanOrEqual(250);
   expect(second).toBeLessThanOrEqual(500);
+});
+
+test("keys are new without crypto.randomUUID too", async () => {
+  vi.stubGlobal("crypto", undefined);
+  try {
+    api.plays({ body: allocation("reserved") });
+    for (let i = 0; i < 20; i++) await launch(api.client());
+  } finally {
+    vi.unstubAllGlobals();
+  }
+  expect(new Set(api.seen.map(({ headers }) => headers["x-idempotency-key"])).size).toBe(20);
 });
 
 test("attempts have an end and the error names the key", async () => {

@@ -153,6 +153,17 @@ fn required_fields_and_enum_values_are_documented() {
 
 /// Fields of a message are given in a query one by one, as the gateway reads them (B-57).
 #[test]
+fn a_scalar_that_may_be_unset_is_told_from_one_that_is_always_written() {
+    let document = parsed();
+    let schemas = &document["components"]["schemas"];
+    let module = &schemas["common.GpuDevice"]["properties"]["module_id"];
+    assert_eq!(module["x-optional"], true);
+    let id = &schemas["allocation.Allocation"]["properties"]["id"];
+    assert_eq!(id["type"], "string");
+    assert!(id["x-optional"].is_null());
+}
+
+#[test]
 fn b_57_a_query_names_the_fields_of_a_message() {
     let document = parsed();
     for path in [
