@@ -9,7 +9,7 @@
 //! - It was out of sight and is back, empty and unused: it is wiped before it is offered again, by the workflow that also
 //!   does the first wipe.
 //! - The report was made before the last wipe: what it says of the disk keeps the slot from being offered until the next
-//!   report, and no longer, unless that one cannot prove the wipe either. Then the disk is wiped.
+//!   report, and no longer, unless that one cannot prove the wipe either. Then it takes a repair as above.
 //!
 //! The disk of a slot that is reserved must not be in doubt at any time before the VM gets it: such a slot goes to
 //! `cleanup_blocked`, and its launch fails before its host hears of it.
@@ -309,15 +309,21 @@ async fn settle_disk(
         return Ok(false);
     }
     let now = |test: fn(Kind) -> bool| found.iter().find(|one| test(one.kind));
-    let before = |test: fn(Kind) -> bool| slot.drift.iter().any(|one| test(one.drift.kind));
-    let is_back = before(out_of_sight) && now(out_of_sight).is_none();
-    let is_unproven =
-        before(Kind::needs_repair) && now(Kind::needs_repair).is_none() && !since_wipe;
-    let doubt = now(Kind::needs_repair).filter(|_| since_wipe);
+    let before = |test: fn(Kind) -> bool| {
+        let mut standing = slot.drift.iter().map(|one| &one.drift);
+        standing.find(|one| test(one.kind))
+    };
+    let is_back = before(out_of_sight).is_some() && now(out_of_sight).is_none();
+    let doubt = match (now(Kind::needs_repair), before(Kind::needs_repair)) {
+        (Some(doubt), _) if since_wipe || before(out_of_sight).is_some() => Some(doubt),
+        // it has ended, and the host cannot prove that the wipe came after it
+        (None, Some(doubt)) if !since_wipe => Some(doubt),
+        _ => None,
+    };
     if slot.status == SlotStatus::Reserved {
         let why = match doubt.or(now(out_of_sight)) {
             Some(drift) => drift.message(),
-            None if is_back || is_unproven => WAS_AWAY.to_owned(),
+            None if is_back => WAS_AWAY.to_owned(),
             None => return Ok(false),
         };
         block_reserved(conn, slot, &why).await?;
@@ -328,7 +334,7 @@ async fn settle_disk(
         let _ = slots::block(conn, &[slot.id], &free, &doubt.message()).await?;
         return Ok(false);
     }
-    if !(is_back || is_unproven) {
+    if !is_back {
         return Ok(false);
     }
     let _ = slots::transition(conn, &[slot.id], &free, SlotStatus::Disabled, true).await?;

@@ -275,7 +275,7 @@ async fn p2_a_free_disk_that_was_out_of_sight_is_wiped_before_it_is_offered_agai
 }
 
 #[tokio::test]
-async fn p2_a_disk_whose_wipe_its_host_cannot_prove_any_more_is_wiped_when_nobody_uses_it() {
+async fn p2_a_disk_that_was_used_and_whose_wipe_its_host_cannot_prove_any_more_takes_a_repair() {
     let (world, node) = World::with_lab_slots(1).await;
     let slots = world.slots(node).await;
     let mut host = as_approved(&slots);
@@ -291,10 +291,32 @@ async fn p2_a_disk_whose_wipe_its_host_cannot_prove_any_more_is_wiped_when_nobod
         (now[0].status, now[0].health_state),
         (SlotStatus::Available, Health::Degraded)
     );
-    assert_eq!(note(&world, node, Some(&host)).await.wipes, 1);
-    assert_eq!(world.slots(node).await[0].status, SlotStatus::Cleanup);
-    testing::wipe(&world.allocation, node).await;
-    assert_eq!(world.count(node, SlotStatus::Available).await, 1);
+    // what is on it may be somebody's data: nothing is wiped by itself
+    assert_eq!(note(&world, node, Some(&host)).await.wipes, 0);
+    assert_eq!(
+        world.slots(node).await[0].status,
+        SlotStatus::CleanupBlocked
+    );
+    assert_clean(&world).await;
+}
+
+#[tokio::test]
+async fn p2_a_disk_that_comes_back_in_use_takes_a_repair_whatever_its_host_can_prove() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let good = as_approved(&world.slots(node).await);
+    let mut away = good.clone();
+    away.disks.clear();
+    note(&world, node, Some(&away)).await;
+    let mut used = good.clone();
+    used.disks[0].slot_id = String::new();
+    used.disks[0].proven_generation = 0;
+    used.disks[0].uses = vec!["nvme1n1 is mounted at /mnt".into()];
+    assert_eq!(note(&world, node, Some(&used)).await.wipes, 0);
+    note(&world, node, Some(&good)).await;
+    assert_eq!(
+        world.slots(node).await[0].status,
+        SlotStatus::CleanupBlocked
+    );
     assert_clean(&world).await;
 }
 
