@@ -124,9 +124,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             let (common, own) = load()?;
             let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
             let recording = Box::pin(recorded::record(own, ca.as_bytes())).await?;
-            let mut out = std::fs::File::create_new(&file)
-                .with_context(|| format!("cannot make {}", file.display()))?;
-            std::io::Write::write_all(&mut out, recording.to_text()?.as_bytes())?;
+            recording.save(&file)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Topology { action: None } => {

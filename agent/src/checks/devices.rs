@@ -50,14 +50,14 @@ pub const SLOT_DISKS: Check = Check {
 pub const FABRIC_VFS: Check = Check {
     id: "fabric_vfs",
     proves: "Every GPU can have a virtual function of the fabric for itself.",
-    observed: "Each physical function with virtual ones has as many links as its count says, and there are at least as many virtual functions as GPUs.",
+    observed: "Each physical function with virtual ones has as many links as its count says; if not, its own slots are out of sale. Fewer virtual functions than GPUs are a warning: a slot without one is not approved.",
     remedy: "Make the virtual functions: restart gpuaas-slice-fabric-vfs.",
     steps: &[
         "`cat /sys/bus/pci/devices/*/sriov_totalvfs /sys/bus/pci/devices/*/sriov_numvfs`.",
         "`systemctl restart gpuaas-slice-fabric-vfs`; the firmware must have `SriovGlobalEnable`.",
     ],
     severity: Severities::GPU_SLICES,
-    scope: Scope::Host,
+    scope: Scope::Slots,
     by: Observer::Agent,
 };
 

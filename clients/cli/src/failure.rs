@@ -282,8 +282,9 @@ impl Failure {
                     "List the images: gpuaas images"
                 }
                 "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas regions",
-                "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
-                | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
+                "DISKS_BEING_WIPED" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED"
+                | "FABRIC_HELD" | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY"
+                | "HUGEPAGES_MISSING" => {
                     "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or see what fits: gpuaas availability"
                 }
                 "NO_CAPACITY" => {

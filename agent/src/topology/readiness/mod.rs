@@ -27,14 +27,21 @@ use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
 use crate::node::{Node, now_ms, timestamp};
 use crate::topology::in_use;
+use crate::vm::without_waiting;
 
 /// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;
 /// A lease needs no packet of its own when one went through the host so lately: everything else is observed anew.
 const PACKET_FOR_LEASE: Duration = Duration::from_secs(30);
 
-/// Runs all checks, with a packet that is sent now.
+/// Runs all checks, with a packet that is sent now. It does not wait for a libvirt that is down: what that would tell is left
+/// out or as it was, and the check of libvirt says why.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
+    // boxed: it is large
+    without_waiting(Box::pin(complete_report(node))).await
+}
+
+async fn complete_report(node: &Node) -> pb::ReadinessReport {
     let kind = node.kind();
     let findings = observe(node, kind, Duration::ZERO).await;
     // one time for all: a report that says what the last one said is known by that

@@ -257,6 +257,11 @@ const REASONS: &[Row] = &[
         "Choose others; operators: see the node's checks.",
     ),
     (
+        "DISKS_BEING_WIPED",
+        "The GPUs of the class that nobody has are not proven empty yet: their disks are being wiped.",
+        "Launch again in a few minutes, or queue the launch.",
+    ),
+    (
         "SLOTS_IN_USE",
         "All GPUs of the class are in use.",
         "Queue the launch, or wait.",

@@ -292,7 +292,7 @@ fn of_json(code: &str, body: &Value) -> Sku {
     }
 }
 
-/// The catalogue that a first start makes is one the product takes, and sells slices by that profile.
+/// what a slot of the class is worth. The catalogue that a first start makes is one the product takes, and sells slices by that profile.
 #[tokio::test]
 async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_profile() {
     let world = World::new().await;
