@@ -1,4 +1,13 @@
 //! Audit rows, written in the transaction of the effect (P10). The table `audit` is in every schema.
+//!
+//! A row is sealed about a second after its transaction: [`seal`] gives it the next position in the hash chain of its schema,
+//! and the digest of [`chain`]. [`read`] and [`serve`] show the rows, [`origin`] says from where a row was caused.
+pub mod chain;
+pub mod origin;
+pub mod read;
+pub mod seal;
+pub mod serve;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -36,14 +45,16 @@ pub fn check_reason(reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a row; the caller's transaction makes it one with the effect.
+/// Writes a row; the caller's transaction makes it one with the effect. From where it was caused is read from
+/// [`origin::current`].
 ///
 /// # Errors
 /// Database errors.
 pub async fn record(conn: &mut PgConnection, entry: Entry<'_>) -> Result<()> {
+    let origin = origin::current();
     sqlx::query(
-        "INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     )
     .bind(Uuid::now_v7())
     .bind(entry.principal)
@@ -52,6 +63,9 @@ pub async fn record(conn: &mut PgConnection, entry: Entry<'_>) -> Result<()> {
     .bind(entry.resource_id)
     .bind(entry.request_id)
     .bind(entry.detail)
+    .bind(&origin.address)
+    .bind(&origin.user_agent)
+    .bind(&origin.region)
     .execute(conn)
     .await?;
     Ok(())
