@@ -95,9 +95,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     let rule = "must be a time, for example 2026-01-31 or 2026-01-31T12:00:00Z";
     let local: DateTime = text.parse().map_err(|_| rule.to_owned())?;
     let zoned = local.to_zoned(TimeZone::system());
-    zoned
-        .map(|at| at.timestamp())
-        .map_err(|_| rule.to_owned())
+    zoned.map(|at| at.timestamp()).map_err(|_| rule.to_owned())
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -140,7 +138,10 @@ pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
         let mut answer = session.api.get(&["admin", "audit"], &page).await?;
         found.extend(array(&mut answer, "records"));
         unreachable = array(&mut answer, "unreachable_sources");
-        token = answer["next_page_token"].as_str().unwrap_or_default().to_owned();
+        token = answer["next_page_token"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         if token.is_empty() {
             break;
         }
@@ -161,13 +162,23 @@ pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
             one.principal,
             one.action,
             one.outcome,
-            format!("{} {}", one.resource, one.resource_id).trim_end().to_owned(),
+            format!("{} {}", one.resource, one.resource_id)
+                .trim_end()
+                .to_owned(),
             one.address,
             short(&one.request_id, 36),
         ]
     });
     print_table(
-        ["TIME", "PRINCIPAL", "ACTION", "OUTCOME", "RESOURCE", "FROM", "REQUEST"],
+        [
+            "TIME",
+            "PRINCIPAL",
+            "ACTION",
+            "OUTCOME",
+            "RESOURCE",
+            "FROM",
+            "REQUEST",
+        ],
         rows.collect(),
     );
     Ok(())
@@ -182,7 +193,7 @@ fn array(answer: &mut Value, name: &str) -> Vec<Value> {
 
 fn warn_unreachable(sources: &[Value]) {
     for source in sources.iter().filter_map(Value::as_str) {
-        note!("warning: {source} did not answer; its records are missing");
+        complain!("warning: {source} did not answer; its records are missing");
     }
 }
 
@@ -246,7 +257,10 @@ pub async fn export(session: &Session, flags: ExportFlags) -> Result<(), Failure
     let mut file = match &flags.file {
         None => None,
         Some(path) => {
-            let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let opened = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
             Some(opened.map_err(|error| unusable(path, &error))?)
         }
     };
@@ -285,7 +299,12 @@ pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure
         .expect
         .iter()
         .filter(|one| !verified.iter().any(|chain| chain.source == one.source))
-        .map(|one| format!("{}: no such chain was read, and {one} is expected", one.source));
+        .map(|one| {
+            format!(
+                "{}: no such chain was read, and {one} is expected",
+                one.source
+            )
+        });
     let findings: Vec<String> = verified
         .iter()
         .flat_map(|one| one.findings.iter().cloned())
@@ -303,7 +322,8 @@ pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure
 
 fn show(session: &Session, verified: &[Verified], findings: &[String]) {
     if session.json() {
-        let place = |one: &Place| json!({ "position": one.position.to_string(), "digest": one.digest });
+        let place =
+            |one: &Place| json!({ "position": one.position.to_string(), "digest": one.digest });
         let chains: Vec<Value> = verified
             .iter()
             .map(|one| {
@@ -318,11 +338,17 @@ fn show(session: &Session, verified: &[Verified], findings: &[String]) {
             source: one.source.clone(),
             place: one.head.clone(),
         };
-        [one.source.clone(), one.records.to_string(), head.to_string()]
+        [
+            one.source.clone(),
+            one.records.to_string(),
+            head.to_string(),
+        ]
     });
     print_table(["SOURCE", "RECORDS", "HEAD"], rows.collect());
     if findings.is_empty() {
-        say!("All chains are whole. Note the heads down: --expect finds a chain whose end was cut off.");
+        say!(
+            "All chains are whole. Note the heads down: --expect finds a chain whose end was cut off."
+        );
     }
 }
 
@@ -353,11 +379,12 @@ fn of_file(path: &std::path::Path, flags: &VerifyFlags) -> Result<Vec<Verified>,
     let mut chains: BTreeMap<String, Chain> = BTreeMap::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| unusable(path, &error))?;
-        let bad = |what: &str| {
-            Failure::Usage(format!("{}, line {}: {what}", path.display(), number + 1))
-        };
+        let bad =
+            |what: &str| Failure::Usage(format!("{}, line {}: {what}", path.display(), number + 1));
         let value: Value = serde_json::from_str(&line).map_err(|_| bad("is not JSON"))?;
-        let source = value["source"].as_str().ok_or_else(|| bad("names no source"))?;
+        let source = value["source"]
+            .as_str()
+            .ok_or_else(|| bad("names no source"))?;
         if !flags.source.is_empty() && !flags.source.iter().any(|one| one == source) {
             continue;
         }
