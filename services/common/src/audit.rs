@@ -8,6 +8,7 @@ pub mod read;
 pub mod seal;
 pub mod serve;
 
+use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -31,6 +32,20 @@ pub struct Entry<'a> {
     pub request_id: &'a str,
     /// What else matters; never a secret.
     pub detail: serde_json::Value,
+}
+
+/// Adds the digests of a resource before and after its change to the detail of the row: SHA-256 of its message, in hex; none
+/// before where it was made. They tell what a later state is to be compared with, without what it contains.
+#[must_use]
+pub fn with_digests<M: prost::Message>(
+    mut detail: serde_json::Value,
+    before: Option<&M>,
+    after: &M,
+) -> serde_json::Value {
+    let digest = |one: &M| hex::encode(Sha256::digest(one.encode_to_vec()));
+    detail["before_digest"] = before.map(digest).into();
+    detail["after_digest"] = digest(after).into();
+    detail
 }
 
 /// Refuses a reason of more than 500 characters.
@@ -69,4 +84,31 @@ pub async fn record(conn: &mut PgConnection, entry: Entry<'_>) -> Result<()> {
     .execute(conn)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::inventory::v1::Region;
+
+    use super::*;
+
+    #[test]
+    fn digests_tell_whether_a_change_changed_anything() {
+        let region = |enabled| Region {
+            code: "r".to_owned(),
+            enabled,
+            ..Region::default()
+        };
+        let detail = || serde_json::json!({ "enabled": true });
+        let made = with_digests(detail(), None, &region(true));
+        assert_eq!(
+            (&made["enabled"], &made["before_digest"]),
+            (&true.into(), &serde_json::Value::Null)
+        );
+        let same = with_digests(detail(), Some(&region(true)), &region(true));
+        assert_eq!(same["before_digest"], same["after_digest"]);
+        assert_eq!(same["after_digest"], made["after_digest"]);
+        let changed = with_digests(detail(), Some(&region(false)), &region(true));
+        assert_ne!(changed["before_digest"], changed["after_digest"]);
+    }
 }
