@@ -17,14 +17,14 @@ CREATE INDEX audit_principal ON audit (principal, id);
 
 -- What the oldest row that is kept follows. Rows up to here were removed when their retention was over.
 CREATE TABLE audit_checkpoint (
-    only     boolean PRIMARY KEY DEFAULT true CHECK (only),
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     position bigint  NOT NULL DEFAULT 0,
     digest   bytea   NOT NULL DEFAULT decode(repeat('00', 32), 'hex') CHECK (octet_length(digest) = 32)
 );
 INSERT INTO audit_checkpoint DEFAULT VALUES;
 
 -- A row changes once, when it is sealed, and is removed only behind the checkpoint.
-CREATE FUNCTION guard_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION guard_audit() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         IF OLD.position IS NULL AND NEW.position IS NOT NULL
