@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-creates bench-watches bench-terminal bench-fleet docs sdk
+  bench-creates bench-audit bench-watches bench-terminal bench-fleet docs sdk
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -81,6 +81,9 @@ bench-login: bench-build ## from a request to the first login, next to a plain s
 
 bench-creates: install ## 1 and 32 launches at once on a host without guests, from request to active
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-allocation --bench creates
+
+bench-audit: install ## what the audit trail costs a mutation, with and without its hash chain
+	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-common --bench audit
 
 bench-placement: bench-build ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
 	@$(MEASURE)/placement

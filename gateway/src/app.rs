@@ -40,6 +40,8 @@ pub struct App {
     pub streams: Streams,
     /// WebSockets of terminals.
     pub terminals: Terminals,
+    /// Region of this gateway, for audit records.
+    pub region: String,
     /// `/api/openapi.json`.
     pub openapi: String,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.

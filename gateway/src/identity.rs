@@ -12,6 +12,7 @@ use prost_reflect::DynamicMessage;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::sessions::Session;
 use crate::auth::verify::LEEWAY_SECONDS;
 use crate::contract::route::Route;
@@ -33,6 +34,9 @@ pub async fn answer(
     session: &Session,
     message: &DynamicMessage,
 ) -> Result<DynamicMessage, ApiError> {
+    if route.method.parent_service().full_name() == audit::SERVICE {
+        return audit::answer(app, route, message).await;
+    }
     let mut answer = DynamicMessage::new(route.method.output());
     let filled = match route.method.name() {
         "GetCaller" => answer.transcode_from(&caller(app, session).await?),

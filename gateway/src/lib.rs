@@ -9,6 +9,7 @@
 //!
 //! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod command;
 pub mod console;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use gpuaas_common::audit::seal;
 use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::{CancellationToken, Context, config, server};
 use serde::Deserialize;
@@ -65,6 +67,8 @@ pub struct Config {
     /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
     /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
     pub proxies: Vec<Network>,
+    /// Region that this gateway stands in. Audit records say it of the calls that it took.
+    pub region: String,
     /// API requests that may run at once; more are answered with 503. A request counts from when its body is there until
     /// the client takes its answer.
     pub max_in_flight: usize,
@@ -112,6 +116,7 @@ impl Default for Config {
             dev_issuer: None,
             tls: None,
             proxies: Vec::new(),
+            region: String::new(),
             max_in_flight: 1024,
             max_in_flight_per_principal: 256,
             max_in_flight_per_peer: 512,
@@ -192,6 +197,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
                 "http"
             },
         ),
+        region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         key_set: dev
             .as_ref()
@@ -211,6 +217,7 @@ pub async fn run(
     config: Config,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    context.settings.audit.check()?;
     let app = Arc::new(app(&context, &config, shutdown.clone())?);
     if app.key_set.is_some() {
         tracing::warn!("the embedded development issuer is on");
@@ -256,6 +263,12 @@ pub async fn run(
         let pool = context.database_of(1)?;
         async move { app.sessions.listen(pool, shutdown).await }
     });
+    let sealing = tokio::spawn(seal::run(
+        context.database_of(1)?,
+        context.settings.audit.keep_days,
+        context.meter.clone(),
+        shutdown.clone(),
+    ));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
         context.registry.clone(),
@@ -275,6 +288,7 @@ pub async fn run(
         );
     }
     listening.await.context("listener of changes of access")?;
+    sealing.await.context("sealer of audit rows")?;
     if let Some(renewing) = renewing {
         renewing.await.context("reader of certificate files")?;
     }

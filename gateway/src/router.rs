@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::trace;
 use http::{HeaderValue, header};
 use tracing::Instrument as _;
@@ -16,6 +17,7 @@ use crate::app::{App, Id};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
 use crate::http::headers;
+use crate::http::peer::ClientAddress;
 use crate::{console, dev, store, terminal};
 
 /// The router.
@@ -32,15 +34,17 @@ pub fn router(app: Arc<App>) -> Router {
     }
     router
         .fallback(api)
-        .layer(middleware::from_fn(identify))
+        .layer(middleware::from_fn_with_state(app.clone(), identify))
         .with_state(app)
 }
 
-/// Gives every request an id and every answer its headers.
-async fn identify(mut request: Request, next: Next) -> Response {
+/// Gives every request an id and a place that it comes from, and every answer its headers.
+async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = headers::request_id(request.headers());
     request.extensions_mut().insert(Id(id.clone()));
-    let mut response = next.run(request).await;
+    let address = request.extensions().get::<ClientAddress>();
+    let origin = Origin::new(address.map(|one| one.0), request.headers(), &app.region);
+    let mut response = origin::scope(origin, next.run(request)).await;
     headers::finish(&mut response, &id);
     response
 }

@@ -14,6 +14,7 @@ mod output;
 mod allocation;
 mod api;
 mod args;
+pub mod audit_chain;
 mod commands;
 mod failure;
 mod fit;

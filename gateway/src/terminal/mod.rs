@@ -11,6 +11,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::response::Response;
+use gpuaas_common::audit::origin;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, StatusCode, header};
 use tonic::Code;
@@ -60,7 +61,7 @@ async fn accept(
         ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message)
             .http(StatusCode::BAD_REQUEST)
     };
-    let origin = app.terminals.origin(headers)?;
+    let page = app.terminals.origin(headers)?;
     let socket = socket
         .map_err(|_| malformed("This path takes WebSockets only."))?
         .protocols([SUBPROTOCOL]);
@@ -86,17 +87,20 @@ async fn accept(
     let of_peer = app.admission.terminal(peer)?;
     let place = app.terminals.place().ok_or_else(overloaded)?;
     let hello = relay::Hello {
-        origin,
+        origin: page,
         principal,
         request_id: request_id.to_owned(),
     };
     let app = app.clone();
+    let origin = (*origin::current()).clone();
     Ok(socket
         .read_buffer_size(READ_BUFFER)
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
-        .on_upgrade(move |socket| async move {
-            relay::run(&app, socket, hello).await;
-            drop((place, of_peer));
+        .on_upgrade(move |socket| {
+            origin::scope(origin, async move {
+                relay::run(&app, socket, hello).await;
+                drop((place, of_peer));
+            })
         }))
 }

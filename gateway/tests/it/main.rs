@@ -1,5 +1,6 @@
 //! The gateway: as a process would run it, with real PostgreSQL, mutual TLS and a service behind it that speaks gRPC;
 //! and what its contract and its OpenAPI document must keep.
+mod audit;
 mod bad_requests;
 mod bad_tokens;
 mod bootstrap;

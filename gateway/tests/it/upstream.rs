@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpuaas_common::Error;
+use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::{
@@ -29,6 +30,7 @@ pub struct Seen {
     pub caller: Caller,
     pub traceparent: String,
     pub has_deadline: bool,
+    pub origin: Arc<Origin>,
     pub message: String,
 }
 
@@ -93,6 +95,7 @@ impl Allocations {
             caller: Caller::of(request)?,
             traceparent: text("traceparent"),
             has_deadline: !text("grpc-timeout").is_empty(),
+            origin: origin::current(),
             message: format!("{:?}", request.get_ref()),
         });
         Ok(())

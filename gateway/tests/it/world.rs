@@ -136,6 +136,17 @@ impl World {
         let relay = Server::new(&context).add(TerminalRelayServiceServer::new(Relay));
         running.spawn(relay.run(shutdown.clone()));
 
+        // a service with a database shows its audit records
+        let billing_port = ports::free().expect("port");
+        let identity = ca.service("billing", &[]).expect("identity");
+        let mut billing = settings(&identity, &ca, billing_port);
+        billing.database = Some(DatabaseSettings {
+            user: "gpuaas_billing".to_owned(),
+            ..database(&db)
+        });
+        let context = Context::new("billing", billing).expect("context");
+        running.spawn(Server::new(&context).run(shutdown.clone()));
+
         let port = ports::free().expect("port");
         let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
         let metrics = format!("http://{}", gateway.server.metrics_listen);
@@ -148,6 +159,7 @@ impl World {
             ("allocation", service_port),
             ("inventory", closed),
             ("terminal-gateway", relay_port),
+            ("billing", billing_port),
         ]
         .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
         .into();
@@ -342,6 +354,7 @@ fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
         database: None,
         redis: gpuaas_common::config::RedisSettings::default(),
         telemetry: gpuaas_common::config::TelemetrySettings::default(),
+        audit: Default::default(),
         peers: std::collections::BTreeMap::new(),
     }
 }

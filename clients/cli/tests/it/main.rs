@@ -1,5 +1,6 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod allocations;
+mod audit;
 mod copying;
 mod explain;
 mod formats;

@@ -1,6 +1,7 @@
 //! Enforces the access option of every RPC: peer by certificate, person by internal token. Methods behind it
 //! check ownership only.
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -15,11 +16,14 @@ use tower::{Layer, Service};
 use super::limited::ConnectionInfo;
 use super::tls::Clients;
 use crate::access::{self, Group};
+use crate::audit::origin::{self, Origin};
 use crate::identity::{Caller, Peer, TokenVerifier};
 use crate::{Context, Error, Result};
 
-/// Peers that may bring a person's internal token: the edge, and an operator at a workstation.
-const TOKEN_BEARERS: [&str; 2] = ["gateway", "operator"];
+/// An operator at a workstation.
+const OPERATOR: &str = "operator";
+/// Peers that may bring a person's internal token: the edge, and an operator.
+const TOKEN_BEARERS: [&str; 2] = ["gateway", OPERATOR];
 
 /// Adds [`Auth`].
 #[derive(Clone)]
@@ -170,6 +174,14 @@ fn check_peer(rule: &Access, peer: &Peer) -> Result<()> {
     .meta("action", rule.action.clone()))
 }
 
+/// From where a request comes: what a service says of whom it speaks for, otherwise the peer itself.
+fn origin_of(peer: Option<&Peer>, address: Option<IpAddr>, headers: &HeaderMap) -> Origin {
+    match peer {
+        Some(Peer::Service(name)) if name != OPERATOR => Origin::handed_on(headers),
+        _ => Origin::new(address, headers, ""),
+    }
+}
+
 impl<S> Service<Request<Body>> for Auth<S>
 where
     S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
@@ -186,6 +198,9 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let connection = request.extensions().get::<ConnectionInfo>();
         let running = connection.and_then(ConnectionInfo::begin);
+        let address = connection
+            .and_then(|connection| connection.tls.get_ref().remote_addr())
+            .map(|address| address.ip());
         let peer = connection
             .and_then(|connection| connection.tls.peer_certs())
             .and_then(|chain| Peer::from_certificate(self.rules.cell, chain.first()?));
@@ -194,6 +209,7 @@ where
             .admit(request.uri().path(), request.headers(), peer)
         {
             Ok((peer, caller)) => {
+                let origin = origin_of(peer.as_ref(), address, request.headers());
                 if let Some(peer) = peer {
                     request.extensions_mut().insert(peer);
                 }
@@ -202,11 +218,11 @@ where
                 }
                 let clone = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, clone);
-                Box::pin(async move {
+                Box::pin(origin::scope(origin, async move {
                     let answer = inner.call(request).await;
                     drop(running);
                     answer
-                })
+                }))
             }
             Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
         }
@@ -227,6 +243,28 @@ mod tests {
 
     fn service(name: &str) -> Option<Peer> {
         Some(Peer::Service(name.to_owned()))
+    }
+
+    #[test]
+    fn p10_only_a_service_speaks_for_another_client() {
+        let value = http::HeaderValue::from_static("192.0.2.7");
+        let headers =
+            HeaderMap::from_iter([(http::HeaderName::from_static(origin::ADDRESS), value)]);
+        let own = Some([127, 0, 0, 1].into());
+        let host = Some(Peer::Host {
+            node_id: uuid::Uuid::nil(),
+            instance_id: uuid::Uuid::nil(),
+        });
+        for (peer, address) in [
+            (service("gateway"), "192.0.2.7"),
+            (service("allocation"), "192.0.2.7"),
+            (service("operator"), "127.0.0.1"),
+            (host, "127.0.0.1"),
+            (None, "127.0.0.1"),
+        ] {
+            let found = origin_of(peer.as_ref(), own, &headers);
+            assert_eq!(found.address, address, "{peer:?}");
+        }
     }
 
     #[test]

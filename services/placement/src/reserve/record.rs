@@ -139,6 +139,7 @@ pub(super) async fn begin(
         request.gpu_count, request.sku, request.region_code
     );
     let (principal, detail) = audited.map(|entry| (entry.principal, entry.detail)).unzip();
+    let origin = audit::origin::current();
     sqlx::query(
         "WITH claim AS (
              INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state,
@@ -158,8 +159,8 @@ pub(super) async fn begin(
          told AS (
              INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, ended_at)
              SELECT $1, last, 'reserve', 'done', 100, $19, clock_timestamp() FROM head)
-         INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail)
-         SELECT $20, $21, 'allocation.create', 'allocation', $1::text, $18, $22 WHERE $21 IS NOT NULL",
+         INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region)
+         SELECT $20, $21, 'allocation.create', 'allocation', $1::text, $18, $22, $24, $25, $26 WHERE $21 IS NOT NULL",
     )
     .bind(allocation.id)
     .bind(&allocation.sku)
@@ -184,6 +185,9 @@ pub(super) async fn begin(
     .bind(principal)
     .bind(detail)
     .bind(workflows::provision_of(allocation.capacity_shape))
+    .bind(&origin.address)
+    .bind(&origin.user_agent)
+    .bind(&origin.region)
     .execute(conn)
     .await?;
     Ok(())

@@ -189,6 +189,7 @@ impl Ports {
             database: None,
             redis: Default::default(),
             telemetry: Default::default(),
+            audit: Default::default(),
             peers: BTreeMap::new(),
         }
     }

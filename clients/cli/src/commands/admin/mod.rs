@@ -14,6 +14,7 @@ mod queue;
 mod quota;
 mod reservations;
 mod slots;
+mod trail;
 
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ pub enum Command {
     /// Capacity reservations of all projects.
     #[command(subcommand)]
     Reservations(reservations::Command),
-    /// Audits of the ledger.
+    /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
 }
