@@ -24,6 +24,8 @@ pub struct App {
     pub sessions: Sessions,
     /// Makes internal tokens.
     pub minter: TokenMinter,
+    /// Whose ids are made here.
+    pub cell: u16,
     /// Schema `edge`.
     pub pool: PgPool,
     /// The services.

@@ -1,6 +1,7 @@
 //! The edge: JSON over HTTP outside, gRPC inside.
 //!
-//! It owns schema `edge` (organisations, projects, principals, memberships, denials) and nothing else. Routes,
+//! It owns schema `edge` (organisations, projects, principals, memberships, invitations, SSH keys, denials) and nothing
+//! else, and answers the methods on them itself ([`identity`]). Routes,
 //! bindings and the OpenAPI document come from the contract's descriptors alone ([`contract`], [`transcode`],
 //! [`openapi`]); a method of the contract without HTTP options, or for services and hosts, is not reachable.
 //! Callers are people with a token of a configured issuer ([`auth`]); each call goes on with an internal token
@@ -173,6 +174,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         verifier: Verifier::new(&config.issuers, dev.as_ref(), &context.meter)?,
         sessions: Sessions::default(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
+        cell: context.settings.cell,
         pool: context.database()?,
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
@@ -269,6 +271,7 @@ pub async fn run(
         context.meter.clone(),
         shutdown.clone(),
     ));
+    let sweeping = tokio::spawn(server::sweep(context.clone(), shutdown.clone()));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
         context.registry.clone(),
@@ -289,6 +292,7 @@ pub async fn run(
     }
     listening.await.context("listener of changes of access")?;
     sealing.await.context("sealer of audit rows")?;
+    sweeping.await.context("sweep task")?;
     if let Some(renewing) = renewing {
         renewing.await.context("reader of certificate files")?;
     }

@@ -15,6 +15,8 @@ use gpuaas_common::identity::TokenMinter;
 use moka::sync::Cache;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
+use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use super::verify::Identity;
 use crate::store::Principal;
@@ -87,6 +89,24 @@ impl Session {
     }
 }
 
+/// Changes of access, as they are heard of.
+#[derive(Debug)]
+pub struct Changes(broadcast::Receiver<Option<Uuid>>);
+
+impl Changes {
+    /// Returns when the access of this principal may have changed.
+    pub async fn of(&mut self, principal: Uuid) {
+        loop {
+            match self.0.recv().await {
+                Ok(Some(changed)) if changed != principal => {}
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+                // the process ends
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}
+
 /// A place in the order of changes: what was read before a change is not kept after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
@@ -97,7 +117,12 @@ pub struct Sessions {
     cache: Cache<[u8; 32], Arc<Session>>,
     /// Odd while a connection listens; raised at every change and whenever the connection comes or goes.
     epoch: AtomicU64,
+    /// Principals whose access has changed; nobody in particular: everybody's may have.
+    changes: broadcast::Sender<Option<Uuid>>,
 }
+
+/// Changes that a reader may be behind before it takes all to have changed.
+const CHANGES: usize = 256;
 
 impl Default for Sessions {
     fn default() -> Self {
@@ -107,6 +132,7 @@ impl Default for Sessions {
                 .time_to_live(LIFE)
                 .build(),
             epoch: AtomicU64::new(0),
+            changes: broadcast::Sender::new(CHANGES),
         }
     }
 }
@@ -157,10 +183,23 @@ impl Sessions {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.listen(CHANNEL).await?;
         self.forget(true);
-        while listener.try_recv().await?.is_some() {
+        // what happened while nobody listened
+        self.tell(None);
+        while let Some(change) = listener.try_recv().await? {
             self.forget(true);
+            self.tell(change.payload().parse().ok());
         }
         Ok(())
+    }
+
+    /// Changes from now on.
+    pub fn changes(&self) -> Changes {
+        Changes(self.changes.subscribe())
+    }
+
+    fn tell(&self, principal: Option<Uuid>) {
+        // nobody may be waiting
+        let _ = self.changes.send(principal);
     }
 
     fn forget(&self, listening: bool) {

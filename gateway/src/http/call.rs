@@ -101,10 +101,18 @@ async fn try_serve(
         return Err(headers::idempotency_key_missing());
     }
 
+    let call = identity::call::Call {
+        app,
+        route,
+        session: &session,
+        key: idempotency_key.as_deref(),
+        request_id,
+    };
     if route.service == identity::SERVICE {
-        let answer = identity::answer(app, route, &session, &message).await?;
+        let answer = identity::answer(&call, &message).await?;
         return Ok(written(&answer));
     }
+    identity::launch::prepare(&call, &mut message).await?;
     let now = jiff::Timestamp::now().as_second();
     let token = session
         .internal_token(&app.minter, route.service, now)
@@ -126,6 +134,7 @@ async fn try_serve(
         // from here on it is a stream, with a place among the streams
         *held = Held::default();
         let subscriber = Subscriber {
+            changes: app.sessions.changes(),
             session,
             access: route.access.clone(),
         };

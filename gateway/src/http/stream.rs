@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::admission::Place;
 use super::answer::IsStream;
 use super::piece::{Form, Pieces, RESUME_TOKEN};
-use crate::auth::sessions::Session;
+use crate::auth::sessions::{Changes, Session};
 use crate::contract::access::{Access, Audience};
 use crate::error::ApiError;
 use crate::store::{self, Principal, Role};
@@ -65,6 +65,8 @@ impl Streams {
 pub struct Subscriber {
     /// As it was when the stream was opened.
     pub session: Arc<Session>,
+    /// What happens to it since.
+    pub changes: Changes,
     /// What the method demands.
     pub access: Access,
 }
@@ -258,18 +260,19 @@ async fn lost(ending: &mut watch::Receiver<Option<Ending>>) -> Ending {
 
 impl CallerCheck {
     /// Returns when the stream may not go on.
-    async fn ending(self) -> Ending {
+    async fn ending(mut self) -> Ending {
+        let principal = self.subscriber.session.principal.id;
         let mut checks = tokio::time::interval_at(Instant::now() + self.every, self.every);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(self.expires) => return Ending::Expired,
-                _ = checks.tick() => {
-                    if self.has_lost_access().await {
-                        return Ending::LostAccess;
-                    }
-                }
+                () = self.subscriber.changes.of(principal) => {}
+                _ = checks.tick() => {}
+            }
+            if self.has_lost_access().await {
+                return Ending::LostAccess;
             }
         }
     }
@@ -313,6 +316,7 @@ fn lost_access() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::sessions::Sessions;
     use crate::auth::verify::Identity;
     use crate::store::PlatformRole;
 
@@ -328,7 +332,9 @@ mod tests {
                 .collect(),
             ..Principal::default()
         };
+        let sessions = Sessions::default();
         let subscriber = |audience, who| Subscriber {
+            changes: sessions.changes(),
             session: Arc::new(Session::new(
                 Identity {
                     issuer: "i".to_owned(),

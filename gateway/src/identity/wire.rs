@@ -3,7 +3,10 @@ use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff_sqlx::Timestamp;
 
-use crate::store::{OwnOrganisation, PlatformRole, PrincipalKind, ProjectRow, Role, TenantState};
+use crate::store::{
+    Group, InvitationRow, InvitationState, MemberRow, OrganisationRow, OwnOrganisation,
+    PlatformRole, PrincipalKind, PrincipalRow, ProjectRow, Role, SshKeyRow, TenantState,
+};
 
 pub(super) fn time(at: Timestamp) -> Option<prost_types::Timestamp> {
     Some(proto_time(at.to_jiff()))
@@ -67,5 +70,90 @@ pub(super) fn own_organisation(row: OwnOrganisation) -> pb::CallerOrganisation {
         display_name: row.display_name,
         role: role(Some(row.role)).into(),
         state: state(row.state).into(),
+    }
+}
+
+pub(super) fn organisation(row: OrganisationRow) -> pb::Organisation {
+    pb::Organisation {
+        id: row.id.to_string(),
+        slug: row.slug,
+        display_name: row.display_name,
+        state: state(row.state).into(),
+        state_reason: row.state_reason,
+        role: role(row.role).into(),
+        create_time: time(row.create_time),
+        update_time: time(row.update_time),
+        etag: row.version.to_string(),
+    }
+}
+
+pub(super) fn member(row: MemberRow) -> pb::Member {
+    pb::Member {
+        member_id: row.id.to_string(),
+        principal: row.name,
+        display_name: row.display_name,
+        email: row.email,
+        kind: kind(row.kind).into(),
+        role: role(Some(row.role)).into(),
+        create_time: time(row.create_time),
+        update_time: time(row.update_time),
+        etag: row.version.to_string(),
+        disabled: row.disabled,
+    }
+}
+
+pub(super) fn invitation(row: InvitationRow) -> pb::Invitation {
+    let state = match row.state() {
+        InvitationState::Pending => pb::InvitationState::Pending,
+        InvitationState::Accepted => pb::InvitationState::Accepted,
+        InvitationState::Revoked => pb::InvitationState::Revoked,
+        InvitationState::Expired => pb::InvitationState::Expired,
+    };
+    let (organisation_id, project_id) = match row.group {
+        Group::Organisation(id) => (id.to_string(), String::new()),
+        Group::Project(id) => (String::new(), id.to_string()),
+    };
+    pb::Invitation {
+        id: row.id.to_string(),
+        organisation_id,
+        project_id,
+        email: row.email,
+        role: role(Some(row.role)).into(),
+        state: state.into(),
+        token: String::new(),
+        inviter: row.inviter,
+        accepted_by: row.accepted_by.map(|(_, name)| name).unwrap_or_default(),
+        create_time: time(row.create_time),
+        expire_time: time(row.expire_time),
+        accept_time: row.accept_time.and_then(time),
+        target: row.target,
+    }
+}
+
+pub(super) fn ssh_key(row: SshKeyRow) -> pb::SshKey {
+    pb::SshKey {
+        id: row.id.to_string(),
+        name: row.name,
+        public_key: row.public_key,
+        fingerprint: row.fingerprint,
+        create_time: time(row.create_time),
+        project_id: row.project.map(|id| id.to_string()).unwrap_or_default(),
+    }
+}
+
+pub(super) fn principal(row: PrincipalRow) -> pb::Principal {
+    pb::Principal {
+        id: row.id.to_string(),
+        name: row.name,
+        display_name: row.display_name,
+        email: row.email,
+        kind: kind(row.kind).into(),
+        platform_role: platform_role(row.platform_role).into(),
+        issuer: row.issuer,
+        subject: row.subject,
+        disable_time: row.disable_time.and_then(time),
+        create_time: time(row.create_time),
+        update_time: time(row.update_time),
+        etag: row.version.to_string(),
     }
 }

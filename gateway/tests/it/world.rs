@@ -16,6 +16,7 @@ use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
 use serde_json::Value;
@@ -23,6 +24,7 @@ use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use crate::reservations::Reservations;
 use crate::terminals::Relay;
 use crate::upstream::{Allocations, Record};
 
@@ -129,6 +131,19 @@ impl World {
         let server =
             Server::new(&context).add(AllocationServiceServer::new(Allocations(record.clone())));
         let service = Service::run(server.run(shutdown.clone()));
+        let scheduler_port = ports::free().expect("port");
+        let identity = ca.service("scheduler", &[]).expect("identity");
+        let mut scheduler = settings(&identity, &ca, scheduler_port);
+        scheduler.token = TokenSettings {
+            public_key_file: Some(keys.public.clone()),
+        };
+        let context = Context::new("scheduler", scheduler).expect("context");
+        let reservations = CapacityReservationServiceServer::new(Reservations(record.clone()));
+        running.spawn(
+            Server::new(&context)
+                .add(reservations)
+                .run(shutdown.clone()),
+        );
         let relay_port = ports::free().expect("port");
         let identity = ca.service("terminal-gateway", &[]).expect("identity");
         let relay = settings(&identity, &ca, relay_port);
@@ -158,6 +173,7 @@ impl World {
         gateway.peers = [
             ("allocation", service_port),
             ("inventory", closed),
+            ("scheduler", scheduler_port),
             ("terminal-gateway", relay_port),
             ("billing", billing_port),
         ]
@@ -233,6 +249,23 @@ impl World {
         self.dev
             .sign(subject, Timestamp::now(), 600)
             .expect("signed")
+    }
+
+    /// The same with more claims.
+    pub fn token_with(&self, subject: &str, more: &Value) -> String {
+        let pem = std::fs::read(self.folder.path().join("dev.key")).expect("the issuer's key");
+        let key = jsonwebtoken::EncodingKey::from_ed_pem(&pem).expect("a key");
+        let mut header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA);
+        let keys = self.dev.key_set().keys;
+        header.kid.clone_from(&keys[0].common.key_id);
+        let now = Timestamp::now().as_second();
+        let mut claims = serde_json::json!({
+            "iss": ISSUER, "aud": AUDIENCE, "sub": subject, "iat": now, "nbf": now, "exp": now + 600,
+        });
+        for (name, value) in more.as_object().expect("claims") {
+            claims[name] = value.clone();
+        }
+        jsonwebtoken::encode(&header, &claims, &key).expect("signed")
     }
 
     pub fn url(&self, target: &str) -> String {

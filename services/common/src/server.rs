@@ -243,7 +243,7 @@ impl Server {
 }
 
 /// Removes old idempotency keys from the service's schema now and then, if it has one. Replicas may do so at once.
-async fn sweep(context: Context, shutdown: CancellationToken) {
+pub async fn sweep(context: Context, shutdown: CancellationToken) {
     let Some(settings) = &context.settings.database else {
         return;
     };

@@ -42,10 +42,10 @@ pub(super) async fn insert_allocation(
     let stored = sqlx::query_as(concat!(
         "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
                                   ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
-                                  deadline_at, constraints)
+                                  deadline_at, constraints, ssh_key_names)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                  coalesce((SELECT n.lab FROM nodes n WHERE n.id = $8), $14), $15, $16, $17, $18,
-                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21)
+                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22)
          RETURNING ",
         allocations::columns!()
     ))
@@ -70,6 +70,7 @@ pub(super) async fn insert_allocation(
     .bind(deadline.map(jiff::Timestamp::to_sqlx))
     .bind(workflows::PROVISION_WINDOW_SECONDS as f64)
     .bind(Json(&request.constraints))
+    .bind(&request.ssh_key_names)
     .fetch_one(conn)
     .await;
     stored.map_err(|error: sqlx::Error| {
