@@ -196,7 +196,7 @@ mod tests {
             issuer: "i".to_owned(),
             subject: "s".to_owned(),
             expires,
-            email: None,
+            ..Identity::default()
         };
         let principal = Principal {
             name: "user:a".to_owned(),

@@ -11,7 +11,7 @@ use crate::silence::silent;
 use crate::world::World;
 
 /// A terminal gateway that takes each connection for a session of the principal that its first text names, and answers with
-/// that name.
+/// that name; it closes one whose user has lost access.
 pub struct Relay;
 
 type Answers = std::pin::Pin<
@@ -28,20 +28,20 @@ impl TerminalRelayService for Relay {
     ) -> Result<Response<Answers>, Status> {
         let answers = request.into_inner().filter_map(|request| {
             let message = request.ok()?.message?;
-            let pb::relay_request::Message::Text(principal) = message else {
-                return None;
+            let principal = match message {
+                pb::relay_request::Message::Text(principal) => principal,
+                pb::relay_request::Message::AccessLost(_) => return Some(closed()),
+                _ => return None,
             };
             let attached = pb::Attached {
                 session_id: String::new(),
                 principal: principal.clone(),
                 project_id: uuid::Uuid::nil().to_string(),
             };
-            let answers = [Message::Attached(attached), Message::Text(principal)];
-            Some(tokio_stream::iter(answers.map(|message| {
-                Ok(pb::RelayResponse {
-                    message: Some(message),
-                })
-            })))
+            Some(said([
+                Message::Attached(attached),
+                Message::Text(principal),
+            ]))
         });
         Ok(Response::new(Box::pin(futures::StreamExt::flatten(
             answers,
@@ -49,12 +49,31 @@ impl TerminalRelayService for Relay {
     }
 }
 
+type Said = tokio_stream::Iter<std::vec::IntoIter<Result<pb::RelayResponse, Status>>>;
+
+fn said(messages: impl IntoIterator<Item = Message>) -> Said {
+    let answer = |message| {
+        Ok(pb::RelayResponse {
+            message: Some(message),
+        })
+    };
+    tokio_stream::iter(messages.into_iter().map(answer).collect::<Vec<_>>())
+}
+
+/// What the terminal gateway says when its user has lost access.
+fn closed() -> Said {
+    said([Message::Close(pb::Close {
+        code: 4403,
+        reason: "access_lost".to_owned(),
+    })])
+}
+
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 
 /// Opens a WebSocket from an address and says whose it is. Returns it with the first frame that is no ping.
-async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
+pub async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
     let upgrade = "GET /api/v1/terminal HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
                    Sec-WebSocket-Protocol: gpuaas.terminal.v1\r\n\r\n";
