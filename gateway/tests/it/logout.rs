@@ -215,7 +215,8 @@ async fn a_logout_ends_open_streams_and_terminals() {
         .bearer_auth(idp.access(Some("s1"), 0));
     let mut stream = request.send().await.expect("answer");
     stream.chunk().await.expect("open").expect("a message");
-    let (mut terminal, _, _) = opened(&idp.world, [127, 0, 0, 1], "user:idp").await;
+    let whose = format!("user:idp {}", idp.world.seeded.project_id);
+    let (mut terminal, _, _) = opened(&idp.world, [127, 0, 0, 1], &whose).await;
     idp.end(|claims| claims["sub"] = "4711".into()).await;
     let rest = stream.text().await.expect("it ends");
     let last = rest.lines().last().expect("a last message");

@@ -11,7 +11,7 @@ use crate::silence::silent;
 use crate::world::World;
 
 /// A terminal gateway that takes each connection for a session of the principal that its first text names, and answers with
-/// that name; it closes one whose user has lost access.
+/// that text. One that names a project besides is closed when its user has lost access.
 pub struct Relay;
 
 type Answers = std::pin::Pin<
@@ -26,22 +26,23 @@ impl TerminalRelayService for Relay {
         &self,
         request: Request<Streaming<pb::RelayRequest>>,
     ) -> Result<Response<Answers>, Status> {
-        let answers = request.into_inner().filter_map(|request| {
+        let mut is_of_project = false;
+        let answers = request.into_inner().filter_map(move |request| {
             let message = request.ok()?.message?;
-            let principal = match message {
-                pb::relay_request::Message::Text(principal) => principal,
-                pb::relay_request::Message::AccessLost(_) => return Some(closed()),
+            let text = match message {
+                pb::relay_request::Message::Text(text) => text,
+                pb::relay_request::Message::AccessLost(_) if is_of_project => return Some(closed()),
                 _ => return None,
             };
+            let nil = uuid::Uuid::nil().to_string();
+            let (principal, project) = text.split_once(' ').unwrap_or((&text, &nil));
+            is_of_project = *project != nil;
             let attached = pb::Attached {
                 session_id: String::new(),
-                principal: principal.clone(),
-                project_id: uuid::Uuid::nil().to_string(),
+                principal: principal.to_owned(),
+                project_id: project.to_owned(),
             };
-            Some(said([
-                Message::Attached(attached),
-                Message::Text(principal),
-            ]))
+            Some(said([Message::Attached(attached), Message::Text(text)]))
         });
         Ok(Response::new(Box::pin(futures::StreamExt::flatten(
             answers,

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::output::{Format, print_json, print_table};
+use crate::formats::Format;
+use crate::output::{print_json, print_table};
 use crate::sign_in::contexts::{Context, ContextFile, Contexts};
 
 #[derive(Debug, Subcommand)]
@@ -31,7 +32,7 @@ pub fn run(global: &Global, command: Command) -> Result<(), Failure> {
     let file = ContextFile::of_user()?;
     match command {
         Command::List => {
-            list(&file.read()?, global.output);
+            list(&file.read()?, global.format());
             Ok(())
         }
         Command::Use { name } => {
@@ -55,7 +56,7 @@ pub fn run(global: &Global, command: Command) -> Result<(), Failure> {
 }
 
 fn done(global: &Global, name: &str, what: &str) -> Result<(), Failure> {
-    match global.output {
+    match global.format() {
         Format::Table => say!("Context {name} {what}."),
         _ => print_json(&json!({ "context": name })),
     }
@@ -64,9 +65,15 @@ fn done(global: &Global, name: &str, what: &str) -> Result<(), Failure> {
 
 fn list(contexts: &Contexts, format: Format) {
     let is_used = |name: &str| contexts.current.as_deref() == Some(name);
-    if format != Format::Table {
+    if format.is_data() {
         let all = contexts.contexts.iter().map(|(name, one)| {
-            let Context { api, issuer, principal, tokens, .. } = one;
+            let Context {
+                api,
+                issuer,
+                principal,
+                tokens,
+                ..
+            } = one;
             json!({ "name": name, "api": api, "issuer": issuer, "principal": principal,
                     "signed_in": tokens.is_some(), "in_use": is_used(name) })
         });
@@ -82,7 +89,10 @@ fn list(contexts: &Contexts, format: Format) {
         let (api, issuer) = (one.api.to_string(), one.issuer.clone());
         [name.clone(), used.to_owned(), who, api, issuer]
     });
-    print_table(["NAME", "IN USE", "SIGNED IN AS", "API", "ISSUER"], rows.collect());
+    print_table(
+        ["NAME", "IN USE", "SIGNED IN AS", "API", "ISSUER"],
+        rows.collect(),
+    );
     if contexts.contexts.is_empty() {
         note!("You are not signed in anywhere: gpuaas login --api URL");
     }

@@ -11,7 +11,8 @@ use super::Session;
 use crate::api::{Api, http_client, parse};
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::output::{Format, print_json, print_line, time};
+use crate::formats::Format;
+use crate::output::{print_json, print_line, time};
 use crate::profile::{self, Target};
 use crate::sign_in::contexts::{Context, ContextFile};
 use crate::sign_in::credential::Credential;
@@ -60,10 +61,15 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
     let configuration: Configuration = oauth::read(&http, url).await?;
     let (issuer, client_id) = choose(configuration, flags.issuer.as_deref())?;
     let found = oauth::discover(&http, &issuer.issuer).await?;
-    let endpoint = found.device_authorization_endpoint.as_ref().ok_or_else(|| {
-        let issuer = &issuer.issuer;
-        Failure::SignIn(format!("the identity provider {issuer} has no device authorization"))
-    })?;
+    let endpoint = found
+        .device_authorization_endpoint
+        .as_ref()
+        .ok_or_else(|| {
+            let issuer = &issuer.issuer;
+            Failure::SignIn(format!(
+                "the identity provider {issuer} has no device authorization"
+            ))
+        })?;
     let device = oauth::begin(&http, &issuer, &client_id, endpoint).await?;
     invite(&device);
     let tokens = oauth::wait(&http, &issuer, &client_id, &found.token_endpoint, &device).await?;
@@ -83,7 +89,7 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
     contexts.contexts.insert(name.clone(), context);
     contexts.current = Some(name.clone());
     locked.write(&contexts)?;
-    match global.output {
+    match global.format() {
         Format::Table => say!("Signed in as {} (context {name}).", caller.principal),
         _ => print_json(&json!({ "context": name, "principal": caller.principal })),
     }
@@ -145,10 +151,14 @@ fn invite(device: &Device) {
         verification_uri_complete,
         ..
     } = device;
-    let page = verification_uri_complete.as_ref().unwrap_or(verification_uri);
-    note!("To sign in, open this page:\n\n  {page}\n\nand check that it shows the code {user_code}.");
+    let page = verification_uri_complete
+        .as_ref()
+        .unwrap_or(verification_uri);
+    complain!(
+        "To sign in, open this page:\n\n  {page}\n\nand check that it shows the code {user_code}."
+    );
     if page != verification_uri {
-        note!("On another device open {verification_uri} and type the code.");
+        complain!("On another device open {verification_uri} and type the code.");
     }
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"]
         .into_iter()
@@ -163,7 +173,7 @@ fn invite(device: &Device) {
             .stderr(Stdio::null())
             .spawn();
     }
-    note!("Waiting …");
+    complain!("Waiting …");
 }
 
 async fn whoami_of(api: &Url, token: &str) -> Result<Caller, Failure> {
@@ -184,7 +194,9 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
     let mut contexts = locked.read()?;
     let name = global.context.clone().or_else(|| contexts.current.clone());
     let Some(name) = name else {
-        return Err(Failure::NotFound("you are not signed in anywhere".to_owned()));
+        return Err(Failure::NotFound(
+            "you are not signed in anywhere".to_owned(),
+        ));
     };
     contexts.find(&name)?;
     let context = contexts.contexts.get_mut(&name);
@@ -200,7 +212,7 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
             note!("The identity provider was not told: {failure}. Its own sign-in may go on.");
         }
     }
-    match global.output {
+    match global.format() {
         Format::Table => say!("Signed out of {name}."),
         _ => print_json(&json!({ "context": name })),
     }

@@ -136,7 +136,9 @@ impl ContextFile {
             )));
         }
         serde_json::from_str(&text).map_err(|error| {
-            Failure::Local(format!("{path} is malformed ({error}); delete it and run gpuaas login"))
+            Failure::Local(format!(
+                "{path} is malformed ({error}); delete it and run gpuaas login"
+            ))
         })
     }
 
@@ -197,8 +199,7 @@ impl Locked {
             file.sync_all()?;
             fs::rename(&beside, path)
         };
-        written().map_err(|error| {
-            Failure::Local(format!("cannot write {}: {error}", path.display()))
-        })
+        written()
+            .map_err(|error| Failure::Local(format!("cannot write {}: {error}", path.display())))
     }
 }

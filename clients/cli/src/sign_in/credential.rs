@@ -41,9 +41,7 @@ impl SignedIn {
 
     async fn token(&self, http: &reqwest::Client) -> Result<String, Failure> {
         let mut context = self.context.lock().await;
-        let ended = || {
-            Failure::SignIn(format!("you are signed out of the context {}", self.name))
-        };
+        let ended = || Failure::SignIn(format!("you are signed out of the context {}", self.name));
         let tokens = context.tokens.as_ref().ok_or_else(ended)?;
         if is_fresh(tokens) || tokens.refresh_token.is_none() {
             // one that cannot be renewed is for the API to judge

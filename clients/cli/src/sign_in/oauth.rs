@@ -136,7 +136,9 @@ pub async fn read<T: DeserializeOwned>(http: &reqwest::Client, url: Url) -> Resu
     let status = response.status();
     if !status.is_success() {
         let status = status.as_u16();
-        return Err(Failure::SignIn(format!("{address} answered with status {status}")));
+        return Err(Failure::SignIn(format!(
+            "{address} answered with status {status}"
+        )));
     }
     let text = response.text().await.map_err(|e| unreachable(&e))?;
     serde_json::from_str(&text)
@@ -151,7 +153,9 @@ pub async fn discover(http: &reqwest::Client, issuer: &str) -> Result<Metadata, 
     let base = issuer.trim_end_matches('/');
     let url = format!("{base}/.well-known/openid-configuration");
     let url: Url = url.parse().ok().filter(is_safe).ok_or_else(|| {
-        Failure::SignIn(format!("the identity provider {issuer} has no https address"))
+        Failure::SignIn(format!(
+            "the identity provider {issuer} has no https address"
+        ))
     })?;
     let found: Metadata = read(http, url).await?;
     if found.issuer != issuer {
@@ -160,10 +164,10 @@ pub async fn discover(http: &reqwest::Client, issuer: &str) -> Result<Metadata, 
             found.issuer
         )));
     }
-    let device = found.device_authorization_endpoint.iter();
-    let mut endpoints = device
-        .chain(&found.revocation_endpoint)
-        .chain([&found.token_endpoint]);
+    let mut endpoints = [&found.token_endpoint]
+        .into_iter()
+        .chain(&found.device_authorization_endpoint)
+        .chain(&found.revocation_endpoint);
     if !endpoints.all(is_safe) {
         return Err(Failure::SignIn(format!(
             "the identity provider {issuer} has an endpoint without https"
@@ -258,7 +262,9 @@ pub async fn wait(
                 "slow_down" => interval += SLOWER,
                 "expired_token" => return Err(late()),
                 "access_denied" => {
-                    return Err(Failure::SignIn("the sign-in was refused in the browser".into()));
+                    return Err(Failure::SignIn(
+                        "the sign-in was refused in the browser".into(),
+                    ));
                 }
                 _ => return Err(refused.into()),
             },
@@ -324,8 +330,6 @@ fn tokens(granted: Granted, former: Option<&str>) -> Tokens {
         access_token: granted.access_token,
         // without a word of the provider it is tried until the API refuses it
         expires: now + granted.expires_in.unwrap_or(3600),
-        refresh_token: granted
-            .refresh_token
-            .or_else(|| former.map(str::to_owned)),
+        refresh_token: granted.refresh_token.or_else(|| former.map(str::to_owned)),
     }
 }

@@ -12,6 +12,7 @@ mod plans;
 mod platform;
 mod quotas;
 mod reservations;
+mod sign_in;
 mod support;
 mod terminal;
 mod using;
