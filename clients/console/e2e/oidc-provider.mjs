@@ -35,4 +35,5 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
     },
   },
 });
+provider.on("backchannel.error", (_, error) => console.error("logout token not delivered:", error));
 provider.listen(Number(port), "127.0.0.1", () => console.log("ready"));

@@ -164,11 +164,9 @@ pub async fn discover(http: &reqwest::Client, issuer: &str) -> Result<Metadata, 
             found.issuer
         )));
     }
-    let mut endpoints = [&found.token_endpoint]
-        .into_iter()
-        .chain(&found.device_authorization_endpoint)
-        .chain(&found.revocation_endpoint);
-    if !endpoints.all(is_safe) {
+    let others = [&found.device_authorization_endpoint, &found.revocation_endpoint];
+    let are_safe = is_safe(&found.token_endpoint) && others.into_iter().flatten().all(is_safe);
+    if !are_safe {
         return Err(Failure::SignIn(format!(
             "the identity provider {issuer} has an endpoint without https"
         )));

@@ -79,7 +79,8 @@ fn said_to(world: &World, target: &str) -> Vec<String> {
 }
 
 fn used(world: &World) -> Vec<String> {
-    let seen = world.seen().into_iter().filter(|seen| seen.target == SKUS);
+    let seen = world.seen().into_iter();
+    let seen = seen.filter(|seen| seen.target.starts_with(SKUS));
     seen.map(|seen| seen.authorization.unwrap_or_default())
         .collect()
 }

@@ -35,6 +35,14 @@ export async function completeSignIn(): Promise<void> {
   history.replaceState(null, "", given.returnTo);
 }
 
+/** Renews a session that has expired meanwhile, as on a computer that slept. */
+export async function ensureGood(): Promise<void> {
+  const session = currentSession();
+  if (!session?.source?.refreshToken || session.expires > Date.now()) return;
+  // when the provider does not answer, the API says that the token has expired
+  await renew(session).catch(() => undefined);
+}
+
 /** Renews a session in time, for as long as it is the current one; returns what stops that. */
 export function keepGood(session: Session): () => void {
   if (!session.source?.refreshToken) return () => undefined;

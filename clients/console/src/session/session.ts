@@ -53,7 +53,8 @@ function read(): Session | undefined {
   try {
     const text = sessionStorage.getItem(STORAGE_KEY);
     const stored = text ? (JSON.parse(text) as Session) : undefined;
-    return stored && stored.expires > Date.now() ? stored : undefined;
+    // one that has expired is renewed before its first use
+    return stored && (stored.expires > Date.now() || stored.source?.refreshToken) ? stored : undefined;
   } catch {
     return undefined;
   }
