@@ -118,6 +118,7 @@ async fn take(
         if !is_new {
             return Err(invalid("it was sent before"));
         }
+        app.sessions.forget_all();
         Ok(logout)
     };
     match taken.await {

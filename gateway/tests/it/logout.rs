@@ -44,7 +44,7 @@ impl Idp {
         })
         .await;
         register(&world).await;
-        let project = "INSERT INTO memberships (principal_id, project_id) SELECT id, $1 FROM principals WHERE name = 'user:idp'";
+        let project = "INSERT INTO memberships (principal_id, project_id, role) SELECT id, $1, 'member' FROM principals WHERE name = 'user:idp'";
         let pool = world.pool().await;
         let joined = sqlx::query(project)
             .bind(world.seeded.project_id)

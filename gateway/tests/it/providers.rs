@@ -73,7 +73,7 @@ impl Trusting {
         let mut said = BufReader::new(provider.stdout.take().expect("piped")).lines();
         while let Some(line) = said.next_line().await.expect("text") {
             if line == "ready" {
-                sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:ada', $2, 'ada', '', false)")
+                sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:ada', $2, 'ada', '')")
                     .bind(uuid::Uuid::now_v7())
                     .bind(&issuer)
                     .execute(&world.pool().await)

@@ -21,7 +21,7 @@ async fn an_administrator_without_a_second_factor_does_what_a_user_may() {
         });
     })
     .await;
-    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:boss', $2, '1', '', true)")
+    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_role) VALUES ($1, 'user:boss', $2, '1', '', 'admin')")
         .bind(uuid::Uuid::now_v7())
         .bind(IDP)
         .execute(&world.pool().await)

@@ -164,7 +164,10 @@ pub async fn discover(http: &reqwest::Client, issuer: &str) -> Result<Metadata, 
             found.issuer
         )));
     }
-    let others = [&found.device_authorization_endpoint, &found.revocation_endpoint];
+    let others = [
+        &found.device_authorization_endpoint,
+        &found.revocation_endpoint,
+    ];
     let are_safe = is_safe(&found.token_endpoint) && others.into_iter().flatten().all(is_safe);
     if !are_safe {
         return Err(Failure::SignIn(format!(

@@ -86,7 +86,9 @@ function refusal({ error, error_description }: oauth.AuthorizationResponseError)
   return `The identity provider refused the sign-in: ${error_description ?? error}.`;
 }
 
-function tokens(given: oauth.TokenEndpointResponse, { issuer, clientId, parameters, refreshToken, idToken }: Omit<Source, "refreshToken"> & { refreshToken?: string }): Tokens {
+type Former = Pick<Source, "issuer" | "clientId" | "parameters"> & Partial<Source>;
+
+function tokens(given: oauth.TokenEndpointResponse, { issuer, clientId, parameters, refreshToken, idToken }: Former): Tokens {
   return {
     token: given.access_token,
     expires: given.expires_in === undefined ? undefined : Date.now() + given.expires_in * 1000,

@@ -30,7 +30,9 @@ pub(super) async fn end(app: &App, provider: &Provider, sid: &str) -> Result<(),
         days: 1,
     };
     let ended = store::end_sign_in(&app.pool, &logout).await;
-    ended.map(drop).map_err(|error| database(&error))
+    ended.map_err(|error| database(&error))?;
+    app.sessions.forget_all();
+    Ok(())
 }
 
 /// `POST /dev/revoke`. A token that is not known is as good as revoked.
