@@ -229,7 +229,9 @@ mod tests {
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let sessions = Sessions::default();
         sessions.forget(true);
-        for change in [Sessions::forget_all, |sessions: &Sessions| sessions.forget(true)] {
+        for change in [Sessions::forget_all, |sessions: &Sessions| {
+            sessions.forget(true)
+        }] {
             let before = sessions.mark();
             change(&sessions);
             sessions.keep("t", before, &session(100));

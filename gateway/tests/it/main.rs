@@ -3,7 +3,6 @@
 mod bad_requests;
 mod bad_tokens;
 mod bootstrap;
-mod browser;
 mod calls;
 mod contract;
 mod database;

@@ -8,7 +8,6 @@ use gpuaas_gateway::auth::logout::PATH;
 use gpuaas_gateway::auth::provider::grants::challenge_of;
 use gpuaas_gateway::auth::verify::IssuerSettings;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::visitor::{Ended, Visitor};
@@ -24,6 +23,8 @@ const CALLBACK: &str = "http://127.0.0.1:1/sign-in/callback";
 struct Trusting {
     world: World,
     issuer: String,
+    /// What the provider says of itself.
+    metadata: Value,
     _provider: Child,
 }
 
@@ -33,17 +34,24 @@ fn form(fields: &[(&str, &str)]) -> String {
         .finish()
 }
 
+/// What is different of providers.
+struct Kind {
+    audience: &'static str,
+    algorithm: &'static str,
+    keys: &'static str,
+}
+
 impl Trusting {
-    /// Of npm's `oidc-provider`.
-    async fn oidc_provider() -> Self {
+    /// Of a provider that a command starts on a port; the gateway's address for logouts is known by then.
+    async fn start(kind: Kind, provider: impl AsyncFnOnce(&World, u16) -> Child) -> Self {
         let port = ports::free().expect("port");
         let issuer = format!("http://127.0.0.1:{port}");
         let world = World::start_with(|config, _| {
             config.issuers.push(IssuerSettings {
                 issuer: issuer.clone(),
-                audience: API.to_owned(),
-                algorithms: vec!["RS256".to_owned()],
-                jwks_url: Some(format!("{issuer}/jwks").parse().expect("url")),
+                audience: kind.audience.to_owned(),
+                algorithms: vec![kind.algorithm.to_owned()],
+                jwks_url: Some(format!("{issuer}{}", kind.keys).parse().expect("url")),
                 jwks_refresh: RefreshSettings {
                     min_age_seconds: 0.0,
                     ..RefreshSettings::default()
@@ -54,45 +62,82 @@ impl Trusting {
             });
         })
         .await;
+        sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:ada', $2, 'ada', '')")
+            .bind(uuid::Uuid::now_v7())
+            .bind(&issuer)
+            .execute(&world.pool().await)
+            .await
+            .expect("registered");
+        let mut provider = provider(&world, port).await;
+        let metadata = loop {
+            let ended = provider.try_wait().expect("a child");
+            assert!(ended.is_none(), "the provider has ended");
+            let found = format!("{issuer}/.well-known/openid-configuration");
+            match world.http.get(found).send().await {
+                Ok(answer) => break answer.json().await.expect("JSON"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        };
+        Self {
+            world,
+            issuer,
+            metadata,
+            _provider: provider,
+        }
+    }
+
+    /// Of npm's `oidc-provider`.
+    async fn oidc_provider() -> Self {
         let checkout = paths::checkout();
         let libraries = Command::new(checkout.join("deploy/build-console.sh"))
             .arg("libraries")
             .status();
-        assert!(
-            libraries.await.expect("bash").success(),
-            "npm cannot install the console's libraries"
-        );
-        let mut provider = Command::new("node")
-            .arg("e2e/oidc-provider.mjs")
-            .args([&port.to_string(), CALLBACK, &world.url(PATH)])
-            .current_dir(checkout.join("clients/console"))
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("node starts");
-        let mut said = BufReader::new(provider.stdout.take().expect("piped")).lines();
-        while let Some(line) = said.next_line().await.expect("text") {
-            if line == "ready" {
-                sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:ada', $2, 'ada', '')")
-                    .bind(uuid::Uuid::now_v7())
-                    .bind(&issuer)
-                    .execute(&world.pool().await)
-                    .await
-                    .expect("registered");
-                // what it says later is not read, and must not fill the pipe
-                tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
-                return Self {
-                    world,
-                    issuer,
-                    _provider: provider,
-                };
-            }
-        }
-        panic!("the provider has ended");
+        let installed = libraries.await.expect("bash starts").success();
+        assert!(installed, "npm cannot install the console's libraries");
+        let kind = Kind {
+            audience: API,
+            algorithm: "RS256",
+            keys: "/jwks",
+        };
+        Self::start(kind, async |world, port| {
+            Command::new("node")
+                .arg("e2e/oidc-provider.mjs")
+                .args([&port.to_string(), CALLBACK, &world.url(PATH)])
+                .current_dir(checkout.join("clients/console"))
+                .stdout(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .expect("node starts")
+        })
+        .await
     }
 
-    async fn post(&self, path: &str, fields: &[(&str, &str)]) -> (u16, Value) {
-        let request = self.world.http.post(format!("{}{path}", self.issuer));
+    /// Of PyPI's `canaille`.
+    async fn canaille() -> Self {
+        let kind = Kind {
+            audience: "gpuaas-api",
+            algorithm: "RS512",
+            keys: "/oauth/jwks.json",
+        };
+        Self::start(kind, async |world, port| {
+            Command::new(paths::checkout().join("gateway/tests/canaille.sh"))
+                .args([&port.to_string(), CALLBACK])
+                .arg(world.folder.path())
+                .kill_on_drop(true)
+                .spawn()
+                .expect("bash starts")
+        })
+        .await
+    }
+
+    fn endpoint(&self, name: &str) -> &str {
+        self.metadata[name]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    async fn post(&self, endpoint: &str, fields: &[(&str, &str)]) -> (u16, Value) {
+        let request = self.world.http.post(self.endpoint(endpoint));
         let request = request.header("content-type", "application/x-www-form-urlencoded");
         let response = request.body(form(fields)).send().await.expect("answer");
         let status = response.status().as_u16();
@@ -113,7 +158,7 @@ impl Trusting {
             ("code_challenge", &challenge_of(VERIFIER)),
             ("code_challenge_method", "S256"),
         ]);
-        let page = format!("{}/auth?{page}", self.issuer);
+        let page = format!("{}?{page}", self.endpoint("authorization_endpoint"));
         let Ended::At(back) = browser.visit(&page, CALLBACK).await else {
             panic!("no way back");
         };
@@ -134,7 +179,7 @@ impl Trusting {
             ("code_verifier", VERIFIER),
             ("code", &code),
         ];
-        let (status, tokens) = self.post("/token", &fields).await;
+        let (status, tokens) = self.post("token_endpoint", &fields).await;
         assert_eq!(status, 200, "{tokens}");
         tokens
     }
@@ -177,7 +222,7 @@ async fn who_signs_in_with_oidc_provider_uses_the_api_until_it_says_that_she_has
         ("client_id", "console"),
         ("refresh_token", refresh),
     ];
-    let (status, renewed) = trusting.post("/token", &fields).await;
+    let (status, renewed) = trusting.post("token_endpoint", &fields).await;
     assert_eq!(status, 200, "{renewed}");
     assert_eq!(trusting.call(&renewed["access_token"]).await.0, 200);
 
@@ -187,7 +232,10 @@ async fn who_signs_in_with_oidc_provider_uses_the_api_until_it_says_that_she_has
         ("post_logout_redirect_uri", CALLBACK),
     ]);
     let left = browser
-        .visit(&format!("{}/session/end?{page}", trusting.issuer), CALLBACK)
+        .visit(
+            &format!("{}?{page}", trusting.endpoint("end_session_endpoint")),
+            CALLBACK,
+        )
         .await;
     assert!(matches!(left, Ended::At(_)), "{left:?}");
     let begun = Instant::now();
@@ -211,7 +259,9 @@ async fn a_program_signs_in_with_oidc_provider_by_a_code() {
         ("prompt", "consent"),
         ("resource", API),
     ];
-    let (status, device) = trusting.post("/device/auth", &fields).await;
+    let (status, device) = trusting
+        .post("device_authorization_endpoint", &fields)
+        .await;
     assert_eq!(status, 200, "{device}");
     let code = device["device_code"].as_str().expect("a code");
     let fields = [
@@ -219,7 +269,7 @@ async fn a_program_signs_in_with_oidc_provider_by_a_code() {
         ("client_id", "cli"),
         ("device_code", code),
     ];
-    let (_, early) = trusting.post("/token", &fields).await;
+    let (_, early) = trusting.post("token_endpoint", &fields).await;
     assert_eq!(early["error"], "authorization_pending");
     let mut browser = Visitor::new(&[("login", "ada"), ("password", "x")]);
     let page = device["verification_uri_complete"]
@@ -230,7 +280,36 @@ async fn a_program_signs_in_with_oidc_provider_by_a_code() {
         matches!(&done, Ended::Page(page) if page.contains("Success")),
         "{done:?}"
     );
-    let (status, tokens) = trusting.post("/token", &fields).await;
+    let (status, tokens) = trusting.post("token_endpoint", &fields).await;
     assert_eq!(status, 200, "{tokens}");
     assert_eq!(trusting.call(&tokens["access_token"]).await.0, 200);
+}
+
+/// It gives access tokens and id tokens of one audience, so that nothing but their claims tells them apart.
+#[tokio::test]
+async fn who_signs_in_with_canaille_uses_the_api_by_her_access_token_alone() {
+    let trusting = Trusting::canaille().await;
+    let answers = [
+        ("login", "ada"),
+        ("password", "correct-horse"),
+        ("answer", "accept"),
+    ];
+    let tokens = trusting.sign_in(&mut Visitor::new(&answers)).await;
+    let (status, caller) = trusting.call(&tokens["access_token"]).await;
+    assert_eq!(
+        (status, &caller["principal"]),
+        (200, &"user:ada".into()),
+        "{caller}"
+    );
+    let (status, body) = trusting.call(&tokens["id_token"]).await;
+    assert_eq!((status, reason(&body)), (401, "CREDENTIAL_INVALID"));
+    let refresh = tokens["refresh_token"].as_str().expect("a refresh token");
+    let fields = [
+        ("grant_type", "refresh_token"),
+        ("client_id", "console"),
+        ("refresh_token", refresh),
+    ];
+    let (status, renewed) = trusting.post("token_endpoint", &fields).await;
+    assert_eq!(status, 200, "{renewed}");
+    assert_eq!(trusting.call(&renewed["access_token"]).await.0, 200);
 }
