@@ -46,6 +46,7 @@ quick)
     ;;
 host)
     part "tests on real VMs" program host
+    part "sign-in with canaille" nextest 'package(gpuaas-gateway) & test(with_canaille)'
     echo "left out: what make test runs; kills at every step, long random runs and the release build (make test-chaos)"
     ;;
 chaos)

@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use gpuaas_common::client::Peers;
 use gpuaas_common::identity::TokenMinter;
+use http::HeaderValue;
 use sqlx::PgPool;
 
-use crate::auth::dev_issuer::DevIssuer;
+use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
@@ -49,7 +50,11 @@ pub struct App {
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
     pub key_set: Option<String>,
     /// The embedded issuer, when it is on.
-    pub dev: Option<DevIssuer>,
+    pub provider: Option<Provider>,
+    /// `/.well-known/gpuaas-configuration`.
+    pub configuration: String,
+    /// Content policy of the console.
+    pub console_policy: HeaderValue,
 }
 
 /// The request's id, for everything inside the router.

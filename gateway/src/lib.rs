@@ -15,7 +15,6 @@ pub mod auth;
 pub mod command;
 pub mod console;
 pub mod contract;
-pub mod dev;
 pub mod error;
 pub mod http;
 pub mod identity;
@@ -33,13 +32,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use gpuaas_common::audit::seal;
+use gpuaas_common::config::Settings;
 use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::{CancellationToken, Context, config, server};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
+use crate::auth::configuration;
+use crate::auth::dev_issuer::{DevIssuer, DevIssuerError, DevIssuerSettings};
+use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
@@ -137,6 +139,21 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The embedded issuer, when it is on; its key and code are made when they do not exist.
+    ///
+    /// # Errors
+    /// A key or code that cannot be used.
+    pub fn embedded_issuer(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<DevIssuer>, DevIssuerError> {
+        let own = self.dev_issuer.clone();
+        let reached = own.map(|own| own.reached_at(&settings.server.listen, self.tls.is_some()));
+        reached.map(DevIssuer::open_or_create).transpose()
+    }
+}
+
 /// The routes of the contract.
 ///
 /// # Errors
@@ -160,11 +177,7 @@ pub fn openapi_text() -> anyhow::Result<String> {
 /// Unusable keys, issuers or database settings.
 pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> anyhow::Result<App> {
     let routes = routes()?;
-    let dev = config
-        .dev_issuer
-        .clone()
-        .map(DevIssuer::open_or_create)
-        .transpose()?;
+    let dev = config.embedded_issuer(&context.settings)?;
     ensure!(
         dev.is_some() || !config.issuers.is_empty(),
         "no issuer of tokens is configured: set gateway.issuers"
@@ -205,7 +218,10 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
             .as_ref()
             .map(|dev| serde_json::to_string(&dev.key_set()))
             .transpose()?,
-        dev,
+        configuration: configuration::document(&config.issuers, dev.as_ref())?,
+        console_policy: configuration::console_policy(&config.issuers)
+            .context("setting gateway.issuers: endpoint_origins")?,
+        provider: dev.map(Provider::new),
         routes,
     })
 }

@@ -14,11 +14,12 @@ use http::{HeaderValue, header};
 use tracing::Instrument as _;
 
 use crate::app::{App, Id};
+use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
 use crate::http::headers;
 use crate::http::peer::ClientAddress;
-use crate::{console, dev, store, terminal};
+use crate::{console, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
@@ -26,11 +27,13 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/api/openapi.json", get(openapi))
-        .route(terminal::PATH, get(terminal::upgrade));
+        .route(terminal::PATH, get(terminal::upgrade))
+        .route(configuration::PATH, get(sign_in_configuration))
+        .merge(logout::router());
     if app.key_set.is_some() {
         router = router
             .route("/.well-known/jwks.json", get(key_set))
-            .merge(dev::router());
+            .merge(provider::router());
     }
     router
         .fallback(api)
@@ -52,7 +55,7 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
 async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
     let started = Instant::now();
     let (parts, body) = request.into_parts();
-    if let Some(response) = console::serve(&parts) {
+    if let Some(response) = console::serve(&parts, &app.console_policy) {
         return response;
     }
     let id = parts
@@ -110,6 +113,10 @@ async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn openapi(State(app): State<Arc<App>>) -> Response {
     document(app.openapi.clone())
+}
+
+async fn sign_in_configuration(State(app): State<Arc<App>>) -> Response {
+    document(app.configuration.clone())
 }
 
 async fn key_set(State(app): State<Arc<App>>) -> Response {

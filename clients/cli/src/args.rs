@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, copy, explain, hosts, launch, list, network, port_forward, power, quotas, raw,
-    release, reservations, show, ssh, terminal, usage, watch,
+    admin, catalog, context, copy, explain, hosts, launch, list, login, network, port_forward,
+    power, quotas, raw, release, reservations, show, ssh, terminal, usage, watch,
 };
 use crate::formats::Format;
 
@@ -35,6 +35,9 @@ pub struct Global {
     /// Profile with the API address and token files [default: ~/.config/gpuaas/profile.toml].
     #[arg(long, env = "GPUAAS_PROFILE_FILE", value_name = "FILE", global = true)]
     pub profile_file: Option<PathBuf>,
+    /// Context of a sign-in [default: the one in use]; see gpuaas context.
+    #[arg(long, env = "GPUAAS_CONTEXT", value_name = "NAME", global = true)]
+    pub context: Option<String>,
     /// Output format [default: table].
     #[arg(long, value_enum, value_name = "FORMAT", global = true)]
     pub output: Option<Format>,
@@ -48,6 +51,15 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Sign in with your identity provider.
+    Login(login::Flags),
+    /// Sign out, here and at the identity provider.
+    Logout,
+    /// Show who you are signed in as, with roles and projects.
+    Whoami,
+    /// The APIs that you are signed in to.
+    #[command(subcommand)]
+    Context(context::Command),
     /// Launch an allocation.
     Launch(launch::Flags),
     /// List your allocations, newest first.

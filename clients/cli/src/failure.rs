@@ -50,6 +50,9 @@ pub enum Failure {
     /// The allocation ended as failed while it was waited for.
     #[error("{}", .0.message)]
     Allocation(Box<AllocationFailure>),
+    /// Nobody is signed in, or the sign-in did not work.
+    #[error("{0}")]
+    SignIn(String),
     /// Anything else on this machine.
     #[error("{0}")]
     Local(String),
@@ -178,6 +181,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
+            Self::SignIn(_) => 4,
             Self::Unreachable { .. } => 5,
             Self::Allocation(_) | Self::Local(_) => 1,
             Self::Api(error) => match (error.http, error.reason.as_str()) {
@@ -256,6 +260,7 @@ impl Failure {
             Self::Allocation(failure) => {
                 return Some(failure.advice.clone()).filter(|a| !a.is_empty());
             }
+            Self::SignIn(_) => "Sign in: gpuaas login",
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
@@ -267,10 +272,17 @@ impl Failure {
             }
             Self::Api(error) => match error.reason.as_str() {
                 "CREDENTIAL_MISSING" => {
-                    "Set a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
+                    "Sign in: gpuaas login; or give a token: --token-file FILE, GPUAAS_TOKEN_FILE, GPUAAS_TOKEN, or token_file in the profile."
                 }
-                "CREDENTIAL_EXPIRED" => "Get a new token and write it to the token file.",
-                "CREDENTIAL_INVALID" => "Check that the token is for this API.",
+                "CREDENTIAL_EXPIRED" => {
+                    "Get a new token and write it to the token file, or sign in: gpuaas login"
+                }
+                "CREDENTIAL_INVALID" => {
+                    "Sign in again: gpuaas login; or check that the token is for this API."
+                }
+                "SECOND_FACTOR_REQUIRED" => {
+                    "Sign out and in again, with your second factor: gpuaas logout, gpuaas login"
+                }
                 "PERMISSION_DENIED" if admin => {
                     "This needs a token of the other kind: a member's for a project, an administrator's for the platform. See --token-file, and token_file and admin_token_file in the profile."
                 }
@@ -356,6 +368,7 @@ mod tests {
         for (failure, code) in [
             (Failure::Usage(String::new()), 2),
             (Failure::NotFound(String::new()), 3),
+            (Failure::SignIn(String::new()), 4),
             (
                 Failure::Unreachable {
                     url: String::new(),

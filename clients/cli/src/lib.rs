@@ -27,6 +27,7 @@ mod progress;
 mod project;
 mod reason;
 mod resolve;
+mod sign_in;
 mod ssh;
 mod state;
 mod suggest;

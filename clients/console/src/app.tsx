@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { Problem } from "./api/problem";
-import { renew } from "./session/dev-issuer";
+import { keepGood } from "./session/lifecycle";
 import { useSession } from "./session/session";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
@@ -22,7 +22,6 @@ const NodeList = lazy(() => import("./views/nodes/list"));
 const NodeView = lazy(() => import("./views/nodes/node"));
 
 const RETRIES = 2;
-const RENEW_CHECK_MS = 60_000;
 
 function newQueries(): QueryClient {
   return new QueryClient({
@@ -94,10 +93,6 @@ export function App() {
   const who = session ? `${session.principal} ${session.project}` : "";
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
-  useEffect(() => {
-    if (!who) return;
-    const timer = setInterval(renew, RENEW_CHECK_MS);
-    return () => clearInterval(timer);
-  }, [who]);
+  useEffect(() => (session ? keepGood(session) : undefined), [session]);
   return <QueryClientProvider client={queries}>{session ? <Views key={who} /> : <SignIn />}</QueryClientProvider>;
 }

@@ -162,6 +162,13 @@ impl Sessions {
         }
     }
 
+    /// Forgets all of them at once, after a change of this process's own; other processes hear of it.
+    pub fn forget_all(&self) {
+        // by two: whether a connection listens has not changed
+        self.epoch.fetch_add(2, Ordering::SeqCst);
+        self.cache.invalidate_all();
+    }
+
     /// Listens for changes until `shutdown`.
     pub async fn listen(&self, pool: PgPool, shutdown: CancellationToken) {
         loop {
@@ -235,7 +242,7 @@ mod tests {
             issuer: "i".to_owned(),
             subject: "s".to_owned(),
             expires,
-            email: None,
+            ..Identity::default()
         };
         let principal = Principal {
             name: "user:a".to_owned(),
@@ -261,9 +268,17 @@ mod tests {
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let sessions = Sessions::default();
         sessions.forget(true);
-        let before = sessions.mark();
-        sessions.forget(true);
-        sessions.keep("t", before, &session(100));
+        for change in [Sessions::forget_all, |sessions: &Sessions| {
+            sessions.forget(true)
+        }] {
+            let before = sessions.mark();
+            change(&sessions);
+            sessions.keep("t", before, &session(100));
+            assert!(sessions.get("t", 0).is_none());
+        }
+        sessions.keep("t", sessions.mark(), &session(100));
+        assert!(sessions.get("t", 0).is_some());
+        sessions.forget_all();
         assert!(sessions.get("t", 0).is_none());
     }
 

@@ -8,7 +8,6 @@ use gpuaas_common::id::IdGen;
 
 use super::ConfigFlags;
 use super::token::{DAY_SECONDS, ensure};
-use crate::auth::dev_issuer::DevIssuer;
 use crate::store::{NewPrincipal, own_organisation, seed};
 
 #[derive(Args, Debug)]
@@ -43,10 +42,9 @@ const USER: NewPrincipal<'static> = NewPrincipal {
 
 pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<()> {
     let (settings, own) = config.load()?;
-    let issuer = DevIssuer::open_or_create(
-        own.dev_issuer
-            .context("section [gateway.dev_issuer] is missing")?,
-    )?;
+    let issuer = own
+        .embedded_issuer(&settings)?
+        .context("section [gateway.dev_issuer] is missing")?;
     let database = settings
         .database
         .as_ref()

@@ -9,6 +9,7 @@ use tonic::Code;
 
 use super::headers;
 use crate::app::App;
+use crate::auth::second_factor;
 use crate::auth::sessions::Session;
 use crate::auth::verify::Identity;
 use crate::contract::access::{Access, Audience};
@@ -27,7 +28,9 @@ pub async fn authorize(
 ) -> Result<Arc<Session>, ApiError> {
     let (identity, session) = identify(app, headers).await?;
     let principal = session.as_ref().map(|session| &session.principal);
-    let refused = match (decide(principal, access), session) {
+    let decided =
+        decide(principal, access).and_then(|()| second_factor::check(&identity, access.audience));
+    let refused = match (decided, session) {
         (Ok(()), Some(session)) => return Ok(session),
         (Ok(()), None) => unregistered(),
         (Err(_), None) if access.unregistered => match is_registered(app, &identity).await? {
@@ -55,6 +58,13 @@ async fn identify(
     }
     let identity = app.verifier.verify(token).await.map_err(challenge)?;
     let mark = app.sessions.mark();
+    let has_signed_out = store::has_signed_out(&app.pool, &identity).await;
+    if has_signed_out.map_err(|error| {
+        tracing::error!("find the end of a sign-in: {error}");
+        ApiError::unavailable()
+    })? {
+        return Err(challenge(signed_out()));
+    }
     let principal = store::find_principal(&app.pool, &identity)
         .await
         .map_err(|error| {
@@ -89,6 +99,14 @@ fn decide(principal: Option<&Principal>, access: &Access) -> Result<(), ApiError
         return Ok(());
     }
     Err(denied("This needs a platform administrator.").meta("action", access.action.clone()))
+}
+
+fn signed_out() -> ApiError {
+    ApiError::new(
+        Code::Unauthenticated,
+        ErrorReason::CredentialInvalid,
+        "The token is not accepted: its owner has signed out. Sign in again.",
+    )
 }
 
 fn unregistered() -> ApiError {

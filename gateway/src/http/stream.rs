@@ -278,7 +278,14 @@ impl CallerCheck {
     }
 
     async fn has_lost_access(&self) -> bool {
-        match store::find_principal(&self.pool, &self.subscriber.session.identity).await {
+        let identity = &self.subscriber.session.identity;
+        let now = async {
+            if store::has_signed_out(&self.pool, identity).await? {
+                return Ok(None);
+            }
+            store::find_principal(&self.pool, identity).await
+        };
+        match now.await {
             Ok(now) => !self.subscriber.may_go_on(now.as_ref()),
             Err(error) => {
                 // the database will answer again; until then what was true stays
@@ -339,8 +346,7 @@ mod tests {
                 Identity {
                     issuer: "i".to_owned(),
                     subject: "s".to_owned(),
-                    expires: 0,
-                    email: None,
+                    ..Identity::default()
                 },
                 who,
             )),

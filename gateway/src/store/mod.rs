@@ -2,6 +2,7 @@
 mod access;
 mod bootstrap;
 mod invitations;
+mod logouts;
 mod members;
 mod organisations;
 mod principal;
@@ -21,6 +22,7 @@ pub use invitations::{
     InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
     insert_invitation, list_invitations, lock_invitation, revoke_invitation,
 };
+pub use logouts::{Logout, end_sign_in, has_signed_out, signed_out_within};
 pub use members::{
     Group, MemberRow, delete_member, find_member, has_other_owner, insert_member, list_members,
     set_member_role,

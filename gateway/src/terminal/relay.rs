@@ -1,5 +1,5 @@
 //! One WebSocket: its messages to the terminal gateway and back, pings, and whether its user still has access.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures::stream::{SplitSink, SplitStream};
@@ -164,15 +164,29 @@ async fn keep_access(
     let mut checks = tokio::time::interval(app.terminals.access());
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut warned = false;
+    // when it was first seen attached: who has signed out after that has no terminal any more
+    let mut since = None;
     loop {
         tokio::select! {
-            changed = attached.changed() => if changed.is_err() { break },
+            changed = attached.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                since = None;
+            }
             _ = checks.tick() => {}
         }
         let Some((principal, project_id)) = attached.borrow_and_update().clone() else {
             continue;
         };
-        match store::may_use(&app.pool, &principal, project_id).await {
+        let since = *since.get_or_insert_with(Instant::now);
+        let may = async {
+            Ok::<_, sqlx::Error>(
+                store::may_use(&app.pool, &principal, project_id).await?
+                    && !store::signed_out_within(&app.pool, &principal, since.elapsed()).await?,
+            )
+        };
+        match may.await {
             Ok(true) => {}
             Ok(false) if warned => {}
             Ok(false) => {

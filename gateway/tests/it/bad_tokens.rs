@@ -87,6 +87,7 @@ async fn tokens_that_are_refused() {
         key_file: world.folder.path().join("foreign.key"),
         issuer: ISSUER.to_owned(),
         audience: AUDIENCE.to_owned(),
+        ..DevIssuerSettings::default()
     })
     .expect("issuer");
     let foreign_pem = std::fs::read(world.folder.path().join("foreign.key")).expect("key");
@@ -111,6 +112,30 @@ async fn tokens_that_are_refused() {
     let (head, tail) = good.rsplit_once('.').expect("signature");
     let table = [
         ("not a token", "rubbish".to_owned(), "CREDENTIAL_INVALID"),
+        (
+            "id token",
+            forge.sign(&with(|c| c["at_hash"] = json!("x"))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "id token by its own word",
+            forge.sign(&with(|c| c["typ"] = json!("ID"))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "logout token",
+            forge.sign(&with(|c| c["events"] = json!({}))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "key id that is a path",
+            Forge {
+                key: forge.key.clone(),
+                kid: "../../dev.key".to_owned(),
+            }
+            .sign(&claims()),
+            "CREDENTIAL_INVALID",
+        ),
         ("three empty parts", "..".to_owned(), "CREDENTIAL_INVALID"),
         ("very long", "x".repeat(9000), "CREDENTIAL_INVALID"),
         ("no signature", format!("{head}."), "CREDENTIAL_INVALID"),

@@ -96,7 +96,9 @@ async fn the_first_rows_and_tokens_are_made_once() {
         "a token that is no good is replaced"
     );
 
-    let dev = DevIssuer::open(dev_settings(folder.path())).expect("issuer");
+    let listen = ["127.0.0.1:1".parse().expect("address")];
+    let reached = dev_settings(folder.path()).reached_at(&listen, false);
+    let dev = DevIssuer::open(reached).expect("issuer");
     let out = folder.path().join("short");
     let made = gateway(&[
         "--config",

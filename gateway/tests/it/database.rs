@@ -26,8 +26,7 @@ fn identity(subject: &str) -> Identity {
     Identity {
         issuer: "i".to_owned(),
         subject: subject.to_owned(),
-        expires: 0,
-        email: None,
+        ..Identity::default()
     }
 }
 

@@ -353,6 +353,7 @@ pub fn dev_settings(folder: &Path) -> DevIssuerSettings {
         key_file: folder.join("dev.key"),
         issuer: ISSUER.to_owned(),
         audience: AUDIENCE.to_owned(),
+        ..DevIssuerSettings::default()
     }
 }
 

@@ -2,11 +2,13 @@
 pub mod admin;
 pub mod catalog;
 pub mod completion;
+pub mod context;
 pub mod copy;
 pub mod explain;
 pub mod hosts;
 pub mod launch;
 pub mod list;
+pub mod login;
 pub mod network;
 pub mod place;
 pub mod port_forward;
@@ -65,6 +67,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     let command = match cli.command {
         Command::Completion { shell } => return completion::print(shell),
         Command::Man { folder } => return completion::pages(folder.as_deref()),
+        Command::Login(flags) => return login::login(&cli.global, &flags).await,
+        Command::Logout => return login::logout(&cli.global).await,
+        Command::Context(command) => return context::run(&cli.global, command),
         command => command,
     };
     let target = profile::target(&cli.global, command.is_admin())?;
@@ -100,7 +105,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cp(flags) => copy::run(&session, flags).await,
         Command::PortForward(flags) => port_forward::run(&session, flags).await,
         Command::Api(flags) => raw::run(&session, flags).await,
-        Command::Completion { .. } | Command::Man { .. } => unreachable!("they need no API"),
+        Command::Whoami => login::whoami(&session).await,
+        Command::Completion { .. }
+        | Command::Man { .. }
+        | Command::Login(_)
+        | Command::Logout
+        | Command::Context(_) => unreachable!("they need no API"),
     }
 }
 

@@ -13,6 +13,7 @@ mod plans;
 mod platform;
 mod quotas;
 mod reservations;
+mod sign_in;
 mod support;
 mod terminal;
 mod using;

@@ -1,7 +1,8 @@
 /** The frame around every view: navigation and the signed-in user. */
 import { type ReactNode, useEffect } from "react";
 import { Link, useLocation } from "wouter";
-import { chooseProject, endSession, useSession } from "../session/session";
+import { signOut as endSignIn } from "../session/lifecycle";
+import { chooseProject, useSession } from "../session/session";
 import { Activity, ArrowLeft, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
@@ -60,7 +61,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const signOut = () => {
     // after signing out the next user starts at the home page; after an expiry the address stays
     navigate("/");
-    endSession("signed_out");
+    void endSignIn();
   };
   const project = session.projects.find(({ id }) => id === session.project) ?? session.projects[0];
   return (

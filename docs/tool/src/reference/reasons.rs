@@ -96,6 +96,11 @@ const REASONS: &[Row] = &[
         "Ask whoever invited you for a new one.",
     ),
     (
+        "SECOND_FACTOR_REQUIRED",
+        "The identity provider did not say that this administrator's sign-in had a second factor, and the settings ask for one.",
+        "Sign in again with a second factor.",
+    ),
+    (
         "ALLOCATION_NOT_FOUND",
         "No allocation has this id in the caller's projects.",
         "List them: `gpuaas list --all`.",

@@ -223,6 +223,7 @@ impl World {
             key_file: folder.path().join("dev.key"),
             issuer: ISSUER.to_owned(),
             audience: "gpuaas".to_owned(),
+            ..DevIssuerSettings::default()
         };
         let dev = DevIssuer::open_or_create(dev_settings.clone()).expect("issuer");
         let principal = |subject, name| NewPrincipal {
