@@ -340,6 +340,9 @@ mod tests {
             subject: subject.to_owned(),
             expires: 0,
             email: email.map(str::to_owned),
+            issued: 0,
+            sid: None,
+            second_factor: false,
         }
     }
 
