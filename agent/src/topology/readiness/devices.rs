@@ -1,11 +1,12 @@
 //! GPUs, virtual functions, links and disks: what is wrong with a device is wrong with its slot.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use crate::checks::{FABRIC_LINKS, FABRIC_VFS, IOMMU_GROUPS, SLOT_DISKS, VFIO_BINDING};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
 use crate::node::Node;
 use crate::settings::{FabricKind, HostProfile, Hypervisor, Settings};
 use crate::topology::pci::{self, PciDevice, PciKind};
@@ -16,7 +17,12 @@ const GROUPS: &str = "/sys/kernel/iommu_groups";
 const BRIDGE_CLASS: &str = "0x0604";
 
 /// Checks of the GPUs and of the virtual functions that go with them.
-pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile, fabric: FabricKind) -> Vec<Finding> {
+pub(super) fn of_gpus(
+    root: &HostRoot,
+    profile: &HostProfile,
+    fabric: FabricKind,
+    approved: &BTreeSet<PciAddress>,
+) -> Vec<Finding> {
     if profile.lab || profile.hypervisor == Hypervisor::Qemu {
         let why = "this host gives no GPU to a VM";
         return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS]
@@ -34,7 +40,7 @@ pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile, fabric: FabricKind
     let (gpus, fabric) = (of(PciKind::Gpu), of(PciKind::Fabric));
     vec![
         iommu_groups(root, &gpus),
-        vfio_binding(&gpus),
+        vfio_binding(root, &gpus, approved),
         match no_fabric {
             true => Finding::skip(&FABRIC_VFS, "this site has no fabric"),
             false => fabric_vfs(root, &fabric, gpus.len()),
@@ -78,12 +84,19 @@ fn companions(root: &HostRoot, address: &str, group: &str) -> Vec<String> {
     members
 }
 
-/// A GPU without a driver waits for libvirt to bind it.
-fn vfio_binding(gpus: &[&PciDevice]) -> Finding {
-    let bad = gpus.iter().filter_map(|gpu| {
-        let driver = gpu.driver.as_deref()?;
+/// A device without a driver waits for libvirt to bind it. Of the functions of the fabric, those of approved slots count:
+/// one that went back to its own driver is no slot's any more (D-56).
+fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
+    let of_gpus = gpus.iter().map(|gpu| (&gpu.address, gpu.driver.clone()));
+    let is_function = |address: &&PciAddress| root.exists(format!("{DEVICES}/{address}/physfn"));
+    let functions = approved.iter().filter(is_function).map(|address| {
+        let driver = root.link_name(format!("{DEVICES}/{address}/driver"));
+        (address, driver)
+    });
+    let bad = of_gpus.chain(functions).filter_map(|(address, driver)| {
+        let driver = driver?;
         let is_vfio = driver.replace('_', "-").ends_with("vfio-pci");
-        (!is_vfio).then(|| (gpu.address.to_string(), format!("is bound to {driver}")))
+        (!is_vfio).then(|| (address.to_string(), format!("is bound to {driver}")))
     });
     let bound = gpus.iter().filter(|gpu| gpu.driver.is_some()).count();
     let good = format!(

@@ -18,9 +18,12 @@ use gpuaas_proto::gpuaas::common::v1::Evidence;
 
 pub use finding::Finding;
 pub use kvm::KvmProof;
-pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
+pub use machine::{
+    free_hugepages, gpu_service_holders, gpu_services, virtualisation, wants_reboot,
+};
 
 use self::finding::blocks_host;
+use crate::binding::Approved;
 use crate::checks::{self, HostKind, Observer};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
@@ -146,7 +149,12 @@ fn of_machine(node: &Node) -> Vec<Finding> {
     let (root, profile) = (&node.root, &node.settings.profile);
     let mut findings = virtualisation(root, profile);
     findings.extend(software::files(root, profile));
-    findings.extend(devices::of_gpus(root, profile, node.settings.fabric.kind));
+    let approved = Approved::of(&node.journal).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which devices are approved");
+        Approved::default()
+    });
+    let fabric = node.settings.fabric.kind;
+    findings.extend(devices::of_gpus(root, profile, fabric, &approved.all));
     findings.push(machine::hugepages(root, profile));
     findings.push(software::tools(node));
     findings
