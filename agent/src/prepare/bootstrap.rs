@@ -123,8 +123,8 @@ fn modules(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
     let text = MODULES.map(|name| format!("{name}\n")).concat();
     let reason = "VFIO at every start";
     plan.file(machine, MODULES_FILE, (&text, 0o644), None, reason)?;
-    let is_loaded = |name: &&str| machine.root.exists(format!("/sys/module/{name}"));
-    if !MODULES.iter().all(|name| is_loaded(&name)) {
+    let is_loaded = |name: &str| machine.root.exists(format!("/sys/module/{name}"));
+    if !MODULES.iter().all(|name| is_loaded(name)) {
         let arguments = ["-a", MODULES[0], MODULES[1], MODULES[2]];
         plan.run("modprobe", &arguments, "VFIO now");
     }

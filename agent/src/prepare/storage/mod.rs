@@ -6,6 +6,7 @@
 //!   loop devices, open descriptors, anything mounted elsewhere, the disk of the operating system (I-114, I-123);
 //! - before it erases a disk, it proves once more that nothing uses it (P9). `wipefs` and `blkdiscard` run without their
 //!   `--force`, which is what lets them write to a disk in use (INC-12).
+mod domains;
 mod fstab;
 mod manifest;
 mod profile;
@@ -90,7 +91,18 @@ pub async fn plan(
         Some(journal) => blocking::here(|| journal.devices())?,
         None => Vec::new(),
     };
+    let vms = match domains::all(machine).await {
+        Ok(vms) => vms,
+        Err(error) => {
+            plan.refuse(format!("which VMs name a disk cannot be told: {error}"));
+            Vec::new()
+        }
+    };
     for disk in &chosen {
+        let parts = &disk.facts.partitions;
+        for vm in domains::using(&machine.root, &vms, &disk.name, parts)? {
+            plan.refuse(format!("{}: VM {vm} names it", disk.label()));
+        }
         for why in blockers(disk, &profile) {
             plan.refuse(format!("{}: {why}", disk.label()));
         }
@@ -285,7 +297,10 @@ pub fn conclude(machine: &Machine, path: &Path, outcome: &HostResult<()>) -> Hos
 /// It is another one, or something uses it.
 pub async fn prove_unused(machine: &Machine, identity: &str, name: &str) -> HostResult<()> {
     let (facts, _) = again(machine, identity, name).await?;
-    let found = uses(&facts, |_| false);
+    let mut found = uses(&facts, |_| false);
+    let vms = domains::all(machine).await?;
+    let vms = domains::using(&machine.root, &vms, name, &facts.partitions)?;
+    found.extend(vms.iter().map(|vm| format!("VM {vm} names it")));
     if found.is_empty() {
         return Ok(());
     }

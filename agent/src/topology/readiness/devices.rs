@@ -88,7 +88,8 @@ fn companions(root: &HostRoot, address: &str, group: &str) -> Vec<String> {
 /// one that went back to its own driver is no slot's any more (D-56).
 fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
     let of_gpus = gpus.iter().map(|gpu| (&gpu.address, gpu.driver.clone()));
-    let is_function = |address: &&PciAddress| root.exists(format!("{DEVICES}/{address}/physfn"));
+    let is_function =
+        |address: &&PciAddress| root.link(format!("{DEVICES}/{address}/physfn")).is_some();
     let functions = approved.iter().filter(is_function).map(|address| {
         let driver = root.link_name(format!("{DEVICES}/{address}/driver"));
         (address, driver)

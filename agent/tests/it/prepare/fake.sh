@@ -69,6 +69,7 @@ case "$program $*" in
             printf 'Package: %s\nStatus: install ok installed\n\n' "$package" >> "$host/var/lib/dpkg/status"
         done
         ;;
+    "virsh "*" dumpxml "*) cat "$STATE/domain.xml" ;;
     "virsh "*) cat "$STATE/domains" ;;
     "umount "*) sed -i "\| $1 |d" "$host/proc/self/mountinfo" ;;
     "wipefs --json --no-act "*)

@@ -344,3 +344,42 @@ fn a_137_a_139_the_disk_of_a_slot_is_the_platforms_to_wipe() {
     );
     assert!(erasures(&host).is_empty());
 }
+
+#[test]
+fn d_34_a_disk_that_a_vm_names_is_never_erased_whether_or_not_it_runs() {
+    let disk = CORNERS[0].disk_name();
+    let block = |path: &str| {
+        format!(
+            "<domain><devices><disk type='block'><source dev='{path}'/></disk></devices></domain>"
+        )
+    };
+    let address = CORNERS[0].disk_address();
+    let (bus, rest) = address[5..].split_once(':').unwrap();
+    let (slot, function) = rest.split_once('.').unwrap();
+    let passed_through = format!(
+        "<domain><devices><hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x{bus}' slot='0x{slot}' function='0x{function}'/></source></hostdev></devices></domain>"
+    );
+    for xml in [
+        block(&format!("/dev/{disk}")),
+        block(&by_id(0)),
+        passed_through,
+    ] {
+        let host = shared(|_| ());
+        host.state_text("domains", "somebodys-vm\n");
+        host.state_text("domain.xml", &xml);
+        let ran = host.run(&APPLY);
+        assert_eq!(ran.code, 1, "{xml}: {}", ran.text);
+        assert!(
+            ran.refusals().contains("VM somebodys-vm names it"),
+            "{}",
+            ran.text
+        );
+        assert!(erasures(&host).is_empty());
+    }
+    let host = shared(|_| ());
+    host.instead("virsh", "exit 1");
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 1);
+    assert!(ran.refusals().contains("cannot be told"), "{}", ran.text);
+    assert!(erasures(&host).is_empty());
+}
