@@ -124,7 +124,7 @@ fn modules(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
     let reason = "VFIO at every start";
     plan.file(machine, MODULES_FILE, (&text, 0o644), None, reason)?;
     let is_loaded = |name: &str| machine.root.exists(format!("/sys/module/{name}"));
-    if !MODULES.iter().all(|name| is_loaded(name)) {
+    if !MODULES.into_iter().all(is_loaded) {
         let arguments = ["-a", MODULES[0], MODULES[1], MODULES[2]];
         plan.run("modprobe", &arguments, "VFIO now");
     }

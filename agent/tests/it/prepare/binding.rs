@@ -99,7 +99,7 @@ fn native() -> TestHost {
     set_driver(&mut host, "15", &CORNERS[0].gpu_address(), "nvidia");
     set_driver(&mut host, "15", &CORNERS[0].function_address(), "mlx5_core");
     set_driver(&mut host, "37", &CORNERS[1].gpu_address(), "nvidia");
-    TestHost::of(host)
+    TestHost::of(&host)
 }
 
 fn approve_first(host: &TestHost) {
@@ -182,7 +182,7 @@ fn d_58_what_the_host_needs_is_never_bound_whatever_was_approved() {
     let plain = "/sys/devices/pci0000:b8/0000:bc:00.1/net/eno8403";
     host.text(format!("{plain}/operstate"), "up");
     host.text("/proc/net/route", "Iface\tDestination\neno8403\t00000000");
-    let host = TestHost::of(host);
+    let host = TestHost::of(&host);
     let disk = CORNERS[3].disk_address();
     let gpu = CORNERS[0].gpu_address();
     let never = [

@@ -16,7 +16,7 @@ fn host(made: &str) -> TestHost {
     if made == "0" {
         host.remove(&format!("{device}/virtfn0"));
     }
-    let host = TestHost::of(host);
+    let host = TestHost::of(&host);
     host.write("/var/lib/gpuaas/node-mode", "slice");
     host
 }

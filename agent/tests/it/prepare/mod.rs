@@ -88,10 +88,10 @@ impl Ran {
 impl TestHost {
     /// The good H200 host, before it is prepared in any way: no package, no unit, no bridge.
     pub fn new() -> Self {
-        Self::of(good())
+        Self::of(&good())
     }
 
-    pub fn of(host: Host) -> Self {
+    pub fn of(host: &Host) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let own = Self { dir };
         host.recording.lay_out(&own.tree()).unwrap();

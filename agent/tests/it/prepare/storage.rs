@@ -29,7 +29,7 @@ fn shared(change: impl FnOnce(&mut Host)) -> TestHost {
         host.mount(&format!("259:{minor}"), &format!("/dev/{name}"), &at);
     }
     change(&mut host);
-    let host = TestHost::of(host);
+    let host = TestHost::of(&host);
     for corner in &CORNERS[..2] {
         let name = corner.disk_name();
         let signature =
