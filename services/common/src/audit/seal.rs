@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
-use sqlx::{PgPool, Row as _};
+use sqlx::{PgConnection, PgPool, Row as _};
 use tokio_util::sync::CancellationToken;
 
 use super::chain::{self, Digest};
@@ -29,12 +29,7 @@ const RETIRE_BATCH: i32 = 5000;
 /// Those of the database.
 pub async fn seal(pool: &PgPool, most: i64) -> Result<u64> {
     let mut tx = pool.begin().await?;
-    let locked: bool = sqlx::query_scalar(
-        "SELECT pg_try_advisory_xact_lock(hashtextextended('audit of ' || current_schema(), 0))",
-    )
-    .fetch_one(&mut *tx)
-    .await?;
-    if !locked {
+    if !lock(&mut tx).await? {
         return Ok(0);
     }
     // statements from here on see what the holder before has committed
@@ -87,8 +82,17 @@ pub async fn seal(pool: &PgPool, most: i64) -> Result<u64> {
     Ok(sealed)
 }
 
+/// Takes the lock of the schema's chain until the transaction ends, unless somebody has it: nobody waits for a sealer.
+async fn lock(conn: &mut PgConnection) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT pg_try_advisory_xact_lock(hashtextextended('audit of ' || current_schema(), 0))",
+    )
+    .fetch_one(conn)
+    .await?)
+}
+
 /// Removes rows older than so many days, from the oldest on, and returns how many. The digest of the last one stays, so that
-/// what follows can be verified.
+/// what follows can be verified. None while somebody seals: there is another time.
 ///
 /// # Errors
 /// Those of the database, which refuses fewer than 30 days.
@@ -96,11 +100,16 @@ pub async fn retire(pool: &PgPool, keep_days: u32) -> Result<u64> {
     let days = i32::try_from(keep_days).unwrap_or(i32::MAX);
     let mut total = 0;
     loop {
+        let mut tx = pool.begin().await?;
+        if !lock(&mut tx).await? {
+            return Ok(total);
+        }
         let gone: i64 = sqlx::query_scalar("SELECT retire_audit($1, $2)")
             .bind(days)
             .bind(RETIRE_BATCH)
-            .fetch_one(pool)
+            .fetch_one(&mut *tx)
             .await?;
+        tx.commit().await?;
         total += u64::try_from(gone).unwrap_or_default();
         if gone < i64::from(RETIRE_BATCH) {
             return Ok(total);
