@@ -185,12 +185,17 @@ pub async fn name_projects(
         .await
         .map_err(|error| unreachable(&error))?;
     name(&mut record, found);
-    // anew: a message that is written over one is merged into it
-    let mut named = DynamicMessage::new(answer.descriptor());
-    named
-        .transcode_from(&record)
-        .map_err(|_| ApiError::internal())?;
-    *answer = named;
+    replace(answer, &record).map_err(|_| ApiError::internal())
+}
+
+/// Puts a message in place of what was there; written over it, it would be merged into it and its lists would be twice as long.
+fn replace(
+    message: &mut DynamicMessage,
+    with: &impl prost::Message,
+) -> Result<(), prost::DecodeError> {
+    let mut replaced = DynamicMessage::new(message.descriptor());
+    replaced.transcode_from(with)?;
+    *message = replaced;
     Ok(())
 }
 
@@ -263,6 +268,23 @@ mod tests {
             named,
             [&unknown, &known, &unknown, &known].map(Clone::clone)
         );
+    }
+
+    #[test]
+    fn a_completed_answer_has_each_node_once() {
+        let routes = crate::routes().expect("served");
+        let mut all = routes.routes().iter();
+        let route = all.find(|route| route.method.full_name() == WITHOUT_NAMES);
+        let mut answer = DynamicMessage::new(route.expect("served").method.output());
+        let record = ListFleetNodesResponse {
+            nodes: vec![FleetNode::default()],
+            ..ListFleetNodesResponse::default()
+        };
+        for _ in 0..2 {
+            replace(&mut answer, &record).expect("replaced");
+        }
+        let shown: ListFleetNodesResponse = answer.transcode_to().expect("shown");
+        assert_eq!(shown, record);
     }
 
     #[test]

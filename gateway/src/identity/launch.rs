@@ -6,13 +6,13 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     BatchCreateAllocationsRequest, CreateAllocationRequest, GetAllocationRequest,
 };
 use http::Method;
-use prost_reflect::{DynamicMessage, ReflectMessage as _};
+use prost_reflect::DynamicMessage;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::call::Call;
 use super::projects::suspended;
-use super::{parse, running, ssh_keys};
+use super::{parse, replace, running, ssh_keys};
 use crate::contract::access::Audience;
 use crate::error::ApiError;
 use crate::store::Principal;
@@ -110,7 +110,7 @@ async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> 
             let mut conn = call.conn().await?;
             let project = project_for_keys(call.principal(), &request.project_id);
             add_keys(call, &mut conn, project, ("ssh_key_names", &mut request)).await?;
-            replace(message, &request)
+            replace(message, &request).map_err(Error::internal)
         }
         "BatchCreateAllocations" => {
             let mut request: BatchCreateAllocationsRequest =
@@ -125,18 +125,10 @@ async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> 
                 let field = format!("allocations[{index}].ssh_key_names");
                 add_keys(call, &mut conn, project, (&field, one)).await?;
             }
-            replace(message, &request)
+            replace(message, &request).map_err(Error::internal)
         }
         _ => Ok(()),
     }
-}
-
-/// Puts a request in place of what was there; a message by itself would be merged into it.
-fn replace(message: &mut DynamicMessage, request: &impl prost::Message) -> Result<()> {
-    let mut replaced = DynamicMessage::new(message.descriptor());
-    replaced.transcode_from(request).map_err(Error::internal)?;
-    *message = replaced;
-    Ok(())
 }
 
 /// A project of the caller. Without one the service refuses the launch, whatever its keys.
