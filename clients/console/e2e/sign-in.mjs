@@ -86,7 +86,13 @@ export async function signIns() {
     const folder = mkdtempSync(join(tmpdir(), "gpuaas-login-"));
     try {
       const login = gpuaas(folder, "login", "--api", BASE);
-      const told = new Promise((resolve) => login.child.stderr.on("data", () => resolve(/http\S+user_code=\S+/.exec(login.said.err)?.[0])));
+      const told = new Promise((resolve, reject) => {
+        login.child.stderr.on("data", () => {
+          const page = /http\S+user_code=\S+/.exec(login.said.err);
+          if (page) resolve(page[0]);
+        });
+        login.child.on("close", () => reject(new Error(login.said.err)));
+      });
       // this browser has seen the link of the stack, so nothing is typed
       await page.goto(await told);
       await accessible(page, "the page for programs");
