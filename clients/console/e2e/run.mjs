@@ -22,7 +22,7 @@ try {
       return { bytes: entries.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0), files: entries.length, paint: paint?.startTime };
     });
     console.log(`      ${loaded.files} files, ${loaded.bytes} bytes, first contentful paint after ${loaded.paint?.toFixed(0)} ms`);
-    assert.ok(loaded.bytes < 300_000);
+    assert.ok(loaded.bytes < 300_000, `${loaded.bytes} bytes`);
     await accessible(page, "the sign-in");
   });
 

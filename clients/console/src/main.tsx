@@ -12,6 +12,7 @@ import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/views.css";
 import "./styles/capacity.css";
+import "./styles/tools.css";
 
 /** The addresses that an identity provider leads back to; elsewhere a session of another tab. */
 async function begin(): Promise<void> {

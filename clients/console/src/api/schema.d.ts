@@ -48,6 +48,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAuditRecords lists the records of all sources, newest first
+         * @description ListAuditRecords lists the records of all sources, newest first.
+         *
+         *     Platform administrators only; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ListAuditRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/chains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAuditChains returns where the hash chain of each source begins and ends
+         * @description ListAuditChains returns where the hash chain of each source begins and ends.
+         *
+         *     Platform administrators only; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ListAuditChains"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/{source}:export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ExportAuditRecords returns the sealed records of one source in the order of its hash chain
+         * @description ExportAuditRecords returns the sealed records of one source in the order of its hash chain.
+         *
+         *     Platform administrators only; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ExportAuditRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/capacity-reservations": {
         parameters: {
             query?: never;
@@ -976,6 +1042,100 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllOrganisations lists all organisations, by slug
+         * @description ListAllOrganisations lists all organisations, by slug.
+         *
+         *     Platform administrators only; action `organisation.list` on `platform`.
+         */
+        get: operations["OrganisationAdminService_ListAllOrganisations"];
+        put?: never;
+        /**
+         * CreateOrganisation creates an organisation, and makes a registered principal its owner
+         * @description CreateOrganisation creates an organisation, and makes a registered principal its owner.
+         *
+         *     Platform administrators only; action `organisation.create` on `platform`.
+         */
+        post: operations["OrganisationAdminService_CreateOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CloseOrganisation ends an organisation for good
+         * @description CloseOrganisation ends an organisation for good. Refused while a project of it is not closed; the refusal names them.
+         *
+         *     Platform administrators only; action `organisation.close` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_CloseOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResumeOrganisation makes a suspended organisation active again
+         * @description ResumeOrganisation makes a suspended organisation active again.
+         *
+         *     Platform administrators only; action `organisation.resume` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_ResumeOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SuspendOrganisation stops launches and starts in all projects of an organisation
+         * @description SuspendOrganisation stops launches and starts in all projects of an organisation.
+         *
+         *     Platform administrators only; action `organisation.suspend` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_SuspendOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/prices": {
         parameters: {
             query?: never;
@@ -998,6 +1158,122 @@ export interface paths {
          *     Platform administrators only; action `price.create` on `catalog`.
          */
         post: operations["PriceAdminService_CreatePriceVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListPrincipals lists all principals, in the order of their registration
+         * @description ListPrincipals lists all principals, in the order of their registration.
+         *
+         *     Platform administrators only; action `principal.list` on `platform`.
+         */
+        get: operations["PrincipalAdminService_ListPrincipals"];
+        put?: never;
+        /**
+         * CreatePrincipal registers an identity of a trusted issuer, without an invitation
+         * @description CreatePrincipal registers an identity of a trusted issuer, without an invitation.
+         *
+         *     Platform administrators only; action `principal.create` on `platform`.
+         */
+        post: operations["PrincipalAdminService_CreatePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetPrincipal returns one principal
+         * @description GetPrincipal returns one principal.
+         *
+         *     Platform administrators only; action `principal.get` on `principal`.
+         */
+        get: operations["PrincipalAdminService_GetPrincipal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds
+         * @description DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds. Refused for the caller itself and for the last administrator.
+         *
+         *     Platform administrators only; action `principal.disable` on `principal`.
+         */
+        post: operations["PrincipalAdminService_DisablePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * EnablePrincipal lets a disabled principal in again
+         * @description EnablePrincipal lets a disabled principal in again.
+         *
+         *     Platform administrators only; action `principal.enable` on `principal`.
+         */
+        post: operations["PrincipalAdminService_EnablePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:setPlatformRole": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SetPlatformRole gives a principal a role on the whole platform, or takes it
+         * @description SetPlatformRole gives a principal a role on the whole platform, or takes it. Refused for a service account as an administrator, and when no administrator would be left.
+         *
+         *     Platform administrators only; action `principal.set_platform_role` on `principal`.
+         */
+        post: operations["PrincipalAdminService_SetPlatformRole"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1650,6 +1926,184 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/invitations/{invitation_id}:revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RevokeInvitation makes an invitation that is not accepted worthless
+         * @description RevokeInvitation makes an invitation that is not accepted worthless. For owners of what it is for.
+         *
+         *     Members of a project; action `invitation.revoke` on `invitation`.
+         */
+        post: operations["InvitationService_RevokeInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations:accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * AcceptInvitation makes the caller a member, and registers an identity that is not registered yet
+         * @description AcceptInvitation makes the caller a member, and registers an identity that is not registered yet. Refused with INVITATION_INVALID for a token that is unknown, expired, revoked, used, or for another address.
+         *
+         *     Members of a project; action `invitation.accept` on `invitation`.
+         */
+        post: operations["InvitationService_AcceptInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug
+         * @description ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug.
+         *
+         *     Members of a project; action `organisation.list` on `organisation`.
+         */
+        get: operations["OrganisationService_ListOrganisations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetOrganisation returns an organisation that the caller is a member of, or has a project in
+         * @description GetOrganisation returns an organisation that the caller is a member of, or has a project in.
+         *
+         *     Members of a project; action `organisation.get` on `organisation`.
+         */
+        get: operations["OrganisationService_GetOrganisation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * UpdateOrganisation changes the display name
+         * @description UpdateOrganisation changes the display name. For owners.
+         *
+         *     Members of a project; action `organisation.update` on `organisation`.
+         */
+        patch: operations["OrganisationService_UpdateOrganisation"];
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisationInvitations lists the invitations into an organisation, newest first
+         * @description ListOrganisationInvitations lists the invitations into an organisation, newest first.
+         *
+         *     Members of a project; action `invitation.list` on `organisation`.
+         */
+        get: operations["InvitationService_ListOrganisationInvitations"];
+        put?: never;
+        /**
+         * CreateOrganisationInvitation invites somebody into an organisation
+         * @description CreateOrganisationInvitation invites somebody into an organisation. The answer alone has the token: hand it to whoever is invited.
+         *
+         *     Members of a project; action `invitation.create` on `organisation`.
+         */
+        post: operations["InvitationService_CreateOrganisationInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisationMembers lists the members of an organisation, in the order of their registration
+         * @description ListOrganisationMembers lists the members of an organisation, in the order of their registration.
+         *
+         *     Members of a project; action `organisation_member.list` on `organisation`.
+         */
+        get: operations["MemberService_ListOrganisationMembers"];
+        put?: never;
+        /**
+         * AddOrganisationMember makes a registered principal a member
+         * @description AddOrganisationMember makes a registered principal a member. A role here counts in all of its projects.
+         *
+         *     Members of a project; action `organisation_member.add` on `organisation`.
+         */
+        post: operations["MemberService_AddOrganisationMember"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too
+         * @description RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too.
+         *
+         *     Members of a project; action `organisation_member.remove` on `organisation`.
+         */
+        delete: operations["MemberService_RemoveOrganisationMember"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateOrganisationMember changes the role of a member
+         * @description UpdateOrganisationMember changes the role of a member.
+         *
+         *     Members of a project; action `organisation_member.update` on `organisation`.
+         */
+        patch: operations["MemberService_UpdateOrganisationMember"];
+        trace?: never;
+    };
     "/api/v1/project-network": {
         parameters: {
             query?: never;
@@ -1672,6 +2126,262 @@ export interface paths {
          */
         put: operations["ProjectNetworkService_PutProjectNetwork"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjects lists the projects that the caller is a member of, by organisation and slug
+         * @description ListProjects lists the projects that the caller is a member of, by organisation and slug.
+         *
+         *     Members of a project; action `project.list` on `project`.
+         */
+        get: operations["ProjectService_ListProjects"];
+        put?: never;
+        /**
+         * CreateProject creates a project in an organisation
+         * @description CreateProject creates a project in an organisation. For its owners, who own the project, too.
+         *
+         *     Members of a project; action `project.create` on `organisation`.
+         */
+        post: operations["ProjectService_CreateProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProject returns a project that the caller is a member of
+         * @description GetProject returns a project that the caller is a member of.
+         *
+         *     Members of a project; action `project.get` on `project`.
+         */
+        get: operations["ProjectService_GetProject"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * UpdateProject changes the display name
+         * @description UpdateProject changes the display name. For owners.
+         *
+         *     Members of a project; action `project.update` on `project`.
+         */
+        patch: operations["ProjectService_UpdateProject"];
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectInvitations lists the invitations into a project, newest first
+         * @description ListProjectInvitations lists the invitations into a project, newest first.
+         *
+         *     Members of a project; action `invitation.list` on `project`.
+         */
+        get: operations["InvitationService_ListProjectInvitations"];
+        put?: never;
+        /**
+         * CreateProjectInvitation invites somebody into a project
+         * @description CreateProjectInvitation invites somebody into a project. The answer alone has the token: hand it to whoever is invited.
+         *
+         *     Members of a project; action `invitation.create` on `project`.
+         */
+        post: operations["InvitationService_CreateProjectInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectMembers lists the members of a project, in the order of their registration
+         * @description ListProjectMembers lists the members of a project, in the order of their registration.
+         *
+         *     Members of a project; action `project_member.list` on `project`.
+         */
+        get: operations["MemberService_ListProjectMembers"];
+        put?: never;
+        /**
+         * AddProjectMember makes a registered principal a member
+         * @description AddProjectMember makes a registered principal a member.
+         *
+         *     Members of a project; action `project_member.add` on `project`.
+         */
+        post: operations["MemberService_AddProjectMember"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * RemoveProjectMember ends a membership: the principal's streams and terminals there end, too
+         * @description RemoveProjectMember ends a membership: the principal's streams and terminals there end, too.
+         *
+         *     Members of a project; action `project_member.remove` on `project`.
+         */
+        delete: operations["MemberService_RemoveProjectMember"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateProjectMember changes the role of a member
+         * @description UpdateProjectMember changes the role of a member.
+         *
+         *     Members of a project; action `project_member.update` on `project`.
+         */
+        patch: operations["MemberService_UpdateProjectMember"];
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/ssh-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectSshKeys lists the keys of a project, by name
+         * @description ListProjectSshKeys lists the keys of a project, by name.
+         *
+         *     Members of a project; action `project_ssh_key.list` on `project`.
+         */
+        get: operations["SshKeyService_ListProjectSshKeys"];
+        put?: never;
+        /**
+         * CreateProjectSshKey keeps a key for all members of a project
+         * @description CreateProjectSshKey keeps a key for all members of a project. For owners and members.
+         *
+         *     Members of a project; action `project_ssh_key.create` on `project`.
+         */
+        post: operations["SshKeyService_CreateProjectSshKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteProjectSshKey forgets a key of a project
+         * @description DeleteProjectSshKey forgets a key of a project. Allocations that have it keep it. For owners and members.
+         *
+         *     Members of a project; action `project_ssh_key.delete` on `project`.
+         */
+        delete: operations["SshKeyService_DeleteProjectSshKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CloseProject ends a project for good
+         * @description CloseProject ends a project for good. Refused with PROJECT_IN_USE while it has allocations or capacity reservations; the refusal names them. For owners.
+         *
+         *     Members of a project; action `project.close` on `project`.
+         */
+        post: operations["ProjectService_CloseProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResumeProject makes a suspended project active again
+         * @description ResumeProject makes a suspended project active again. For owners; one that an administrator of the platform suspended only an administrator resumes.
+         *
+         *     Members of a project; action `project.resume` on `project`.
+         */
+        post: operations["ProjectService_ResumeProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released
+         * @description SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released. For owners.
+         *
+         *     Members of a project; action `project.suspend` on `project`.
+         */
+        post: operations["ProjectService_SuspendProject"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1744,6 +2454,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/ssh-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSshKeys lists the caller's keys, by name
+         * @description ListSshKeys lists the caller's keys, by name.
+         *
+         *     Members of a project; action `ssh_key.list` on `principal`.
+         */
+        get: operations["SshKeyService_ListSshKeys"];
+        put?: never;
+        /**
+         * CreateSshKey keeps a key of the caller
+         * @description CreateSshKey keeps a key of the caller.
+         *
+         *     Members of a project; action `ssh_key.create` on `principal`.
+         */
+        post: operations["SshKeyService_CreateSshKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ssh-keys/{ssh_key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteSshKey forgets a key of the caller
+         * @description DeleteSshKey forgets a key of the caller. Allocations that have it keep it.
+         *
+         *     Members of a project; action `ssh_key.delete` on `principal`.
+         */
+        delete: operations["SshKeyService_DeleteSshKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/terminal-sessions/{session_id}/recording": {
         parameters: {
             query?: never;
@@ -1797,7 +2557,7 @@ export interface paths {
         };
         /**
          * GetCaller returns who the bearer of the token is, with its roles and its projects
-         * @description GetCaller returns who the bearer of the token is, with its roles and its projects.
+         * @description GetCaller returns who the bearer of the token is, with its roles and its projects. It answers who is not registered, too: the principal is empty then.
          *
          *     Members of a project; action `identity.get` on `principal`.
          */
@@ -1823,7 +2583,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1899,6 +2659,8 @@ export interface components {
             capacity_shape?: components["schemas"]["common.CapacityShape"];
             /** @description Placement constraints. Empty: none. Absent: unknown, because an older release created it without recording them. */
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
+            /** @description The keys of ssh_public_keys in their order, as people know them. */
+            ssh_keys?: components["schemas"]["allocation.AllocationSshKey"][];
         };
         "allocation.AllocationDetail": {
             allocation?: components["schemas"]["allocation.Allocation"];
@@ -1916,6 +2678,13 @@ export interface components {
             advice?: string;
             /** @description The step that failed. */
             step?: string;
+        };
+        /** @description AllocationSshKey is a key that an allocation was launched with. */
+        "allocation.AllocationSshKey": {
+            /** @description The name by which the launch gave it; empty: the launch gave the key itself. */
+            name?: string;
+            /** @description "SHA256:…", as ssh-keygen shows it. */
+            fingerprint?: string;
         };
         /**
          * @description AllocationState (C-01, C-02).
@@ -1988,8 +2757,8 @@ export interface components {
             gpu_count: number;
             /** @description Slug of an active image that the SKU can run. */
             image: string;
-            /** @description One to ten different OpenSSH public keys. */
-            ssh_public_keys: string[];
+            /** @description OpenSSH public keys: with those of ssh_key_names one to ten different ones. */
+            ssh_public_keys?: string[];
             /** @description Left out: the SKU's shape. */
             capacity_shape?: components["schemas"]["common.CapacityShape"];
             /** @description "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13). */
@@ -2003,6 +2772,8 @@ export interface components {
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
             /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
+            /** @description Names of kept keys: the caller's own, otherwise the project's. */
+            ssh_key_names?: string[];
         };
         /** @description ForceRelease is the end of an allocation whose host is lost. */
         "allocation.ForceRelease": {
@@ -2164,6 +2935,91 @@ export interface components {
             heartbeat?: components["schemas"]["common.WatchHeartbeat"];
             /** @description Goes on after this message. Empty until the first state is complete. */
             resume_token?: string;
+        };
+        /** @description AuditChain is the state of the hash chain of one source. */
+        "audit.AuditChain": {
+            source?: string;
+            /** @description What the oldest record that is kept follows: what came before was removed when its retention was over. Position 0 and a digest of zeros where nothing was removed. */
+            start?: components["schemas"]["audit.AuditPosition"];
+            /** @description The newest sealed record; the start where there is none. */
+            head?: components["schemas"]["audit.AuditPosition"];
+            /**
+             * Format: int64
+             * @description Records that are not sealed yet.
+             */
+            unsealed?: string;
+        };
+        /**
+         * @description AuditOutcome is how an attempt ended.
+         *     - `allowed`: It was allowed, and done.
+         *     - `denied`: It was refused, and changed nothing.
+         * @enum {string}
+         */
+        "audit.AuditOutcome": "unspecified" | "allowed" | "denied";
+        /** @description AuditPosition is a place in a hash chain. */
+        "audit.AuditPosition": {
+            /** Format: int64 */
+            position?: string;
+            /** @description In hex. */
+            digest?: string;
+        };
+        /** @description AuditRecord is one privileged action, or the denial of one. It never changes. */
+        "audit.AuditRecord": {
+            id?: string;
+            /** @description Database schema that keeps it: "placement", "inventory", "images", "terminal", "billing" or "edge". Each has a hash chain. */
+            source?: string;
+            /** @description Service that wrote it, as the database says. Empty for a record of a release that did not say it. */
+            service?: string;
+            /**
+             * Format: date-time
+             * @description When it was written, by the database.
+             */
+            create_time?: string;
+            /** @description Who: for example "user:alice", or "service:scheduler" for work of the system itself. */
+            principal?: string;
+            /** @description For example "slot.approve". */
+            action?: string;
+            /** @description Kind of resource, for example "slot". */
+            resource?: string;
+            /** @description Empty where the action names none. */
+            resource_id?: string;
+            /** @description X-Request-Id of the call; empty for work of the system itself. */
+            request_id?: string;
+            /** @description Address of the client; empty for work of the system itself. */
+            address?: string;
+            /** @description Header User-Agent of the client, at most 200 characters. */
+            user_agent?: string;
+            /** @description Region of the gateway that took the call (setting gateway.region). */
+            region?: string;
+            outcome?: components["schemas"]["audit.AuditOutcome"];
+            /** @description What else matters: a JSON object, as text, byte for byte as the digest covers it. */
+            detail?: string;
+            /**
+             * Format: int64
+             * @description Place in the hash chain, from 1 without a gap. 0 for a record of the last moments, which is not sealed yet.
+             */
+            position?: string;
+            /** @description SHA-256, in hex, of the digest before it and of this record in canonical JSON. Empty until it is sealed. */
+            digest?: string;
+        };
+        "audit.ExportAuditRecordsResponse": {
+            /** @description Ascending by position; the last page when it is empty. */
+            records?: components["schemas"]["audit.AuditRecord"][];
+            /** @description What the first of these records follows. */
+            start?: components["schemas"]["audit.AuditPosition"];
+            /** @description The newest sealed record of the source. */
+            head?: components["schemas"]["audit.AuditPosition"];
+        };
+        "audit.ListAuditChainsResponse": {
+            chains?: components["schemas"]["audit.AuditChain"][];
+            /** @description Sources that did not answer. */
+            unreachable_sources?: string[];
+        };
+        "audit.ListAuditRecordsResponse": {
+            records?: components["schemas"]["audit.AuditRecord"][];
+            next_page_token?: string;
+            /** @description Sources that did not answer: their records are missing from this page. */
+            unreachable_sources?: string[];
         };
         "billing.ListPriceVersionsResponse": {
             price_versions?: components["schemas"]["billing.PriceVersion"][];
@@ -2650,27 +3506,200 @@ export interface components {
         };
         /** @description Caller is a registered principal as its token proves it. */
         "identity.Caller": {
-            /** @description Stable name in audit trails, for example "user:alice". */
+            /** @description Stable name in audit trails, for example "user:alice". Empty: the identity is not registered; an invitation can register it. */
             principal?: string;
             display_name?: string;
             /** @description The token's issuer. */
             issuer?: string;
             /** @description The issuer's name for the principal. */
             subject?: string;
-            /** @description Roles on the whole platform; empty for who is only a member of projects. */
+            /** @description Administrators of the platform have it; platform_role says more. */
             roles?: components["schemas"]["identity.Role"][];
-            /** @description Projects that the principal is a member of, oldest membership first. Requests that name no project use the first. */
+            /** @description Projects that the principal is a member of, by itself or by its organisation, oldest membership first; not closed ones. Each has the caller's role. Requests that name no project use the only one. */
             projects?: components["schemas"]["identity.Project"][];
             /**
              * Format: date-time
              * @description When the token expires.
              */
             expire_time?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            /** @description On the whole platform; unspecified for who is only a member. */
+            platform_role?: components["schemas"]["identity.PlatformRole"];
+            /** @description Organisations that the principal is a member of; not closed ones. */
+            organisations?: components["schemas"]["identity.CallerOrganisation"][];
+            /** @description UUID of the principal. */
+            principal_id?: string;
+            /** @description As the issuer has verified it; empty otherwise. */
+            email?: string;
+        };
+        /** @description CallerOrganisation is an organisation with the caller's role in it. */
+        "identity.CallerOrganisation": {
+            id?: string;
+            slug?: string;
+            display_name?: string;
+            role?: components["schemas"]["identity.MemberRole"];
+            state?: components["schemas"]["identity.TenantState"];
+        };
+        "identity.DeleteProjectSshKeyResponse": Record<string, never>;
+        "identity.DeleteSshKeyResponse": Record<string, never>;
+        /** @description Invitation into an organisation or a project. */
+        "identity.Invitation": {
+            id?: string;
+            /** @description What it is for: either this, */
+            organisation_id?: string;
+            /** @description or this. */
+            project_id?: string;
+            email?: string;
+            role?: components["schemas"]["identity.MemberRole"];
+            state?: components["schemas"]["identity.InvitationState"];
+            /** @description Only in the first answer to its creation. */
+            token?: string;
+            /** @description Principal who created it. */
+            inviter?: string;
+            /** @description Principal who accepted it. */
+            accepted_by?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            expire_time?: string;
+            /** Format: date-time */
+            accept_time?: string;
+            /** @description Slugs, for people: "organisation" or "organisation/project". */
+            target?: string;
+        };
+        /**
+         * @description InvitationState is the state of an invitation.
+         * @enum {string}
+         */
+        "identity.InvitationState": "unspecified" | "pending" | "accepted" | "revoked" | "expired";
+        "identity.ListAllOrganisationsResponse": {
+            organisations?: components["schemas"]["identity.Organisation"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationInvitationsResponse": {
+            invitations?: components["schemas"]["identity.Invitation"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationMembersResponse": {
+            members?: components["schemas"]["identity.Member"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationsResponse": {
+            organisations?: components["schemas"]["identity.Organisation"][];
+            next_page_token?: string;
+        };
+        "identity.ListPrincipalsResponse": {
+            principals?: components["schemas"]["identity.Principal"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectInvitationsResponse": {
+            invitations?: components["schemas"]["identity.Invitation"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectMembersResponse": {
+            members?: components["schemas"]["identity.Member"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectSshKeysResponse": {
+            ssh_keys?: components["schemas"]["identity.SshKey"][];
+            next_page_token?: string;
         };
         "identity.ListProjectsResponse": {
             projects?: components["schemas"]["identity.Project"][];
             next_page_token?: string;
         };
+        "identity.ListSshKeysResponse": {
+            ssh_keys?: components["schemas"]["identity.SshKey"][];
+            next_page_token?: string;
+        };
+        /** @description Member is a principal with its role in one organisation or project. */
+        "identity.Member": {
+            /** @description UUID of the principal. */
+            member_id?: string;
+            /** @description Its stable name, for example "user:alice". */
+            principal?: string;
+            display_name?: string;
+            /** @description As its issuer has verified it; empty otherwise. */
+            email?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the membership. */
+            etag?: string;
+            /** @description The principal is disabled: it can do nothing. */
+            disabled?: boolean;
+        };
+        /**
+         * @description MemberRole is a role in an organisation, where it counts in all of its projects, or in one project. Of two roles in a project the stronger one counts; the strongest is first.
+         *     - `owner`: Manages members, keys and settings, and does what a member does.
+         *     - `member`: Launches and uses allocations.
+         *     - `viewer`: Sees everything, changes nothing.
+         *     - `billing`: Sees usage and cost.
+         * @enum {string}
+         */
+        "identity.MemberRole": "unspecified" | "owner" | "member" | "viewer" | "billing";
+        /** @description Organisation owns projects. */
+        "identity.Organisation": {
+            id?: string;
+            /** @description Unique: lower-case letters, digits and hyphens, at most 63. */
+            slug?: string;
+            display_name?: string;
+            state?: components["schemas"]["identity.TenantState"];
+            /** @description Why it is suspended or closed, as whoever did it wrote. */
+            state_reason?: string;
+            /** @description The caller's role in it; unspecified for who is only in projects of it, or in none. */
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the organisation. */
+            etag?: string;
+        };
+        /**
+         * @description PlatformRole is a role on the whole platform.
+         *     - `admin`: May do everything.
+         *     - `operator`: Runs hosts and capacity.
+         *     - `auditor`: Reads everything, changes nothing.
+         * @enum {string}
+         */
+        "identity.PlatformRole": "unspecified" | "admin" | "operator" | "auditor";
+        /** @description Principal is a user or a service account that may call. */
+        "identity.Principal": {
+            id?: string;
+            /** @description Stable name in audit trails, for example "user:alice". */
+            name?: string;
+            display_name?: string;
+            /** @description As the issuer has verified it; empty otherwise. */
+            email?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            /** @description Unspecified: none. */
+            platform_role?: components["schemas"]["identity.PlatformRole"];
+            /** @description Who proves that it is the principal, and under which name. */
+            issuer?: string;
+            subject?: string;
+            /**
+             * Format: date-time
+             * @description Set: every call of it is refused.
+             */
+            disable_time?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the principal. */
+            etag?: string;
+        };
+        /**
+         * @description PrincipalKind says what a principal is.
+         *     - `user`: A person, who signs in with an issuer.
+         *     - `service_account`: A program. It does not sign in.
+         * @enum {string}
+         */
+        "identity.PrincipalKind": "unspecified" | "user" | "service_account";
         /** @description Project is what allocations belong to. */
         "identity.Project": {
             id?: string;
@@ -2679,13 +3708,50 @@ export interface components {
             display_name?: string;
             /** @description Slug of the organisation. */
             organisation?: string;
+            organisation_id?: string;
+            /** @description That of the project itself, or of its organisation when that is further from active. */
+            state?: components["schemas"]["identity.TenantState"];
+            /** @description Why it is suspended or closed, as whoever did it wrote. */
+            state_reason?: string;
+            /** @description An administrator of the platform suspended it, and only one can resume it. */
+            suspended_by_platform?: boolean;
+            /** @description The caller's role in it; unspecified for who is no member. */
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the project. */
+            etag?: string;
         };
+        "identity.RemoveOrganisationMemberResponse": Record<string, never>;
+        "identity.RemoveProjectMemberResponse": Record<string, never>;
         /**
          * @description Role of a principal on the whole platform. The set is closed.
          *     - `platform_admin`: May call the methods of administrators.
          * @enum {string}
          */
         "identity.Role": "unspecified" | "platform_admin";
+        /** @description SshKey is an SSH public key with a name. */
+        "identity.SshKey": {
+            id?: string;
+            name?: string;
+            /** @description In canonical form: type, base64 and comment, single spaces. */
+            public_key?: string;
+            /** @description "SHA256:…", as ssh-keygen shows it. */
+            fingerprint?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** @description Project that owns it; empty: it is the caller's own. */
+            project_id?: string;
+        };
+        /**
+         * @description TenantState is the state of an organisation or a project.
+         *     - `suspended`: What runs can be read, stopped and released; nothing can be launched or started.
+         *     - `closed`: Ended for good: nothing runs, and nothing can be done.
+         * @enum {string}
+         */
+        "identity.TenantState": "unspecified" | "active" | "suspended" | "closed";
         /** @description Image is a guest disk image (E-02). */
         "images.Image": {
             slug?: string;
@@ -3806,6 +4872,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ForceRelease"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ListAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Exact matches; empty ones match all. */
+                principal?: string;
+                action?: string;
+                resource?: string;
+                resource_id?: string;
+                outcome?: components["schemas"]["audit.AuditOutcome"];
+                /** @description Records from this time on. */
+                start_time?: string;
+                /** @description Records before this time. */
+                end_time?: string;
+                page_size?: number;
+                page_token?: string;
+                /** @description Only records of this source. */
+                source?: string;
+                request_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ListAuditRecordsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ListAuditChains: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ListAuditChainsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ExportAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Position of the last record that the caller has; 0 for all that are kept. */
+                after_position?: string;
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                source: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ExportAuditRecordsResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -5332,6 +6486,176 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    OrganisationAdminService_ListAllOrganisations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListAllOrganisationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_CreateOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique: lower-case letters, digits and hyphens, at most 63. */
+                    slug: string;
+                    /** @description At most 200 characters; left out: the slug. */
+                    display_name?: string;
+                    /** @description Name of a registered principal, for example "user:alice", who becomes its owner. Left out: nobody yet. */
+                    owner?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_CloseOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_ResumeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_SuspendOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     PriceAdminService_ListPriceVersions: {
         parameters: {
             query?: {
@@ -5390,11 +6714,219 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    PrincipalAdminService_ListPrincipals: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                name?: string;
+                /** @description Only these; unspecified: all. */
+                kind?: components["schemas"]["identity.PrincipalKind"];
+                /** @description Only those with this role; unspecified: all. */
+                platform_role?: components["schemas"]["identity.PlatformRole"];
+                /** @description Only those that are disabled, or only those that are not; absent: all. */
+                disabled?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListPrincipalsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_CreatePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description "user:" and 1 to 128 letters, digits, dots, underscores, at signs and hyphens; unique. */
+                    name: string;
+                    /** @description At most 200 characters; left out: the name. */
+                    display_name?: string;
+                    /** @description The issuer's URL, exactly as in its tokens. */
+                    issuer: string;
+                    /** @description The issuer's name for the principal; unique for the issuer. */
+                    subject: string;
+                    email?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_GetPrincipal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_DisablePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the audit trail; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_EnablePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_SetPlatformRole: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Unspecified: none. */
+                    platform_role?: components["schemas"]["identity.PlatformRole"];
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     IdentityAdminService_ListProjects: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those of this organisation. */
+                organisation_id?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
             };
             header?: never;
             path?: never;
@@ -5803,8 +7335,8 @@ export interface operations {
                     gpu_count: number;
                     /** @description Slug of an active image that the SKU can run. */
                     image: string;
-                    /** @description One to ten different OpenSSH public keys. */
-                    ssh_public_keys: string[];
+                    /** @description OpenSSH public keys: with those of ssh_key_names one to ten different ones. */
+                    ssh_public_keys?: string[];
                     /** @description Left out: the SKU's shape. */
                     capacity_shape?: components["schemas"]["common.CapacityShape"];
                     /** @description "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13). */
@@ -5818,6 +7350,8 @@ export interface operations {
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
                     /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
                     wait?: components["schemas"]["allocation.Wait"];
+                    /** @description Names of kept keys: the caller's own, otherwise the project's. */
+                    ssh_key_names?: string[];
                 };
             };
         };
@@ -6416,6 +7950,362 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    InvitationService_RevokeInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                invitation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_AcceptInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    token: string;
+                    /** @description For somebody who is not registered yet, at most 200 characters; left out: the principal's name. */
+                    display_name?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_ListOrganisations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_GetOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_UpdateOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description At most 200 characters. */
+                    display_name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_ListOrganisationInvitations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.InvitationState"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationInvitationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_CreateOrganisationInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whom the invitation is for. An identity whose issuer has verified another address cannot accept it. */
+                    email: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                    /**
+                     * Format: date-time
+                     * @description Left out: 7 days from now; at most 30.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_ListOrganisationMembers: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                principal?: string;
+                /** @description Only those with this role; unspecified: all. */
+                role?: components["schemas"]["identity.MemberRole"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationMembersResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_AddOrganisationMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Name of a registered principal, for example "user:alice". */
+                    principal: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_RemoveOrganisationMember: {
+        parameters: {
+            query?: {
+                /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                etag?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.RemoveOrganisationMemberResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_UpdateOrganisationMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    role: components["schemas"]["identity.MemberRole"];
+                    /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ProjectNetworkService_GetProjectNetwork: {
         parameters: {
             query?: {
@@ -6470,6 +8360,533 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ProjectNetwork"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_ListProjects: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those of this organisation. */
+                organisation_id?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_CreateProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    organisation_id: string;
+                    /** @description Unique in the organisation: lower-case letters, digits and hyphens, at most 63. */
+                    slug: string;
+                    /** @description At most 200 characters; left out: the slug. */
+                    display_name?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_GetProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_UpdateProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description At most 200 characters. */
+                    display_name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_ListProjectInvitations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.InvitationState"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectInvitationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_CreateProjectInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whom the invitation is for. An identity whose issuer has verified another address cannot accept it. */
+                    email: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                    /**
+                     * Format: date-time
+                     * @description Left out: 7 days from now; at most 30.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_ListProjectMembers: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                principal?: string;
+                /** @description Only those with this role; unspecified: all. */
+                role?: components["schemas"]["identity.MemberRole"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectMembersResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_AddProjectMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Name of a registered principal, for example "user:alice". */
+                    principal: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_RemoveProjectMember: {
+        parameters: {
+            query?: {
+                /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                etag?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.RemoveProjectMemberResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_UpdateProjectMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    role: components["schemas"]["identity.MemberRole"];
+                    /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_ListProjectSshKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectSshKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_CreateProjectSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with a letter or digit. */
+                    name: string;
+                    /** @description One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519, ECDSA, or RSA of at least 3072 bits. */
+                    public_key: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.SshKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_DeleteProjectSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                ssh_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteProjectSshKeyResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_CloseProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_ResumeProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_SuspendProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
                 };
             };
             default: components["responses"]["Error"];
@@ -6545,6 +8962,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ListSkusResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_ListSshKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListSshKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_CreateSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with a letter or digit. */
+                    name: string;
+                    /** @description One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519, ECDSA, or RSA of at least 3072 bits. */
+                    public_key: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.SshKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_DeleteSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                ssh_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteSshKeyResponse"];
                 };
             };
             default: components["responses"]["Error"];
