@@ -49,7 +49,7 @@ export function Row({ record }: { record: AuditRecord }) {
       <td>{address || <span className="muted">The platform</span>}</td>
       <td>
         <details className="record">
-          <summary aria-label={`Details of ${action} by ${principal}`}>Show</summary>
+          <summary aria-label={`Show. Details of ${action} by ${principal}`}>Show</summary>
           <Facts
             rows={[
               ["Time", `${fullTime(create_time)} (${zone})`],
