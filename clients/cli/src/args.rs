@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, context, copy, explain, hosts, launch, list, login, network, port_forward,
-    power, quotas, raw, release, reservations, show, ssh, terminal, usage, watch,
+    admin, catalog, context, copy, explain, hosts, launch, list, login, members, network,
+    port_forward, power, projects, quotas, raw, release, reservations, show, ssh, ssh_keys,
+    terminal, usage, watch,
 };
 use crate::formats::Format;
 
@@ -85,6 +86,15 @@ pub enum Command {
     Reboot(power::Flags),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
+    /// SSH keys that the platform keeps by name.
+    #[command(subcommand)]
+    SshKey(ssh_keys::Command),
+    /// Your projects.
+    #[command(subcommand)]
+    Project(projects::Command),
+    /// Members of a project, and invitations.
+    #[command(subcommand)]
+    Member(members::Command),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.

@@ -13,6 +13,30 @@ const DEFAULTS: [&str; 5] = [
     "id_rsa.pub",
 ];
 
+/// Names of kept keys and keys of files, of what flags give: what no file here has is a name. A private key is a file, and
+/// refused as one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn of_flags(given: &[PathBuf]) -> Result<(Vec<String>, Vec<PublicKey>), Failure> {
+    let is_name = |one: &PathBuf| one.to_str().is_some_and(is_key_name) && !one.exists();
+    let (names, files): (Vec<_>, Vec<_>) = given.iter().cloned().partition(is_name);
+    let names = names
+        .iter()
+        .map(|name| name.display().to_string())
+        .collect();
+    if files.is_empty() && !given.is_empty() {
+        return Ok((names, Vec::new()));
+    }
+    Ok((names, read(&files)?))
+}
+
+/// Whether a text can be the name of a kept key, and is not meant as a file.
+fn is_key_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !text.is_empty() && !text.ends_with(".pub") && text.chars().all(plain)
+}
+
 /// The given keys; without any, the first one that OpenSSH itself would offer.
 ///
 /// # Errors
@@ -118,6 +142,20 @@ fn is_key_line(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_file_is_the_name_of_a_kept_key() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let file = dir.path().join("id.pub");
+        fs::write(&file, "ssh-ed25519 AAAA me\n").expect("write");
+        let (names, keys) = of_flags(&[PathBuf::from("laptop"), file]).expect("both");
+        assert_eq!((names, keys.len()), (vec!["laptop".to_owned()], 1));
+        let (names, keys) = of_flags(&[PathBuf::from("laptop")]).expect("a name");
+        assert_eq!((names.len(), keys.len()), (1, 0));
+        for missing in ["/nowhere", "missing.pub", "a b"] {
+            assert!(of_flags(&[PathBuf::from(missing)]).is_err(), "{missing}");
+        }
+    }
 
     #[test]
     fn a_private_key_is_refused_and_its_public_half_preferred() {

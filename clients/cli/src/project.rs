@@ -23,7 +23,7 @@ pub async fn names(api: &Api) -> HashMap<String, String> {
 }
 
 /// The projects that the caller is a member of.
-async fn own(api: &Api) -> Vec<Value> {
+pub async fn own(api: &Api) -> Vec<Value> {
     let caller = api.get(&["whoami"], &[]).await;
     let projects = caller
         .ok()

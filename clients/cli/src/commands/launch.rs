@@ -30,8 +30,8 @@ pub struct Flags {
     /// Image; see: gpuaas images.
     #[arg(long)]
     image: String,
-    /// SSH public key file; repeatable [default: the one in ~/.ssh].
-    #[arg(long = "ssh-key", value_name = "FILE")]
+    /// SSH public key: a file, or the name of a kept one; repeatable [default: the file in ~/.ssh].
+    #[arg(long = "ssh-key", value_name = "FILE|NAME")]
     ssh_keys: Vec<PathBuf>,
     /// Region [default: one where it fits now].
     #[arg(long)]
@@ -103,7 +103,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let keys = keys::read(&flags.ssh_keys)?;
+    let (key_names, keys) = keys::of_flags(&flags.ssh_keys)?;
     let project = project::given(&session.api, flags.project).await?;
     let region = match flags.region {
         Some(region) => region,
@@ -122,6 +122,9 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "validate_only": flags.validate_only,
     });
+    if !key_names.is_empty() {
+        body["ssh_key_names"] = json!(key_names);
+    }
     if !constraints.is_empty() {
         body["placement"] = Value::Object(constraints);
     }

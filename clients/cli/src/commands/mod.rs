@@ -9,26 +9,32 @@ pub mod hosts;
 pub mod launch;
 pub mod list;
 pub mod login;
+pub mod members;
 pub mod network;
 pub mod place;
 pub mod port_forward;
 pub mod power;
+pub mod projects;
 pub mod quotas;
 pub mod raw;
 pub mod release;
 pub mod reservations;
 pub mod show;
 pub mod ssh;
+pub mod ssh_keys;
 pub mod terminal;
 pub mod usage;
 pub mod watch;
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::formats::{self, Format};
+use crate::output::print_json;
 use crate::profile;
 
 /// The context of every command.
@@ -102,6 +108,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Nodes(flags) => hosts::nodes(&session, &flags).await,
         Command::Slots(flags) => hosts::slots(&session, &flags).await,
         Command::Admin(command) => admin::run(&session, command).await,
+        Command::SshKey(command) => ssh_keys::run(&session, command).await,
+        Command::Project(command) => projects::run(&session, command).await,
+        Command::Member(command) => members::run(&session, command).await,
         Command::Cp(flags) => copy::run(&session, flags).await,
         Command::PortForward(flags) => port_forward::run(&session, flags).await,
         Command::Api(flags) => raw::run(&session, flags).await,
@@ -111,6 +120,15 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         | Command::Login(_)
         | Command::Logout
         | Command::Context(_) => unreachable!("they need no API"),
+    }
+}
+
+/// Prints the result as a sentence, or the answer for programs.
+pub fn done(session: &Session, answer: &Value, sentence: &str) {
+    if session.json() {
+        print_json(answer);
+    } else {
+        say!("{sentence}");
     }
 }
 

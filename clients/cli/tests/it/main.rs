@@ -15,5 +15,6 @@ mod quotas;
 mod reservations;
 mod sign_in;
 mod support;
+mod tenancy;
 mod terminal;
 mod using;
