@@ -18,8 +18,9 @@ macro_rules! select {
                     SELECT coalesce(array_agg(project_id ORDER BY since, project_id), '{}') AS projects,
                            coalesce(array_agg(role ORDER BY since, project_id), '{}') AS roles,
                            coalesce(array_agg(organisation_id ORDER BY since, project_id), '{}') AS owners,
-                           coalesce(array_agg(project_id) FILTER (WHERE state = 'suspended'), '{}') AS suspended
-                      FROM access_of(p.id) WHERE state <> 'closed') a
+                           coalesce(array_agg(project_id) FILTER (WHERE g.state = 'suspended'), '{}') AS suspended
+                      FROM access_of(p.id) g JOIN projects j ON j.id = g.project_id
+                     WHERE g.state <> 'closed') a
                CROSS JOIN LATERAL (
                     SELECT coalesce(array_agg(m.organisation_id ORDER BY m.organisation_id), '{}') AS organisations,
                            coalesce(array_agg(m.role ORDER BY m.organisation_id), '{}') AS organisation_roles

@@ -17,6 +17,7 @@ mod providers;
 mod reservations;
 mod script;
 mod second_factor;
+mod service_accounts;
 mod sign_in;
 mod silence;
 mod stand_in;
