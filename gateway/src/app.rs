@@ -1,4 +1,5 @@
 //! What every request needs, and the id it goes by.
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_common::client::Peers;
@@ -8,11 +9,13 @@ use sqlx::PgPool;
 
 use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
+use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
 use crate::http::admission::Admission;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Streams;
+use crate::policy::Policies;
 use crate::terminal::policy::Terminals;
 
 /// Everything a request needs.
@@ -23,10 +26,14 @@ pub struct App {
     pub verifier: Verifier,
     /// Callers of the last seconds.
     pub sessions: Sessions,
+    /// Who may do what.
+    pub policies: Arc<Policies>,
+    /// Makes and checks short tokens for API keys.
+    pub short_tokens: ShortTokens,
+    /// The number of this cell.
+    pub cell: u16,
     /// Makes internal tokens.
     pub minter: TokenMinter,
-    /// Whose ids are made here.
-    pub cell: u16,
     /// Schema `edge`.
     pub pool: PgPool,
     /// The services.

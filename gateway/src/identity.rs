@@ -1,5 +1,6 @@
 //! The methods that the gateway answers itself: who calls, organisations and projects with their members, invitations and SSH
 //! keys. What each change needs is in [`call`].
+mod api_keys;
 pub mod call;
 mod invitations;
 pub mod launch;
@@ -9,6 +10,7 @@ mod parse;
 mod principals;
 mod projects;
 mod running;
+mod service_accounts;
 mod ssh_keys;
 mod wire;
 
@@ -22,7 +24,7 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::audit;
-use crate::auth::verify::LEEWAY_SECONDS;
+use crate::auth::verify::{LEEWAY_SECONDS, NEVER};
 use crate::contract::route::Route;
 use crate::error::ApiError;
 use crate::identity::call::Call;
@@ -88,6 +90,16 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "SshKeyService.CreateProjectSshKey" => ssh_keys::create_for_project,
         "SshKeyService.ListProjectSshKeys" => ssh_keys::list_of_project,
         "SshKeyService.DeleteProjectSshKey" => ssh_keys::delete_of_project,
+        "ServiceAccountService.CreateServiceAccount" => service_accounts::create,
+        "ServiceAccountService.ListServiceAccounts" => service_accounts::list,
+        "ServiceAccountService.DisableServiceAccount" => service_accounts::disable,
+        "ServiceAccountService.EnableServiceAccount" => service_accounts::enable,
+        "ServiceAccountService.DeleteServiceAccount" => service_accounts::delete,
+        "ApiKeyService.CreateApiKey" => api_keys::create,
+        "ApiKeyService.ListApiKeys" => api_keys::list,
+        "ApiKeyService.RotateApiKey" => api_keys::rotate,
+        "ApiKeyService.DisableApiKey" => api_keys::disable,
+        "TokenService.ExchangeApiKey" => api_keys::exchange,
         "PrincipalAdminService.CreatePrincipal" => principals::create,
         "PrincipalAdminService.GetPrincipal" => principals::get,
         "PrincipalAdminService.ListPrincipals" => principals::list,
@@ -124,10 +136,13 @@ async fn caller(call: &Call<'_>, _: pb::GetCallerRequest) -> gpuaas_common::Resu
     let (app, session) = (call.app, call.session);
     let principal = &session.principal;
     let identity = &session.identity;
-    let expire_time = Some(prost_types::Timestamp {
-        seconds: identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
-        nanos: 0,
-    });
+    let seconds = match identity.key {
+        // its own clock says when
+        Some(_) => identity.expires,
+        None => identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
+    };
+    let expire_time =
+        (identity.expires != NEVER).then_some(prost_types::Timestamp { seconds, nanos: 0 });
     if !session.is_registered() {
         return Ok(Caller {
             issuer: identity.issuer.clone(),

@@ -5,8 +5,8 @@
 //! bindings and the OpenAPI document come from the contract's descriptors alone ([`contract`], [`transcode`],
 //! [`openapi`]); a method of the contract without HTTP options, or for services and hosts, is not reachable.
 //! Callers are people with a token of a configured issuer ([`auth`]); each call goes on with an internal token
-//! of a minute for exactly one service. Services check ownership again: the edge only decides who is calling
-//! and whether such a caller may call the method at all.
+//! of a minute for exactly one service. Services check ownership again: the edge decides who is calling,
+//! and by its policies ([`policy`]) which actions such a caller may do in which of its projects.
 //!
 //! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
 pub mod app;
@@ -19,6 +19,7 @@ pub mod error;
 pub mod http;
 pub mod identity;
 pub mod openapi;
+pub mod policy;
 pub mod router;
 pub mod secret_file;
 pub mod store;
@@ -43,6 +44,7 @@ use crate::auth::configuration;
 use crate::auth::dev_issuer::{DevIssuer, DevIssuerError, DevIssuerSettings};
 use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
+use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
 use crate::http::admission::Admission;
@@ -51,6 +53,7 @@ use crate::http::metrics::Metrics;
 use crate::http::peer::{Network, Proxies};
 use crate::http::stream::Streams;
 use crate::http::tls::{Tls, TlsFiles};
+use crate::policy::Policies;
 use crate::router::router;
 use crate::terminal::policy::{TerminalSettings, Terminals};
 
@@ -62,6 +65,9 @@ pub struct Config {
     pub internal_key_file: PathBuf,
     /// Trusted issuers of users' tokens.
     pub issuers: Vec<IssuerSettings>,
+    /// Folder of policies (`*.cedar`) that count in place of the embedded ones, which are in `deploy/policies`. The gateway
+    /// does not start with policies that are wrong.
+    pub policies: Option<PathBuf>,
     /// The embedded issuer of development; off when absent.
     pub dev_issuer: Option<DevIssuerSettings>,
     /// Certificate of the API. Without one the gateway speaks plaintext, and listens on loopback or behind `proxies`
@@ -116,6 +122,7 @@ impl Default for Config {
         Self {
             internal_key_file: PathBuf::new(),
             issuers: Vec::new(),
+            policies: None,
             dev_issuer: None,
             tls: None,
             proxies: Vec::new(),
@@ -183,11 +190,24 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         "no issuer of tokens is configured: set gateway.issuers"
     );
     let key = config::read_secret("gateway.internal_key_file", &config.internal_key_file)?;
+    let cell = context.settings.cell;
+    let short_tokens =
+        ShortTokens::from_pem(&key, cell).context("setting gateway.internal_key_file")?;
+    ensure!(
+        config
+            .issuers
+            .iter()
+            .all(|issuer| issuer.issuer != short_tokens.issuer()),
+        "gateway.issuers: {} is the issuer of this cell's service accounts",
+        short_tokens.issuer()
+    );
     Ok(App {
         verifier: Verifier::new(&config.issuers, dev.as_ref(), &context.meter)?,
         sessions: Sessions::default(),
+        policies: Arc::new(Policies::open(config.policies.as_deref(), &routes)?),
+        short_tokens,
+        cell,
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
-        cell: context.settings.cell,
         pool: context.database()?,
         peers: context.peers.clone(),
         metrics: Metrics::new(context),

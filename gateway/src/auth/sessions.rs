@@ -5,13 +5,14 @@
 //! projects and organisations notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::digest;
 use gpuaas_common::CancellationToken;
-use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::identity::{Bearer, TokenMinter};
 use moka::sync::Cache;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
@@ -19,6 +20,8 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::verify::Identity;
+use crate::contract::route::Route;
+use crate::policy::{Grant, Policies, Refusal};
 use crate::store::Principal;
 
 /// Longest life of a session. Well below that of an internal token, which a session keeps one of for each service.
@@ -37,8 +40,10 @@ pub struct Session {
     pub identity: Identity,
     /// As registered.
     pub principal: Principal,
-    /// Internal tokens that were made for it, by service.
-    internal: Mutex<Vec<(&'static str, String)>>,
+    /// What policies have said of it, by action.
+    grants: Mutex<HashMap<String, Arc<Grant>>>,
+    /// Internal tokens that were made for it, by service and action.
+    internal: Mutex<HashMap<(&'static str, String), String>>,
 }
 
 impl Session {
@@ -47,6 +52,7 @@ impl Session {
         Self {
             identity,
             principal,
+            grants: Mutex::default(),
             internal: Mutex::default(),
         }
     }
@@ -67,25 +73,53 @@ impl Session {
         !self.principal.id.is_nil()
     }
 
-    /// An internal token for a service, made at the first call; `now` is in seconds since 1970.
+    /// What policies say of an action of the route, decided at the first call. A refusal is not kept: each is on record.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn grant(&self, policies: &Policies, route: &Route) -> Result<Arc<Grant>, Refusal> {
+        let made = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(grant) = made.get(&route.action) {
+            return Ok(grant.clone());
+        }
+        drop(made);
+        let grant = Arc::new(policies.grant(&self.principal, route)?);
+        let mut made = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        made.insert(route.action.clone(), grant.clone());
+        Ok(grant)
+    }
+
+    /// An internal token for the route's service and action, good in these projects, made at the first call; `now` is in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// Signing failed.
     pub fn internal_token(
         &self,
         minter: &TokenMinter,
-        service: &'static str,
+        route: &Route,
+        grant: &Grant,
         now: i64,
     ) -> Result<String, jsonwebtoken::errors::Error> {
         let mut made = self.internal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, token)) = made.iter().find(|(name, _)| *name == service) {
+        let of = (route.service, route.action.clone());
+        if let Some(token) = made.get(&of) {
             return Ok(token.clone());
         }
-        let principal = &self.principal;
-        let (projects, admin) = (principal.projects(), principal.is_admin());
-        let token = minter.mint(service, &principal.name, &projects, admin, now)?;
-        made.push((service, token.clone()));
+        let bearer = self.bearer(route, &grant.projects);
+        let token = minter.mint_for(route.service, &bearer, now)?;
+        made.insert(of, token.clone());
         Ok(token)
+    }
+
+    /// What an internal token for the route says.
+    pub fn bearer<'a>(&'a self, route: &'a Route, projects: &'a [Uuid]) -> Bearer<'a> {
+        Bearer {
+            principal: &self.principal.name,
+            projects,
+            platform_role: self.principal.platform_role,
+            action: Some(&route.access.action),
+        }
     }
 }
 
@@ -292,12 +326,26 @@ mod tests {
     }
 
     #[test]
-    fn a_service_gets_one_internal_token_for_the_life_of_a_session() {
+    fn an_action_gets_one_internal_token_for_the_life_of_a_session() {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("key");
         let minter = TokenMinter::from_pem(&pair.serialize_pem()).expect("minter");
+        let routes = crate::routes().expect("served");
+        let policies = Policies::open(None, &routes).expect("policies");
         let session = session(100);
-        let token = |service, now| session.internal_token(&minter, service, now).expect("made");
-        assert_eq!(token("billing", 1), token("billing", 2));
-        assert_ne!(token("billing", 1), token("scheduler", 1));
+        let token = |path: &str, now| {
+            let found = routes.lookup(&http::Method::GET, path);
+            let crate::contract::route::Lookup::Found(route, _) = found else {
+                panic!("{path} is a route");
+            };
+            let grant = session.grant(&policies, route).expect("allowed");
+            let token = session.internal_token(&minter, route, &grant, now);
+            token.expect("made")
+        };
+        assert_eq!(token("/api/v1/usage", 1), token("/api/v1/usage", 2));
+        assert_ne!(token("/api/v1/usage", 1), token("/api/v1/skus", 1));
+        assert_ne!(
+            token("/api/v1/allocations", 1),
+            token("/api/v1/allocations/a", 1)
+        );
     }
 }

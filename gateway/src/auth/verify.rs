@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tonic::Code;
+use uuid::Uuid;
 
 use super::dev_issuer::DevIssuer;
 use super::keys::{Fetches, KeySource, KeysError};
@@ -17,6 +18,8 @@ use crate::error::ApiError;
 
 /// Clocks may differ by this much, in seconds.
 pub const LEEWAY_SECONDS: u64 = 10;
+/// When a credential stops to count that does not expire.
+pub const NEVER: i64 = i64::MAX;
 /// No issuer writes longer tokens; longer ones are not parsed.
 const MAX_TOKEN_BYTES: usize = 8192;
 
@@ -59,6 +62,10 @@ pub struct Identity {
     pub sid: Option<String>,
     /// Whether the sign-in proves what the issuer's settings ask of administrators.
     pub second_factor: bool,
+    /// The API key that it came with, or that its short token is for.
+    pub key: Option<Uuid>,
+    /// It came with a short token in place of the key.
+    pub is_short: bool,
 }
 
 /// What is trusted of one issuer.
@@ -250,6 +257,8 @@ impl Verifier {
             second_factor: issuer.proves_second_factor(&claims),
             subject: claims.sub,
             sid: claims.sid,
+            key: None,
+            is_short: false,
         })
     }
 

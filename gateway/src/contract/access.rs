@@ -47,6 +47,8 @@ pub struct Access {
     pub callers: Vec<String>,
     /// For audience USER: an identity that is proven and not registered may call, too.
     pub unregistered: bool,
+    /// A POST that changes nothing, and needs no idempotency key.
+    pub no_effect: bool,
 }
 
 /// The access option of a method; `None` when it is missing or incomplete.
@@ -75,15 +77,19 @@ pub fn access_of(method: &MethodDescriptor) -> Option<Access> {
             })
         })
         .unwrap_or_default();
+    let flag = |name: &str| {
+        option
+            .get_field_by_name(name)
+            .and_then(|v| v.as_bool())
+            .unwrap_or(false)
+    };
     let access = Access {
         action: text("action"),
         resource: text("resource"),
         audience: Audience::from_number(audience)?,
         callers,
-        unregistered: option
-            .get_field_by_name("unregistered")
-            .and_then(|v| v.as_bool())
-            .unwrap_or(false),
+        unregistered: flag("unregistered"),
+        no_effect: flag("no_effect"),
     };
     (!access.action.is_empty() && !access.resource.is_empty()).then_some(access)
 }

@@ -21,21 +21,23 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::DropGuard;
 use tonic::Code;
-use uuid::Uuid;
 
 use super::admission::Place;
 use super::answer::IsStream;
 use super::piece::{Form, Pieces, RESUME_TOKEN};
 use crate::auth::sessions::{Changes, Session};
-use crate::contract::access::{Access, Audience};
+use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::store::{self, Principal, Role};
+use crate::policy::{Grant, Policies};
+use crate::store::{self, Principal};
 use crate::upstream::Messages;
 
 /// Where the browser puts the id of the last event it got.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells proxies not to collect the answer.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// Longest time after which a stream ends by itself, with a credential that does not expire.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// What a browser waits before it opens a stream again, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
@@ -61,25 +63,26 @@ impl Streams {
 }
 
 /// Who opened a stream, and by what.
-#[derive(Debug)]
 pub struct Subscriber {
     /// As it was when the stream was opened.
     pub session: Arc<Session>,
     /// What happens to it since.
     pub changes: Changes,
-    /// What the method demands.
-    pub access: Access,
+    /// What it may read by it.
+    pub grant: Arc<Grant>,
+    /// What it reads.
+    pub route: Route,
+    /// Who may do what.
+    pub policies: Arc<Policies>,
 }
 
 impl Subscriber {
     /// Whether the stream may go on for who this principal is now.
     fn may_go_on(&self, now: Option<&Principal>) -> bool {
-        let Some(now) = now else { return false };
-        let still_member = |(project, _): &(Uuid, Role)| now.role_in(*project).is_some();
-        match self.access.audience {
-            Audience::Admin => now.is_admin(),
-            _ => self.session.principal.roles.iter().all(still_member),
-        }
+        now.is_some_and(|now| {
+            let grant = self.policies.grant(now, &self.route);
+            grant.is_ok_and(|grant| grant.covers(&self.grant))
+        })
     }
 }
 
@@ -158,7 +161,8 @@ pub fn respond(
     let check = CallerCheck {
         subscriber,
         pool,
-        expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
+        expires: Instant::now()
+            + Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(LONGEST),
         every: streams.access,
     };
     let gone = CancellationToken::new();
@@ -322,50 +326,81 @@ fn lost_access() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+    use uuid::Uuid;
+
     use super::*;
     use crate::auth::sessions::Sessions;
     use crate::auth::verify::Identity;
-    use crate::store::PlatformRole;
+    use crate::contract::route::Lookup;
+    use crate::store::{PlatformRole, Role};
+
+    fn principal(platform_role: Option<PlatformRole>, roles: &[(u128, Role)]) -> Principal {
+        let of = |(project, role): &(u128, Role)| (Uuid::from_u128(*project), *role);
+        Principal {
+            name: "user:a".to_owned(),
+            platform_role,
+            roles: roles.iter().map(of).collect(),
+            owners: vec![Uuid::nil(); roles.len()],
+            ..Principal::default()
+        }
+    }
 
     #[test]
     fn a_stream_goes_on_only_while_nothing_was_taken_from_its_reader() {
-        let project = uuid::Uuid::from_u128;
-        let principal = |admin: bool, projects: &[u128]| Principal {
-            name: "user:a".to_owned(),
-            platform_role: admin.then_some(PlatformRole::Admin),
-            roles: projects
-                .iter()
-                .map(|one| (project(*one), Role::Member))
-                .collect(),
-            ..Principal::default()
-        };
+        use Role::{Billing, Member, Viewer};
+        let routes = crate::routes().expect("served");
+        let policies = Arc::new(Policies::open(None, &routes).expect("policies"));
         let sessions = Sessions::default();
-        let subscriber = |audience, who| Subscriber {
-            changes: sessions.changes(),
-            session: Arc::new(Session::new(
-                Identity {
-                    issuer: "i".to_owned(),
-                    subject: "s".to_owned(),
-                    ..Identity::default()
-                },
-                who,
-            )),
-            access: Access {
-                action: "a.b".to_owned(),
-                resource: "c".to_owned(),
-                audience,
-                callers: Vec::new(),
-                unregistered: false,
-            },
+        let subscriber = |path: &str, who: Principal| {
+            let Lookup::Found(route, _) = routes.lookup(&Method::GET, path) else {
+                panic!("{path} is a route");
+            };
+            Subscriber {
+                changes: sessions.changes(),
+                grant: Arc::new(policies.grant(&who, route).expect("allowed")),
+                session: Arc::new(Session::new(Identity::default(), who)),
+                route: route.clone(),
+                policies: policies.clone(),
+            }
         };
-        let user = subscriber(Audience::User, principal(false, &[1, 2]));
-        let admin = subscriber(Audience::Admin, principal(true, &[]));
+        let user = subscriber(
+            "/api/v1/allocations:watch",
+            principal(None, &[(1, Member), (2, Member)]),
+        );
+        let admin = subscriber(
+            "/api/v1/admin/nodes:watch",
+            principal(Some(PlatformRole::Operator), &[]),
+        );
         for (subscriber, now, goes_on) in [
-            (&user, Some(principal(false, &[2, 1, 3])), true),
-            (&user, Some(principal(false, &[1])), false),
+            (
+                &user,
+                Some(principal(None, &[(2, Member), (1, Member), (3, Member)])),
+                true,
+            ),
+            (
+                &user,
+                Some(principal(None, &[(2, Viewer), (1, Member)])),
+                true,
+            ),
+            (
+                &user,
+                Some(principal(None, &[(2, Billing), (1, Member)])),
+                false,
+            ),
+            (&user, Some(principal(None, &[(1, Member)])), false),
             (&user, None, false),
-            (&admin, Some(principal(true, &[])), true),
-            (&admin, Some(principal(false, &[])), false),
+            (
+                &admin,
+                Some(principal(Some(PlatformRole::Admin), &[])),
+                true,
+            ),
+            (
+                &admin,
+                Some(principal(Some(PlatformRole::Auditor), &[])),
+                true,
+            ),
+            (&admin, Some(principal(None, &[])), false),
         ] {
             assert_eq!(subscriber.may_go_on(now.as_ref()), goes_on, "{now:?}");
         }

@@ -338,11 +338,8 @@ mod tests {
         Identity {
             issuer: "https://idp.test".to_owned(),
             subject: subject.to_owned(),
-            expires: 0,
             email: email.map(str::to_owned),
-            issued: 0,
-            sid: None,
-            second_factor: false,
+            ..Identity::default()
         }
     }
 

@@ -54,6 +54,19 @@ pub(super) fn display_name_or(text: &str, default: &str) -> Result<String> {
     display_name(text)
 }
 
+/// Text for people that may be left out.
+pub(super) fn text(field: &'static str, text: &str, most: usize) -> Result<String> {
+    let text = text.trim();
+    if text.chars().count() > most {
+        let rule = format!("must be at most {most} characters");
+        return Err(Error::invalid(field, rule));
+    }
+    if text.chars().any(is_deceptive) {
+        return Err(Error::invalid(field, "must not contain control characters"));
+    }
+    Ok(text.to_owned())
+}
+
 pub(super) fn slug(text: &str) -> Result<DnsLabel> {
     text.parse()
         .map_err(|_| Error::invalid("slug", format!("must be {}", DnsLabel::RULE)))

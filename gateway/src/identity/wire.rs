@@ -3,6 +3,9 @@ use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff_sqlx::Timestamp;
 
+use crate::auth::api_keys::prefix_of;
+use crate::policy::Scope;
+use crate::store::{ApiKeyRow, ServiceAccountRow};
 use crate::store::{
     Group, InvitationRow, InvitationState, MemberRow, OrganisationRow, OwnOrganisation,
     PlatformRole, PrincipalKind, PrincipalRow, ProjectRow, Role, SshKeyRow, TenantState,
@@ -155,5 +158,44 @@ pub(super) fn principal(row: PrincipalRow) -> pb::Principal {
         create_time: time(row.create_time),
         update_time: time(row.update_time),
         etag: row.version.to_string(),
+    }
+}
+
+pub(super) fn service_account(row: ServiceAccountRow) -> pb::ServiceAccount {
+    pb::ServiceAccount {
+        id: row.id.to_string(),
+        project_id: row.project.to_string(),
+        slug: row.slug,
+        principal: row.name,
+        description: row.description,
+        role: role(row.role).into(),
+        creator: row.creator,
+        create_time: time(row.create_time),
+        disable_time: row.disable_time.and_then(time),
+    }
+}
+
+/// A key without its secret.
+pub(super) fn api_key(row: ApiKeyRow, cell: u16) -> pb::ApiKey {
+    let scope = |scope: &Scope| match scope {
+        Scope::Read => pb::ApiKeyScope::Read,
+        Scope::Billing => pb::ApiKeyScope::Billing,
+        Scope::Write => pb::ApiKeyScope::Write,
+        Scope::Terminal => pb::ApiKeyScope::Terminal,
+        Scope::Manage => pb::ApiKeyScope::Manage,
+    };
+    pb::ApiKey {
+        id: row.id.to_string(),
+        service_account_id: row.account.to_string(),
+        display_name: row.display_name,
+        scopes: row.scopes.iter().map(|one| scope(one).into()).collect(),
+        prefix: prefix_of(cell, row.id),
+        key: String::new(),
+        creator: row.creator,
+        create_time: time(row.create_time),
+        expire_time: row.expire_time.and_then(time),
+        disable_time: row.disable_time.and_then(time),
+        last_used_time: row.last_used_time.and_then(time),
+        replaces: row.replaces.map(|id| id.to_string()).unwrap_or_default(),
     }
 }

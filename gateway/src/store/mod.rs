@@ -1,5 +1,6 @@
 //! SQL of the schema `edge`: who may call, and the record of denials.
 mod access;
+mod api_keys;
 mod bootstrap;
 mod invitations;
 mod logouts;
@@ -8,6 +9,7 @@ mod organisations;
 mod principal;
 mod principals;
 mod projects;
+mod service_accounts;
 mod ssh_keys;
 mod tenant;
 
@@ -16,7 +18,11 @@ use uuid::Uuid;
 
 use crate::auth::verify::Identity;
 
-pub use access::may_use;
+pub use access::{find_principal, principal_of_name};
+pub use api_keys::{
+    ApiKeyRow, KnownKey, NewApiKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
+    known_key, list_api_keys, note_use,
+};
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
 pub use invitations::{
     InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
@@ -43,38 +49,15 @@ pub use projects::{
     ProjectFilter, ProjectRow, find_project, find_projects, insert_project, list_projects,
     lock_project, projects_of, rename_project, set_project_state,
 };
+pub use service_accounts::{
+    NewServiceAccount, ServiceAccountRow, delete_service_account, find_service_account,
+    insert_service_account, list_service_accounts,
+};
 pub use ssh_keys::{
     KeyOwner, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
     list_ssh_keys, named_ssh_keys,
 };
 pub use tenant::TenantState;
-
-/// The principal behind a checked token; `None` when it is not registered or disabled.
-///
-/// # Errors
-/// Database errors.
-pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<Option<Principal>> {
-    let row = sqlx::query(
-        "SELECT p.id, p.name, p.kind, p.platform_role, a.projects, a.roles, a.suspended, o.organisations, o.organisation_roles
-           FROM principals p
-           CROSS JOIN LATERAL (
-                SELECT coalesce(array_agg(project_id ORDER BY since, project_id), '{}') AS projects,
-                       coalesce(array_agg(role ORDER BY since, project_id), '{}') AS roles,
-                       coalesce(array_agg(project_id) FILTER (WHERE state = 'suspended'), '{}') AS suspended
-                  FROM access_of(p.id) WHERE state <> 'closed') a
-           CROSS JOIN LATERAL (
-                SELECT coalesce(array_agg(m.organisation_id ORDER BY m.organisation_id), '{}') AS organisations,
-                       coalesce(array_agg(m.role ORDER BY m.organisation_id), '{}') AS organisation_roles
-                  FROM organisation_memberships m JOIN organisations o ON o.id = m.organisation_id
-                 WHERE m.principal_id = p.id AND o.state <> 'closed') o
-          WHERE p.issuer = $1 AND p.subject = $2 AND p.disable_time IS NULL",
-    )
-    .bind(&identity.issuer)
-    .bind(&identity.subject)
-    .fetch_optional(pool)
-    .await?;
-    row.map(|row| principal::read(&row)).transpose()
-}
 
 /// Whether an identity is registered, disabled or not.
 ///

@@ -4,6 +4,9 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use super::api_keys::scopes;
+use crate::policy::Scope;
+
 /// What a principal is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PrincipalKind {
@@ -102,10 +105,14 @@ pub struct Principal {
     /// Projects that are not closed, oldest membership first, each with the strongest role that the principal has there, by the
     /// project or by its organisation.
     pub roles: Vec<(Uuid, Role)>,
+    /// The organisations of these projects, in the same order.
+    pub owners: Vec<Uuid>,
     /// Those of them that are suspended, by themselves or with their organisation.
     pub suspended: Vec<Uuid>,
     /// Organisations that are not closed, with the role in each.
     pub organisations: Vec<(Uuid, Role)>,
+    /// Of a service account that calls with API keys: what they are good for.
+    pub scopes: Option<Vec<Scope>>,
 }
 
 impl Principal {
@@ -180,7 +187,12 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         kind: decode(row, "kind", PrincipalKind::parse)?,
         platform_role: decode_optional(row, "platform_role", parse_platform_role)?,
         roles: roles(row, "projects", "roles")?,
+        owners: row.try_get("owners")?,
         suspended: row.try_get("suspended")?,
         organisations: roles(row, "organisations", "organisation_roles")?,
+        scopes: match row.try_get("has_keys")? {
+            true => Some(scopes(row, "scopes")?),
+            false => None,
+        },
     })
 }

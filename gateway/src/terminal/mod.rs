@@ -17,9 +17,8 @@ use http::{HeaderMap, StatusCode, header};
 use tonic::Code;
 
 use crate::app::{App, Id};
-use crate::contract::access::{Access, Audience};
 use crate::error::{ApiError, overloaded};
-use crate::http::authorize::authorize;
+use crate::http::authorize::authenticate;
 use crate::http::peer::Peer;
 
 /// Where WebSockets are taken.
@@ -72,14 +71,7 @@ async fn accept(
     }
     // a browser cannot send a token with a WebSocket; who does is held to it
     let principal = if headers.contains_key(header::AUTHORIZATION) {
-        let access = Access {
-            action: "terminal.connect".to_owned(),
-            resource: "session".to_owned(),
-            audience: Audience::User,
-            callers: Vec::new(),
-            unregistered: false,
-        };
-        let session = authorize(app, headers, &access, request_id).await?;
+        let session = authenticate(app, headers).await?;
         session.principal.name.clone()
     } else {
         String::new()

@@ -15,6 +15,7 @@ use tonic::{Status, Streaming};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::policy::{Resource, who};
 use crate::store;
 use crate::terminal::policy::Terminals;
 
@@ -29,6 +30,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Code of a close that the protocol has no other for: the part behind does not answer.
 const BAD_GATEWAY: u16 = 4502;
 
+/// The action whose permission a terminal needs as long as it is open.
+const OPEN: &str = "terminal.create";
 /// Code of a close because its user has too many.
 const TOO_MANY: u16 = 4409;
 
@@ -182,7 +185,7 @@ async fn keep_access(
         let since = *since.get_or_insert_with(Instant::now);
         let may = async {
             Ok::<_, sqlx::Error>(
-                store::may_use(&app.pool, &principal, project_id).await?
+                may_use(app, &principal, project_id).await?
                     && !store::signed_out_within(&app.pool, &principal, since.elapsed()).await?,
             )
         };
@@ -201,4 +204,24 @@ async fn keep_access(
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Whether a principal may still open terminals in a project.
+async fn may_use(app: &App, principal: &str, project: Uuid) -> sqlx::Result<bool> {
+    let Some(principal) = store::principal_of_name(&app.pool, principal).await? else {
+        return Ok(false);
+    };
+    let projects = principal.roles.iter().zip(&principal.owners);
+    let found = projects
+        .into_iter()
+        .find(|((of, _), _)| *of == project)
+        .map(|((id, role), owner)| Resource::Project {
+            id: *id,
+            organisation: *owner,
+            role: Some(*role),
+        });
+    Ok(found.is_some_and(|resource| {
+        let verdict = app.policies.decide(who(&principal), OPEN, resource);
+        verdict.is_allowed()
+    }))
 }

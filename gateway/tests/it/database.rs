@@ -56,6 +56,7 @@ async fn seeding_twice_changes_nothing() {
         id: principal.id,
         name: "user:demo".to_owned(),
         roles: roles.to_vec(),
+        owners: vec![first.organisation_id; 2],
         ..Principal::default()
     };
     assert_eq!(principal, expected);
@@ -102,6 +103,13 @@ async fn statements_that_the_database_refuses() {
         "UPDATE audit SET principal = 'x'",
         "DELETE FROM audit",
         "TRUNCATE audit",
+        // a key says what it is good for, and is its account's; its digest never changes
+        "INSERT INTO service_accounts (principal_id, project_id, slug, description, creator) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', '', '')",
+        "INSERT INTO api_keys (id, principal_id, display_name, hash, scopes, creator) SELECT gen_random_uuid(), id, '', sha256('x'), '{read}', '' FROM principals LIMIT 1",
+        "UPDATE api_keys SET hash = sha256('x')",
+        "UPDATE api_keys SET scopes = '{manage}'",
+        "DELETE FROM api_keys",
+        "DELETE FROM service_accounts",
         // one identity is one principal, and names are of a known form
         "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'user:twin', 'i', 'demo', '')",
         "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'user:demo', 'i', 'x', '')",

@@ -1,5 +1,7 @@
 //! The gateway: as a process would run it, with real PostgreSQL, mutual TLS and a service behind it that speaks gRPC;
 //! and what its contract and its OpenAPI document must keep.
+mod access;
+mod api_keys;
 mod audit;
 mod bad_requests;
 mod bad_tokens;
@@ -15,8 +17,10 @@ mod providers;
 mod reservations;
 mod script;
 mod second_factor;
+mod service_accounts;
 mod sign_in;
 mod silence;
+mod stand_in;
 mod streams;
 mod tenancy;
 mod terminals;

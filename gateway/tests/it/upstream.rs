@@ -153,6 +153,20 @@ impl Allocations {
     }
 }
 
+/// Allocations named "in-PROJECT" are there for who may do the action in that project.
+fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
+    let project = id.strip_prefix("in-").and_then(|id| id.parse().ok());
+    if project.is_none_or(|project| caller.projects.contains(&project)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::NotFound,
+        ErrorReason::AllocationNotFound,
+        "No such allocation.",
+    )
+    .into())
+}
+
 fn allocation(id: &str, name: &str) -> Allocation {
     Allocation {
         id: id.to_owned(),
@@ -259,6 +273,7 @@ impl AllocationService for Allocations {
         request: Request<GetAllocationRequest>,
     ) -> Result<Response<Allocation>, Status> {
         self.see("get", &request)?;
+        of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         let id = &request.get_ref().allocation_id;
         if id == "foreign" {
             return Err(Error::new(
@@ -303,6 +318,7 @@ impl AllocationService for Allocations {
         request: Request<StopAllocationRequest>,
     ) -> Result<Response<Allocation>, Status> {
         self.see("stop", &request)?;
+        of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         Ok(Response::new(allocation(
             &request.get_ref().allocation_id,
             "first",

@@ -25,6 +25,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::reservations::Reservations;
+use crate::stand_in::StandIn;
 use crate::terminals::Relay;
 use crate::upstream::{Allocations, Record};
 
@@ -86,6 +87,15 @@ impl World {
 
     /// The same with so many connections to the database.
     pub async fn start_on(connections: u32, change: impl FnOnce(&mut Config, &Path)) -> Self {
+        Self::build(connections, &[], change).await
+    }
+
+    /// The same with a stand-in for each of these services, which says how it was called.
+    pub async fn build(
+        connections: u32,
+        stand_ins: &[&'static str],
+        change: impl FnOnce(&mut Config, &Path),
+    ) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("temp dir");
         let ca = Authority::open(&folder.path().join("ca"), CELL).expect("authority");
@@ -179,6 +189,18 @@ impl World {
         ]
         .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
         .into();
+        for name in stand_ins {
+            let port = ports::free().expect("port");
+            let mut own = settings(&ca.service(name, &[]).expect("identity"), &ca, port);
+            own.token = TokenSettings {
+                public_key_file: Some(keys.public.clone()),
+            };
+            let context = Context::new(name, own).expect("context");
+            let server = Server::new(&context).add(StandIn);
+            running.spawn(server.run(shutdown.clone()));
+            let address = format!("https://127.0.0.1:{port}");
+            gateway.peers.insert((*name).to_owned(), address);
+        }
         let mut config = Config {
             internal_key_file: keys.private,
             dev_issuer: Some(dev_settings),
@@ -223,11 +245,12 @@ impl World {
                 .is_ok_and(|r| r.status().is_success());
             // the service behind it is up when it refuses a caller without a certificate, which a call would see
             if ready
-                && self
-                    .call(Method::GET, "/api/v1/allocations", "demo")
-                    .await
-                    .0
-                    == 200
+                && matches!(
+                    self.call(Method::GET, "/api/v1/allocations", "demo")
+                        .await
+                        .0,
+                    200 | 400
+                )
             {
                 self.record.clear();
                 return;
