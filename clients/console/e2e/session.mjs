@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { BASE, page, signIn, signOut, test, tokenOf } from "./world.mjs";
 
-const platform = page.getByRole("navigation", { name: "Main" }).getByText("Platform");
+const platform = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Platform", exact: true });
 
 async function paste(token) {
   await page.goto(BASE);
@@ -19,7 +19,7 @@ export async function tokens() {
     await paste(`${head}.${body}.${"A".repeat(86)}`);
     await page.getByText("The server refused this token.").waitFor();
     await paste(token);
-    await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
+    await page.getByRole("navigation", { name: "Main" }).waitFor();
     assert.equal(await platform.count(), 0, "a member has no operator's menu");
     await signOut();
     await paste(tokenOf("admin"));

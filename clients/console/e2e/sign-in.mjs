@@ -95,6 +95,8 @@ export async function signIns() {
       });
       // this browser has seen the link of the stack, so nothing is typed
       await page.goto(await told);
+      // the console leads on to the issuer's page
+      await page.getByRole("heading", { name: "Sign in a program" }).waitFor();
       await accessible(page, "the page for programs");
       await page.getByRole("button", { name: "user:demo" }).click();
       await page.getByRole("heading", { name: "The program is signed in" }).waitFor();

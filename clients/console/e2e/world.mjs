@@ -64,6 +64,8 @@ export async function openLink() {
 export async function signIn(principal) {
   await openLink();
   await page.getByRole("button", { name: principal }).click();
+  // from the page that everybody begins at
+  await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Allocations", exact: true }).click();
   await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
 }
 

@@ -484,20 +484,22 @@ async fn who_signs_out_leaves_no_token_behind() {
     let home = world.url("/");
     let tokens = visitor.signed_in("user:demo").await;
     let other = visitor.signed_in("user:demo").await;
-    let end = async |hint: &str, to: &str| {
+    let end = async |hint: &str, to: &str, state: &str| {
         let fields = [
             ("id_token_hint", hint),
             ("post_logout_redirect_uri", to),
-            ("state", "x"),
+            ("state", state),
         ];
         let url = world.url(&format!("/dev/end-session?{}", form(&fields)));
         visitor.http.get(url).send().await.expect("answer")
     };
-    assert_eq!(end("nonsense", &home).await.status(), 400);
+    assert_eq!(end("nonsense", &home, "x").await.status(), 400);
     assert_eq!(visitor.call(&tokens["access_token"]).await.0, 200);
     let hint = tokens["id_token"].as_str().expect("an id token");
-    let left = end(hint, &home).await;
-    assert_eq!(left.headers()["location"], format!("{home}?state=x"));
+    for (state, to) in [("x", format!("{home}?state=x")), ("", home.clone())] {
+        let left = end(hint, &home, state).await;
+        assert_eq!(left.headers()["location"], to);
+    }
     assert_eq!(visitor.call(&tokens["access_token"]).await, refused());
     assert_eq!(visitor.refresh(&tokens["refresh_token"]).await.0, 400);
     assert_eq!(
@@ -505,7 +507,7 @@ async fn who_signs_out_leaves_no_token_behind() {
         200,
         "another sign-in goes on"
     );
-    let elsewhere = end(hint, "https://evil.example/").await;
+    let elsewhere = end(hint, "https://evil.example/", "x").await;
     assert!(elsewhere.status() == 200 && !elsewhere.headers().contains_key("location"));
 
     let token = other["refresh_token"].as_str().expect("a token");

@@ -246,7 +246,10 @@ fn json_response(value: &Value) -> Response {
 /// A redirect to an address with further parameters.
 fn redirect(to: &str, parameters: &[(&str, &str)]) -> Response {
     let location = url::Url::parse(to).ok().map(|mut url| {
-        url.query_pairs_mut().extend_pairs(parameters);
+        // an empty query would still be one
+        if !parameters.is_empty() {
+            url.query_pairs_mut().extend_pairs(parameters);
+        }
         url.to_string()
     });
     let location = location.and_then(|text| HeaderValue::from_str(&text).ok());
