@@ -5,7 +5,7 @@ import { fullTime, shortTime, zone } from "../../lib/time";
 import { Badge, Facts } from "../../ui/basics";
 import type { Column } from "../../ui/table";
 
-export const COLUMNS: Column[] = ["Time", "Who", "Action", "Outcome", "Resource", "From", "Details"];
+export const COLUMNS: Column[] = ["Time", "Who", "Action", "Outcome", ["Resource", "optional"], "From", "Details"];
 
 /** The detail with its lines; as it is where it is no JSON. */
 export function detailText(detail = ""): string {
@@ -43,7 +43,7 @@ export function Row({ record }: { record: AuditRecord }) {
       <td>
         <Badge tone={denied ? "bad" : "good"}>{denied ? "Denied" : "Allowed"}</Badge>
       </td>
-      <td title={resource_id}>
+      <td className="optional" title={resource_id}>
         {resource} {resource_id && <span className="muted">{shortId(resource_id)}</span>}
       </td>
       <td>{address || <span className="muted">The platform</span>}</td>
