@@ -121,15 +121,30 @@ fn policies(c: &mut Criterion) {
     let mut group = c.benchmark_group("policies");
     group.throughput(Throughput::Elements(1));
     for (name, who, action, resource) in [
-        ("a member launches", who(None), "allocation.create", in_project(Role::Member)),
-        ("a viewer may not", who(None), "allocation.create", in_project(Role::Viewer)),
+        (
+            "a member launches",
+            who(None),
+            "allocation.create",
+            in_project(Role::Member),
+        ),
+        (
+            "a viewer may not",
+            who(None),
+            "allocation.create",
+            in_project(Role::Viewer),
+        ),
         (
             "a key lists",
             who(Some([Scope::Read].as_slice())),
             "allocation.list",
             in_project(Role::Owner),
         ),
-        ("the catalogue is read", who(None), "sku.list", Resource::Platform),
+        (
+            "the catalogue is read",
+            who(None),
+            "sku.list",
+            Resource::Platform,
+        ),
     ] {
         group.bench_function(name, |b| {
             b.iter(|| policies.decide(black_box(who), black_box(action), resource));

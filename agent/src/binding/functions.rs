@@ -171,6 +171,15 @@ fn in_use(root: &HostRoot, device: &PciDevice, approved: &Approved) -> HostResul
     if let Some(held) = held {
         return Ok(Some(format!("an allocation holds {held}")));
     }
+    // the host itself may use one: its storage or management network
+    for function in &device.functions {
+        let driver = root.link_name(format!("{}/driver", pci::folder(function)));
+        if let Some(driver) = driver.filter(|driver| !driver.contains("vfio")) {
+            return Ok(Some(format!(
+                "{function} is the host's, by its driver {driver}"
+            )));
+        }
+    }
     let group = |address: &PciAddress| {
         let group = root.link_name(format!("{}/iommu_group", pci::folder(address)))?;
         Some(format!("/dev/vfio/{group}"))

@@ -93,9 +93,13 @@ pub async fn plan(
     if options.hugepages > 0 {
         arguments.extend(grub::hugepage_arguments(options.hugepages));
     }
-    if let Err(error) = grub::plan(machine, &mut plan, &arguments, stamp) {
-        plan.refuse(error.message);
-    }
+    let restart_helps = match grub::plan(machine, &mut plan, &arguments, stamp) {
+        Ok(helps) => helps,
+        Err(error) => {
+            plan.refuse(error.message);
+            false
+        }
+    };
     modules(machine, &mut plan)?;
     enable_now(machine, &mut plan, "libvirtd.service", "VMs run by libvirt").await?;
     one_service_name(machine, &mut plan, stamp).await?;
@@ -112,7 +116,7 @@ pub async fn plan(
         // the same host may become one for bare metal: its GPU services stay (CON-26)
         Err(why) => plan.note(format!("runtime-prepare: {why}")),
     }
-    if plan.reboot_required && options.reboot_if_required {
+    if restart_helps && options.reboot_if_required {
         let reason = "the kernel's arguments count from the next start on";
         plan.run("systemctl", &["reboot"], reason);
     }

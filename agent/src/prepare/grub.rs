@@ -41,11 +41,17 @@ pub fn hugepage_arguments(pages: u32) -> Vec<String> {
     ]
 }
 
-/// Plans the edit, and says whether the running kernel lacks an argument.
+/// Plans the edit. Says whether a restart of the host brings the arguments that the running kernel lacks: not while the
+/// boot loader's menu has them not, or the host would restart again and again.
 ///
 /// # Errors
 /// A file cannot be read, or a line of it is one that nobody should edit by program.
-pub fn plan(machine: &Machine, plan: &mut Plan, wanted: &[String], stamp: &str) -> HostResult<()> {
+pub fn plan(
+    machine: &Machine,
+    plan: &mut Plan,
+    wanted: &[String],
+    stamp: &str,
+) -> HostResult<bool> {
     let refused = |what: String| HostError::internal(format!("{what}: edit it by hand"));
     let text = match machine.root.read(FILE) {
         Ok(text) => text,
@@ -78,7 +84,10 @@ pub fn plan(machine: &Machine, plan: &mut Plan, wanted: &[String], stamp: &str) 
             "a file of grub.d sets the arguments anew",
         )?;
     }
-    if changed {
+    // an earlier run may have been broken off before this step
+    let menu = machine.root.read(MENU);
+    let is_stale = menu.is_ok_and(|menu| wanted.iter().any(|one| !menu.contains(one.as_str())));
+    if changed || is_stale {
         plan.step(
             Action::run("update-grub", &[]),
             "the boot loader's menu from its settings",
@@ -92,8 +101,11 @@ pub fn plan(machine: &Machine, plan: &mut Plan, wanted: &[String], stamp: &str) 
     let words: Vec<&str> = running.split_whitespace().collect();
     let lacks = wanted.iter().any(|one| !words.contains(&one.as_str()));
     plan.reboot_required |= changed || lacks;
-    Ok(())
+    Ok(changed || lacks && !is_stale)
 }
+
+/// What the boot loader reads.
+const MENU: &str = "/boot/grub/grub.cfg";
 
 /// Whether a file of `grub.d` assigns the variable without what it had.
 fn overridden(machine: &Machine) -> HostResult<bool> {
@@ -112,7 +124,10 @@ fn overridden(machine: &Machine) -> HostResult<bool> {
             .map_err(io_error(format_args!("cannot read {path}")))?;
         let sets = |line: &str| {
             let value = assignment(line);
-            value.is_some_and(|value| !value.contains(&format!("${VARIABLE}")))
+            value.is_some_and(|value| {
+                !value.contains(&format!("${VARIABLE}"))
+                    && !value.contains(&format!("${{{VARIABLE}}}"))
+            })
         };
         if text.lines().any(sets) {
             return Ok(true);

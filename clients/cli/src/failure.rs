@@ -53,6 +53,9 @@ pub enum Failure {
     /// Nobody is signed in, or the sign-in did not work.
     #[error("{0}")]
     SignIn(String),
+    /// The identity provider says that the sign-in has ended: what is kept of it is worthless.
+    #[error("{0}")]
+    SignInEnded(String),
     /// Anything else on this machine.
     #[error("{0}")]
     Local(String),
@@ -181,7 +184,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
-            Self::SignIn(_) => 4,
+            Self::SignIn(_) | Self::SignInEnded(_) => 4,
             Self::Unreachable { .. } => 5,
             Self::Allocation(_) | Self::Local(_) => 1,
             Self::Api(error) => match (error.http, error.reason.as_str()) {
@@ -260,7 +263,7 @@ impl Failure {
             Self::Allocation(failure) => {
                 return Some(failure.advice.clone()).filter(|a| !a.is_empty());
             }
-            Self::SignIn(_) => "Sign in: gpuaas login",
+            Self::SignIn(_) | Self::SignInEnded(_) => "Sign in: gpuaas login",
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }

@@ -50,7 +50,7 @@ impl<'a> Call<'a> {
 
     /// Every platform role reads what is anybody's.
     pub(super) fn sees_all(&self) -> bool {
-        self.principal().platform_role.is_some()
+        self.principal().platform_role.is_some() && self.session.identity.second_factor
     }
 
     pub(super) fn new_id(&self) -> Uuid {
@@ -142,7 +142,9 @@ impl<'a> Call<'a> {
 
     /// Refuses who has neither this role, or a stronger one, nor administers the platform.
     pub(super) fn needs(&self, role: Option<Role>, least: Role) -> Result<()> {
-        if self.principal().is_admin() || role.is_some_and(|role| role >= least) {
+        // what an administrator may do more than others takes the second factor that the settings ask for
+        let administers = self.principal().is_admin() && self.session.identity.second_factor;
+        if administers || role.is_some_and(|role| role >= least) {
             return Ok(());
         }
         let who = match least {

@@ -8,6 +8,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 use http::Method;
 use prost_reflect::DynamicMessage;
 use sqlx::PgConnection;
+use tonic::Code;
 use uuid::Uuid;
 
 use super::call::Call;
@@ -91,10 +92,13 @@ async fn project_of(call: &Call<'_>, allocation: &str) -> Result<Option<Uuid>> {
     };
     let projects = call.principal().projects();
     let request = running::signed(call, "allocation", &projects, request)?;
-    let Ok(found) = client.get_allocation(request).await else {
-        return Ok(None);
+    let found = match client.get_allocation(request).await {
+        Ok(found) => found.into_inner(),
+        Err(status) if status.code() == Code::NotFound => return Ok(None),
+        // whether its project is suspended is not known: nothing starts on a guess
+        Err(status) => return Err(Error::from(status)),
     };
-    let config = found.into_inner().config;
+    let config = found.config;
     Ok(config.and_then(|config| config.project_id.parse().ok()))
 }
 

@@ -135,8 +135,9 @@ pub(super) async fn set_platform_role(
         // before anybody's row: of two administrators who take each other's role one comes second, and is refused
         let another = store::lock_other_admins(&mut tx, id).await?;
         let row = changed(call, &mut tx, id, &request.etag).await?;
-        if row.kind == PrincipalKind::ServiceAccount && role == Some(PlatformRole::Admin) {
-            let rule = "must not be admin for a service account";
+        // the owners of its project make its keys: they would have the role, too
+        if row.kind == PrincipalKind::ServiceAccount && role.is_some() {
+            let rule = "must be none for a service account";
             return Err(Error::invalid("platform_role", rule));
         }
         let was_admin = row.platform_role == Some(PlatformRole::Admin);

@@ -207,6 +207,14 @@ fn steps(
     edited: &fstab::Edit,
     stamp: &str,
 ) -> HostResult<()> {
+    // the deepest first; a mount that is used ends the run here, and is there after the next start
+    let mounts = chosen.iter().flat_map(|disk| &disk.facts.mounts);
+    let mut points: Vec<&String> = mounts.map(|(_, at)| at).collect();
+    points.sort_by_key(|at| std::cmp::Reverse((at.matches('/').count(), (*at).clone())));
+    points.dedup();
+    for at in points {
+        plan.run("umount", &[at], "the profile gives this mount up");
+    }
     if let Some(text) = &edited.text {
         let backup = PathBuf::from(format!(
             "{}.gpuaas-slice-storage-backup-{stamp}",
@@ -214,14 +222,6 @@ fn steps(
         ));
         let reason = "the disks are not mounted at the next start";
         plan.file(machine, fstab::FILE, (text, 0o644), Some(backup), reason)?;
-    }
-    // the deepest first
-    let mounts = chosen.iter().flat_map(|disk| &disk.facts.mounts);
-    let mut points: Vec<&String> = mounts.map(|(_, at)| at).collect();
-    points.sort_by_key(|at| std::cmp::Reverse((at.matches('/').count(), (*at).clone())));
-    points.dedup();
-    for at in points {
-        plan.run("umount", &[at], "the profile gives this mount up");
     }
     for disk in chosen {
         if disk.is_raw() {

@@ -56,10 +56,20 @@ fn j_25_j_26_as_many_functions_as_approved_slots_need() {
     assert_eq!(host.run(&["fabric-vfs"]).steps(), Vec::<String>::new());
 }
 
+/// Binds the first function to a driver, or to none.
+fn driven_by(host: &TestHost, driver: Option<&str>) {
+    let link = host.path(&format!("/sys/bus/pci/devices/{}/driver", function(0)));
+    let _absent_is_fine = std::fs::remove_file(&link);
+    if let Some(driver) = driver {
+        std::os::unix::fs::symlink(format!("/sys/bus/pci/drivers/{driver}"), link).unwrap();
+    }
+}
+
 #[test]
 fn j_25_a_number_that_is_not_none_changes_only_while_no_function_is_in_use() {
     // the slot needs the second function, and there is one
     let free = host("1");
+    driven_by(&free, None);
     free.approve(SLOT, &[&function(1)], false);
     let ran = free.run(&["fabric-vfs", "--dry-run"]);
     let writes: Vec<String> = ran
@@ -71,6 +81,14 @@ fn j_25_a_number_that_is_not_none_changes_only_while_no_function_is_in_use() {
         writes.len() == 2 && writes[0].starts_with("write_value 0 >"),
         "{writes:?}"
     );
+
+    // the host's own network goes through one that its driver has
+    let used = host("1");
+    driven_by(&used, Some("mlx5_core"));
+    used.approve(SLOT, &[&function(1)], false);
+    let ran = used.run(&["fabric-vfs"]);
+    assert!(ran.refusals().contains("mlx5_core"), "{}", ran.text);
+    assert_eq!(attribute(&used, "sriov_numvfs").trim(), "1");
 
     let held = host("1");
     held.approve(SLOT, &[&function(1)], false);
@@ -89,6 +107,7 @@ fn j_25_a_number_that_is_not_none_changes_only_while_no_function_is_in_use() {
     assert_eq!(attribute(&held, "sriov_numvfs").trim(), "1");
 
     let open = host("1");
+    driven_by(&open, Some("vfio-pci"));
     open.approve(SLOT, &[&function(1)], false);
     let link = open.path(&format!("/sys/bus/pci/devices/{}/iommu_group", function(0)));
     let group = std::fs::read_link(link).unwrap();

@@ -59,7 +59,7 @@ impl SignedIn {
                     *context = entry.clone();
                     locked.write(&contexts)?;
                 }
-                Err(failure @ Failure::SignIn(_)) => {
+                Err(failure @ Failure::SignInEnded(_)) => {
                     entry.tokens = None;
                     locked.write(&contexts)?;
                     return Err(failure);

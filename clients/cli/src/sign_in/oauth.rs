@@ -295,7 +295,7 @@ pub async fn refresh(
     match given {
         Ok(granted) => Ok(tokens(granted, Some(refresh_token))),
         Err(Outcome::Refused(refused)) if refused.error == "invalid_grant" => {
-            Err(Failure::SignIn("your sign-in has ended".to_owned()))
+            Err(Failure::SignInEnded("your sign-in has ended".to_owned()))
         }
         Err(outcome) => Err(outcome.into()),
     }

@@ -201,6 +201,20 @@ fn a_sign_in_that_has_ended_says_what_to_do() {
 }
 
 #[test]
+fn a_provider_that_is_away_for_a_moment_ends_no_sign_in() {
+    let world = provider([
+        (200, granted("old", "first", 1)),
+        (503, json!({})),
+        (200, granted("new", "second", 3600)),
+    ]);
+    login(&world).ok();
+    let ran = run(&world, &["skus"]);
+    assert!(ran.err.contains("answered with status 503"), "{}", ran.err);
+    run(&world, &["skus"]).ok();
+    assert_eq!(used(&world), ["Bearer new"]);
+}
+
+#[test]
 fn a_sign_in_that_does_not_work_leaves_nothing() {
     for (answers, told) in [
         (vec![refused("access_denied")], "was refused in the browser"),

@@ -17,6 +17,24 @@ from gpuaas._operation import AsyncCaller
 class AsyncOperations(AsyncCaller):
     """The operations. Every argument that is `None` is not sent."""
 
+    async def accept_invitation(
+        self,
+        *,
+        token: str,
+        display_name: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """AcceptInvitation makes the caller a member, and registers an identity that is not registered yet. Refused
+        with INVITATION_INVALID for a token that is unknown, expired, revoked, used, or for another address.
+
+        Every registered principal; action `invitation.accept` on `invitation`.
+
+        display_name: For somebody who is not registered yet, at most 200 characters; left out: the principal's
+        name.
+        """
+        return await self._call(t.ACCEPT_INVITATION, {}, {}, {"token": token, "display_name": display_name}, idempotency_key, timeout)
+
     async def add_break_fix_action(
         self,
         node_id: str,
@@ -28,11 +46,80 @@ class AsyncOperations(AsyncCaller):
     ) -> m.BreakFix:
         """AddBreakFixAction notes what was done.
 
-        Platform administrators only; action `break_fix.act` on `node`.
+        Platform administrators and operators; action `break_fix.act` on `node`.
 
         action: What was done; at most 500 characters.
         """
         return await self._call(t.ADD_BREAK_FIX_ACTION, {"node_id": node_id, "break_fix_id": break_fix_id}, {}, {"action": action}, idempotency_key, timeout)
+
+    async def add_organisation_member(
+        self,
+        organisation_id: str,
+        *,
+        principal: str,
+        role: m.MemberRole,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """AddOrganisationMember makes a registered principal a member. A role here counts in all of its projects.
+
+        Owners of the organisation; action `organisation_member.add` on `organisation`.
+
+        principal: Name of a registered principal, for example "user:alice".
+        """
+        return await self._call(t.ADD_ORGANISATION_MEMBER, {"organisation_id": organisation_id}, {}, {"principal": principal, "role": role}, idempotency_key, timeout)
+
+    async def add_project_member(
+        self,
+        project_id: str,
+        *,
+        principal: str,
+        role: m.MemberRole,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """AddProjectMember makes a registered principal a member.
+
+        Owners of the project; action `project_member.add` on `project`.
+
+        principal: Name of a registered principal, for example "user:alice".
+        """
+        return await self._call(t.ADD_PROJECT_MEMBER, {"project_id": project_id}, {}, {"principal": principal, "role": role}, idempotency_key, timeout)
+
+    async def admin_list_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectsResponse:
+        """ListProjects lists all projects, by organisation and slug.
+
+        All platform roles; action `project.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
+
+    def iter_admin_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Project]:
+        """The items of all pages of `admin_list_projects`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
 
     async def approve_resource_slots(
         self,
@@ -45,7 +132,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListResourceSlotsResponse:
         """ApproveResourceSlots approves candidates of the latest discovery, all or none (A-116..A-130).
 
-        Platform administrators only; action `slot.approve` on `node`.
+        Platform administrators and operators; action `slot.approve` on `node`.
 
         discovery_id: The discovery that was reviewed; a newer one makes the call fail.
         """
@@ -58,7 +145,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.AuditLedgerResponse:
         """AuditLedger checks every invariant of the ledger on one snapshot. It changes nothing.
 
-        Platform administrators only; action `ledger.audit` on `ledger`.
+        All platform roles; action `ledger.audit` on `ledger`.
         """
         return await self._call(t.AUDIT_LEDGER, {}, {}, None, None, timeout)
 
@@ -75,7 +162,7 @@ class AsyncOperations(AsyncCaller):
         """BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none. Each is
         provisioned, billed and released separately. validate_only is a dry run.
 
-        Members of a project; action `allocation.create` on `project`.
+        Owners and members of the project; action `allocation.create` on `project`.
 
         allocations: One to sixteen, without project_id, validate_only and wait.
         project_id: Project that is billed for all; optional when the caller belongs to exactly one.
@@ -94,7 +181,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.CapacityReservation:
         """CancelCapacityReservation ends a reservation that a member created. Running allocations continue.
 
-        Members of a project; action `reservation.cancel` on `project`.
+        Owners and members of the project; action `reservation.cancel` on `project`.
 
         reason: At most 500 characters.
         """
@@ -110,7 +197,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.CapacityReservation:
         """CancelProjectReservation ends a reservation of any project. Running allocations continue.
 
-        Platform administrators only; action `reservation.cancel` on `project`.
+        Platform administrators and operators; action `reservation.cancel` on `project`.
 
         reason: At most 500 characters.
         """
@@ -128,11 +215,49 @@ class AsyncOperations(AsyncCaller):
         """CloseBreakFix closes a record. With the last open one the node is cordoned; UncordonNode returns it to
         service.
 
-        Platform administrators only; action `break_fix.close` on `node`.
+        Platform administrators and operators; action `break_fix.close` on `node`.
 
         outcome: How it ended; at most 500 characters.
         """
         return await self._call(t.CLOSE_BREAK_FIX, {"node_id": node_id, "break_fix_id": break_fix_id}, {}, {"outcome": outcome}, idempotency_key, timeout)
+
+    async def close_organisation(
+        self,
+        organisation_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """CloseOrganisation ends an organisation for good. Refused while a project of it is not closed; the refusal
+        names them.
+
+        Platform administrators; action `organisation.close` on `organisation`.
+
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.CLOSE_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def close_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """CloseProject ends a project for good. Refused with PROJECT_IN_USE while it has allocations or capacity
+        reservations; the refusal names them. For owners.
+
+        Owners of the project; action `project.close` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.CLOSE_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
 
     async def cordon_node(
         self,
@@ -145,7 +270,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.NodePlacement:
         """CordonNode stops new allocations on a node; existing ones continue.
 
-        Platform administrators only; action `node.cordon` on `node`.
+        Platform administrators and operators; action `node.cordon` on `node`.
 
         reason: For the other operators; at most 500 characters.
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
@@ -160,34 +285,58 @@ class AsyncOperations(AsyncCaller):
         sku: str,
         gpu_count: int,
         image: str,
-        ssh_public_keys: list[str],
         project_id: str | None = None,
+        ssh_public_keys: list[str] | None = None,
         capacity_shape: m.CapacityShape | None = None,
         scheduler_type: str | None = None,
         labels: dict[str, str] | None = None,
         validate_only: bool | None = None,
         placement: m.PlacementConstraints | None = None,
         wait: m.Wait | None = None,
+        ssh_key_names: list[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
         """CreateAllocation reserves capacity and starts provisioning. validate_only is a dry run; with wait it can be
         queued.
 
-        Members of a project; action `allocation.create` on `project`.
+        Owners and members of the project; action `allocation.create` on `project`.
 
         name: A DNS label of at most 63 characters.
         gpu_count: One of the SKU's allowed counts.
         image: Slug of an active image that the SKU can run.
-        ssh_public_keys: One to ten different OpenSSH public keys.
         project_id: Project that is billed; optional when the caller belongs to exactly one.
+        ssh_public_keys: OpenSSH public keys: with those of ssh_key_names one to ten different ones.
         capacity_shape: Left out: the SKU's shape.
         scheduler_type: "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13).
         validate_only: Dry run: check everything, change nothing.
         placement: Placement constraints.
         wait: Queue the launch if it does not fit now, instead of refusing it; see status.queue.
+        ssh_key_names: Names of kept keys: the caller's own, otherwise the project's.
         """
-        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait}, idempotency_key, timeout)
+        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names}, idempotency_key, timeout)
+
+    async def create_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        scopes: list[m.ApiKeyScope],
+        display_name: str | None = None,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """CreateApiKey makes a key. Its secret is in this answer and nowhere else: a repeated call answers the key
+        without it.
+
+        Owners of the project; action `api_key.create` on `project`.
+
+        scopes: One at least.
+        display_name: At most 200 characters.
+        expire_time: Left out: the key does not expire.
+        """
+        return await self._call(t.CREATE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id}, {}, {"display_name": display_name, "scopes": scopes, "expire_time": expire_time}, idempotency_key, timeout)
 
     async def create_capacity_reservation(
         self,
@@ -199,7 +348,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.CapacityReservation:
         """CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it.
 
-        Members of a project; action `reservation.create` on `project`.
+        Owners and members of the project; action `reservation.create` on `project`.
 
         gather: Start with the free GPUs and add more as they become free, instead of being refused.
         """
@@ -215,7 +364,7 @@ class AsyncOperations(AsyncCaller):
         """CreateEnrolmentToken returns a single-use token for a node's agent. It is shown once and stored hashed
         (A-07).
 
-        Platform administrators only; action `node.enrol` on `node`.
+        Platform administrators and operators; action `node.enrol` on `node`.
         """
         return await self._call(t.CREATE_ENROLMENT_TOKEN, {"node_id": node_id}, {}, {}, idempotency_key, timeout)
 
@@ -234,7 +383,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Image:
         """CreateImage adds an image. It becomes active when its artifact is in the registry with this digest.
 
-        Platform administrators only; action `image.create` on `catalog`.
+        Platform administrators and operators; action `image.create` on `catalog`.
 
         slug: A DNS-like slug: lower-case letters, digits, '.' and '-'.
         source_uri: "oci://host/namespace/name:tag" or "…@sha256:…"; resolved and verified against the registry.
@@ -256,13 +405,53 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Node:
         """CreateNode registers a node. Its agent then enrols with a token.
 
-        Platform administrators only; action `node.create` on `region`.
+        Platform administrators and operators; action `node.create` on `region`.
 
         hostname: A DNS label or name, unique.
         mode: "slice" or "baremetal".
         rack: Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63; empty: unknown.
         """
         return await self._call(t.CREATE_NODE, {}, {}, {"hostname": hostname, "region_code": region_code, "mode": mode, "max_vms_per_node": max_vms_per_node, "rack": rack}, idempotency_key, timeout)
+
+    async def create_organisation(
+        self,
+        *,
+        slug: str,
+        display_name: str | None = None,
+        owner: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """CreateOrganisation creates an organisation, and makes a registered principal its owner.
+
+        Platform administrators; action `organisation.create` on `platform`.
+
+        slug: Unique: lower-case letters, digits and hyphens, at most 63.
+        display_name: At most 200 characters; left out: the slug.
+        owner: Name of a registered principal, for example "user:alice", who becomes its owner. Left out: nobody
+        yet.
+        """
+        return await self._call(t.CREATE_ORGANISATION, {}, {}, {"slug": slug, "display_name": display_name, "owner": owner}, idempotency_key, timeout)
+
+    async def create_organisation_invitation(
+        self,
+        organisation_id: str,
+        *,
+        email: str,
+        role: m.MemberRole,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """CreateOrganisationInvitation invites somebody into an organisation. The answer alone has the token: hand it
+        to whoever is invited.
+
+        Owners of the organisation; action `organisation_invitation.create` on `organisation`.
+
+        email: Whom the invitation is for. An identity whose issuer has verified another address cannot accept it.
+        expire_time: Left out: 7 days from now; at most 30.
+        """
+        return await self._call(t.CREATE_ORGANISATION_INVITATION, {"organisation_id": organisation_id}, {}, {"email": email, "role": role, "expire_time": expire_time}, idempotency_key, timeout)
 
     async def create_price_version(
         self,
@@ -274,9 +463,69 @@ class AsyncOperations(AsyncCaller):
     ) -> m.PriceVersion:
         """CreatePriceVersion publishes a new price of a SKU, valid from now on for new allocations.
 
-        Platform administrators only; action `price.create` on `catalog`.
+        Platform administrators; action `price.create` on `catalog`.
         """
         return await self._call(t.CREATE_PRICE_VERSION, {}, {}, {"sku": sku, "price_per_gpu_hour": price_per_gpu_hour}, idempotency_key, timeout)
+
+    async def create_principal(
+        self,
+        *,
+        name: str,
+        issuer: str,
+        subject: str,
+        display_name: str | None = None,
+        email: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """CreatePrincipal registers an identity of a trusted issuer, without an invitation.
+
+        Platform administrators; action `principal.create` on `platform`.
+
+        name: "user:" and 1 to 128 letters, digits, dots, underscores, at signs and hyphens; unique.
+        issuer: The issuer's URL, exactly as in its tokens.
+        subject: The issuer's name for the principal; unique for the issuer.
+        display_name: At most 200 characters; left out: the name.
+        """
+        return await self._call(t.CREATE_PRINCIPAL, {}, {}, {"name": name, "display_name": display_name, "issuer": issuer, "subject": subject, "email": email}, idempotency_key, timeout)
+
+    async def create_project(
+        self,
+        *,
+        organisation_id: str,
+        slug: str,
+        display_name: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """CreateProject creates a project in an organisation. For its owners, who own the project, too.
+
+        Owners of the organisation; action `project.create` on `organisation`.
+
+        slug: Unique in the organisation: lower-case letters, digits and hyphens, at most 63.
+        display_name: At most 200 characters; left out: the slug.
+        """
+        return await self._call(t.CREATE_PROJECT, {}, {}, {"organisation_id": organisation_id, "slug": slug, "display_name": display_name}, idempotency_key, timeout)
+
+    async def create_project_invitation(
+        self,
+        project_id: str,
+        *,
+        email: str,
+        role: m.MemberRole,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """CreateProjectInvitation invites somebody into a project. The answer alone has the token: hand it to whoever
+        is invited.
+
+        Owners of the project; action `invitation.create` on `project`.
+
+        email: Whom the invitation is for. An identity whose issuer has verified another address cannot accept it.
+        expire_time: Left out: 7 days from now; at most 30.
+        """
+        return await self._call(t.CREATE_PROJECT_INVITATION, {"project_id": project_id}, {}, {"email": email, "role": role, "expire_time": expire_time}, idempotency_key, timeout)
 
     async def create_project_reservation(
         self,
@@ -289,12 +538,71 @@ class AsyncOperations(AsyncCaller):
         """CreateProjectReservation reserves GPUs for a project. The scheduler does not check that the project exists:
         the GPUs of an unknown project are blocked until the reservation ends or is canceled.
 
-        Platform administrators only; action `reservation.create` on `project`.
+        Platform administrators and operators; action `reservation.create` on `project`.
 
         config: project_id is required.
         gather: Start with the free GPUs and add more as they become free, instead of being refused.
         """
         return await self._call(t.CREATE_PROJECT_RESERVATION, {}, {}, {"config": config, "gather": gather}, idempotency_key, timeout)
+
+    async def create_project_ssh_key(
+        self,
+        project_id: str,
+        *,
+        name: str,
+        public_key: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.SshKey:
+        """CreateProjectSshKey keeps a key for all members of a project. For owners and members.
+
+        Owners and members of the project; action `project_ssh_key.create` on `project`.
+
+        name: Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with
+        a letter or digit.
+        public_key: One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519,
+        ECDSA, or RSA of at least 3072 bits.
+        """
+        return await self._call(t.CREATE_PROJECT_SSH_KEY, {"project_id": project_id}, {}, {"name": name, "public_key": public_key}, idempotency_key, timeout)
+
+    async def create_service_account(
+        self,
+        project_id: str,
+        *,
+        slug: str,
+        role: m.MemberRole,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """CreateServiceAccount makes a service account with a role in the project. It calls by its API keys.
+
+        Owners of the project; action `service_account.create` on `project`.
+
+        slug: Unique in the project: lower-case letters, digits and hyphens, at most 63.
+        role: In the project.
+        description: At most 500 characters.
+        """
+        return await self._call(t.CREATE_SERVICE_ACCOUNT, {"project_id": project_id}, {}, {"slug": slug, "role": role, "description": description}, idempotency_key, timeout)
+
+    async def create_ssh_key(
+        self,
+        *,
+        name: str,
+        public_key: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.SshKey:
+        """CreateSshKey keeps a key of the caller.
+
+        Every registered principal; action `ssh_key.create` on `principal`.
+
+        name: Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with
+        a letter or digit.
+        public_key: One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519,
+        ECDSA, or RSA of at least 3072 bits.
+        """
+        return await self._call(t.CREATE_SSH_KEY, {}, {}, {"name": name, "public_key": public_key}, idempotency_key, timeout)
 
     async def create_terminal_session(
         self,
@@ -306,7 +614,7 @@ class AsyncOperations(AsyncCaller):
         """CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller,
         into this allocation, from this origin. A repeated call with the same key shows no ticket.
 
-        Members of a project; action `terminal.create` on `allocation`.
+        Owners and members of the project; action `terminal.create` on `allocation`.
         """
         return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
 
@@ -322,12 +630,87 @@ class AsyncOperations(AsyncCaller):
         """DeleteNode removes a node that was registered by mistake. One that ever held an allocation is retired
         instead.
 
-        Platform administrators only; action `node.delete` on `node`.
+        Platform administrators and operators; action `node.delete` on `node`.
 
         etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
         reason: For the other operators; at most 500 characters.
         """
         return await self._call(t.DELETE_NODE, {"node_id": node_id}, {"etag": etag, "reason": reason}, {}, idempotency_key, timeout)
+
+    async def delete_project_ssh_key(
+        self,
+        project_id: str,
+        ssh_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteProjectSshKeyResponse:
+        """DeleteProjectSshKey forgets a key of a project. Allocations that have it keep it. For owners and members.
+
+        Owners and members of the project; action `project_ssh_key.delete` on `project`.
+        """
+        return await self._call(t.DELETE_PROJECT_SSH_KEY, {"project_id": project_id, "ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteServiceAccountResponse:
+        """DeleteServiceAccount ends an account and all of its keys for good. What it launched stays.
+
+        Owners of the project; action `service_account.delete` on `project`.
+        """
+        return await self._call(t.DELETE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_ssh_key(
+        self,
+        ssh_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteSshKeyResponse:
+        """DeleteSshKey forgets a key of the caller. Allocations that have it keep it.
+
+        Every registered principal; action `ssh_key.delete` on `principal`.
+        """
+        return await self._call(t.DELETE_SSH_KEY, {"ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def disable_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        api_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """DisableApiKey refuses a key, and the tokens that it was exchanged for, for good.
+
+        Owners of the project; action `api_key.disable` on `project`.
+        """
+        return await self._call(t.DISABLE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id, "api_key_id": api_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def disable_principal(
+        self,
+        principal_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds.
+        Refused for the caller itself and for the last administrator.
+
+        Platform administrators; action `principal.disable` on `principal`.
+
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the audit trail; at most 500 characters.
+        """
+        return await self._call(t.DISABLE_PRINCIPAL, {"principal_id": principal_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
 
     async def disable_resource_slot(
         self,
@@ -341,11 +724,26 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ResourceSlot:
         """DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe.
 
-        Platform administrators only; action `slot.disable` on `slot`.
+        Platform administrators and operators; action `slot.disable` on `slot`.
 
         etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.DISABLE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def disable_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """DisableServiceAccount refuses all keys and tokens of an account until it is enabled again; its streams and
+        terminals end.
+
+        Owners of the project; action `service_account.disable` on `project`.
+        """
+        return await self._call(t.DISABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
 
     async def discover_topology(
         self,
@@ -356,7 +754,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.TopologyDiscovery:
         """DiscoverTopology queues the node task slice.topology_discover (A-56, H-01).
 
-        Platform administrators only; action `node.discover` on `node`.
+        Platform administrators and operators; action `node.discover` on `node`.
         """
         return await self._call(t.DISCOVER_TOPOLOGY, {"node_id": node_id}, {}, {}, idempotency_key, timeout)
 
@@ -372,12 +770,28 @@ class AsyncOperations(AsyncCaller):
         """DrainNode stops new allocations until the node is empty. Nothing is stopped: allocations end when their
         owners release them (B-48). Watch live_claims and drained.
 
-        Platform administrators only; action `node.drain` on `node`.
+        Platform administrators and operators; action `node.drain` on `node`.
 
         reason: For the other operators; at most 500 characters.
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.DRAIN_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def enable_principal(
+        self,
+        principal_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """EnablePrincipal lets a disabled principal in again.
+
+        Platform administrators; action `principal.enable` on `principal`.
+
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.ENABLE_PRINCIPAL, {"principal_id": principal_id}, {}, {"etag": etag}, idempotency_key, timeout)
 
     async def enable_resource_slot(
         self,
@@ -390,11 +804,37 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ResourceSlot:
         """EnableResourceSlot enables a disabled slot.
 
-        Platform administrators only; action `slot.enable` on `slot`.
+        Platform administrators and operators; action `slot.enable` on `slot`.
 
         etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.ENABLE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def enable_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """EnableServiceAccount takes the keys of a disabled account again, those that are not disabled themselves.
+
+        Owners of the project; action `service_account.enable` on `project`.
+        """
+        return await self._call(t.ENABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+
+    async def exchange_api_key(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.ExchangeApiKeyResponse:
+        """ExchangeApiKey returns a token of ten minutes for the API key that the call itself is made with. It does
+        what the key does, and ends with it.
+
+        Every registered principal; action `api_key.exchange` on `principal`.
+        """
+        return await self._call(t.EXCHANGE_API_KEY, {}, {}, {}, None, timeout)
 
     async def explain_nodes(
         self,
@@ -414,7 +854,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ExplainNodesResponse:
         """ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others.
 
-        Platform administrators only; action `node.explain` on `region`.
+        All platform roles; action `node.explain` on `region`.
 
         page_size: Maximum nodes in the answer, the best first. Default 50, at most 500.
         project_id: Project, for its reserved capacity, its position in the queue, and the allocations of
@@ -447,7 +887,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.PlacementExplanation:
         """ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others.
 
-        Members of a project; action `availability.explain` on `catalog`.
+        Every registered principal; action `availability.explain` on `catalog`.
 
         project_id: Project, as in ListAvailability: for its reserved capacity, its position in the queue, and the
         allocations of `placement`.
@@ -461,6 +901,22 @@ class AsyncOperations(AsyncCaller):
         has not ended. There must be one.
         """
         return await self._call(t.EXPLAIN_PLACEMENT, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label}, None, None, timeout)
+
+    async def export_audit_records(
+        self,
+        source: str,
+        *,
+        after_position: int | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> m.ExportAuditRecordsResponse:
+        """ExportAuditRecords returns the sealed records of one source in the order of its hash chain.
+
+        All platform roles; action `audit.list` on `audit`.
+
+        after_position: Position of the last record that the caller has; 0 for all that are kept.
+        """
+        return await self._call(t.EXPORT_AUDIT_RECORDS, {"source": source}, {"after_position": after_position, "page_size": page_size}, None, None, timeout)
 
     async def force_release_allocation(
         self,
@@ -479,7 +935,7 @@ class AsyncOperations(AsyncCaller):
         released or failed allocation that still holds slots, too. Refused while the host answers, except for
         destroyed disks that such an allocation holds. validate_only is a dry run.
 
-        Platform administrators only; action `allocation.force_release` on `allocation`.
+        Platform administrators and operators; action `allocation.force_release` on `allocation`.
 
         host_fate: What became of the host.
         reason: Reason, for the audit trail.
@@ -497,7 +953,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Allocation:
         """GetAllocation returns one allocation of the caller's project.
 
-        Members of a project; action `allocation.get` on `allocation`.
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
         """
         return await self._call(t.GET_ALLOCATION, {"allocation_id": allocation_id}, {}, None, None, timeout)
 
@@ -509,7 +965,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.AllocationDetail:
         """GetAllocationDetail shows placement shape and claims (B-30, H-17).
 
-        Platform administrators only; action `allocation.inspect` on `allocation`.
+        All platform roles; action `allocation.inspect` on `allocation`.
         """
         return await self._call(t.GET_ALLOCATION_DETAIL, {"allocation_id": allocation_id}, {}, None, None, timeout)
 
@@ -518,9 +974,10 @@ class AsyncOperations(AsyncCaller):
         *,
         timeout: float | None = None,
     ) -> m.Caller:
-        """GetCaller returns who the bearer of the token is, with its roles and its projects.
+        """GetCaller returns who the bearer of the token is, with its roles and its projects. It answers who is not
+        registered, too: the principal is empty then.
 
-        Members of a project; action `identity.get` on `principal`.
+        Every registered principal; action `identity.get` on `principal`.
         """
         return await self._call(t.GET_CALLER, {}, {}, None, None, timeout)
 
@@ -532,7 +989,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.CapacityReservation:
         """GetCapacityReservation returns a reservation of the caller's projects.
 
-        Members of a project; action `reservation.get` on `project`.
+        Owners, members and viewers of the project; action `reservation.get` on `project`.
         """
         return await self._call(t.GET_CAPACITY_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
 
@@ -544,7 +1001,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.FleetRollup:
         """GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment.
 
-        Platform administrators only; action `fleet.list` on `region`.
+        All platform roles; action `fleet.list` on `region`.
 
         region_code: One region; empty: all.
         """
@@ -558,7 +1015,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Node:
         """GetNode returns one node with its current evidence.
 
-        Platform administrators only; action `node.get` on `node`.
+        All platform roles; action `node.get` on `node`.
         """
         return await self._call(t.GET_NODE, {"node_id": node_id}, {}, None, None, timeout)
 
@@ -570,9 +1027,21 @@ class AsyncOperations(AsyncCaller):
     ) -> m.NodePlacement:
         """GetNodePlacement returns one node; a drain waits until it has no live claims.
 
-        Platform administrators only; action `node.get` on `node`.
+        All platform roles; action `node.get` on `node`.
         """
         return await self._call(t.GET_NODE_PLACEMENT, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def get_organisation(
+        self,
+        organisation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """GetOrganisation returns an organisation that the caller is a member of, or has a project in.
+
+        Members of the organisation; action `organisation.get` on `organisation`.
+        """
+        return await self._call(t.GET_ORGANISATION, {"organisation_id": organisation_id}, {}, None, None, timeout)
 
     async def get_preservation_report(
         self,
@@ -583,11 +1052,35 @@ class AsyncOperations(AsyncCaller):
         """GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more.
         Nothing is executed.
 
-        Platform administrators only; action `capacity.plan` on `region`.
+        All platform roles; action `capacity.plan` on `region`.
 
         region_code: Only this region.
         """
         return await self._call(t.GET_PRESERVATION_REPORT, {}, {"region_code": region_code}, None, None, timeout)
+
+    async def get_principal(
+        self,
+        principal_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """GetPrincipal returns one principal.
+
+        All platform roles; action `principal.get` on `principal`.
+        """
+        return await self._call(t.GET_PRINCIPAL, {"principal_id": principal_id}, {}, None, None, timeout)
+
+    async def get_project(
+        self,
+        project_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """GetProject returns a project that the caller is a member of.
+
+        Owners, members and viewers of the project; action `project.get` on `project`.
+        """
+        return await self._call(t.GET_PROJECT, {"project_id": project_id}, {}, None, None, timeout)
 
     async def get_project_network(
         self,
@@ -597,7 +1090,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ProjectNetwork:
         """GetProjectNetwork returns the network setting of the caller's project.
 
-        Members of a project; action `network.get` on `project`.
+        Owners, members and viewers of the project; action `network.get` on `project`.
 
         project_id: Optional for a member of exactly one.
         """
@@ -611,7 +1104,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ProjectPriority:
         """GetProjectPriority returns the priority of a project.
 
-        Platform administrators only; action `queue.priority` on `project`.
+        All platform roles; action `queue.priority` on `project`.
         """
         return await self._call(t.GET_PROJECT_PRIORITY, {"project_id": project_id}, {}, None, None, timeout)
 
@@ -623,7 +1116,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ProjectQuotas:
         """GetProjectQuotas returns the quotas of a project and their use. An unknown project has the site's defaults.
 
-        Platform administrators only; action `quota.get` on `project`.
+        All platform roles; action `quota.get` on `project`.
         """
         return await self._call(t.GET_PROJECT_QUOTAS, {"project_id": project_id}, {}, None, None, timeout)
 
@@ -635,7 +1128,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.CapacityReservation:
         """GetProjectReservation returns a reservation of any project.
 
-        Platform administrators only; action `reservation.get` on `project`.
+        All platform roles; action `reservation.get` on `project`.
         """
         return await self._call(t.GET_PROJECT_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
 
@@ -647,7 +1140,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ProjectReservationLimit:
         """GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved.
 
-        Platform administrators only; action `reservation.get_limit` on `project`.
+        All platform roles; action `reservation.get_limit` on `project`.
         """
         return await self._call(t.GET_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, None, None, timeout)
 
@@ -659,7 +1152,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ProjectQuotas:
         """GetQuotas returns the quotas of the caller's project and their use.
 
-        Members of a project; action `quota.get` on `project`.
+        All roles in the project; action `quota.get` on `project`.
 
         project_id: Optional for a member of exactly one.
         """
@@ -674,7 +1167,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.SlotRepair:
         """GetSlotRepair shows the latest repair of a slot.
 
-        Platform administrators only; action `slot.get` on `slot`.
+        All platform roles; action `slot.get` on `slot`.
         """
         return await self._call(t.GET_SLOT_REPAIR, {"node_id": node_id, "slot_id": slot_id}, {}, None, None, timeout)
 
@@ -687,7 +1180,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.GetTerminalRecordingResponse:
         """GetTerminalRecording returns a part of a recording of the caller's project.
 
-        Members of a project; action `terminal.replay` on `session`.
+        Owners and members of the project; action `terminal.replay` on `session`.
         """
         return await self._call(t.GET_TERMINAL_RECORDING, {"session_id": session_id}, {"page_token": page_token}, None, None, timeout)
 
@@ -699,7 +1192,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.TopologyDiscovery:
         """GetTopologyDiscovery returns the latest discovery (A-57, H-02).
 
-        Platform administrators only; action `node.get` on `node`.
+        All platform roles; action `node.get` on `node`.
         """
         return await self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {}, None, None, timeout)
 
@@ -713,7 +1206,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListImagesResponse:
         """ListAllImages lists images of every status.
 
-        Platform administrators only; action `image.list_all` on `catalog`.
+        All platform roles; action `image.list_all` on `catalog`.
 
         sku: Only images that this SKU can run.
         """
@@ -732,6 +1225,37 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "sku": sku}, "images", timeout)
 
+    async def list_all_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllOrganisationsResponse:
+        """ListAllOrganisations lists all organisations, by slug.
+
+        All platform roles; action `organisation.list` on `platform`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_all_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Organisation]:
+        """The items of all pages of `list_all_organisations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+
     async def list_all_reservations(
         self,
         *,
@@ -744,7 +1268,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListAllReservationsResponse:
         """ListAllReservations lists the reservations of all projects, newest first.
 
-        Platform administrators only; action `reservation.list` on `region`.
+        All platform roles; action `reservation.list` on `region`.
 
         project_id: Only this project.
         region_code: Only this region.
@@ -781,7 +1305,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListAllocationTerminalSessionsResponse:
         """ListAllocationTerminalSessions lists the sessions of an allocation of the caller's project, newest first.
 
-        Members of a project; action `terminal.list_own` on `allocation`.
+        Owners and members of the project; action `terminal.list_own` on `allocation`.
         """
         return await self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
 
@@ -806,7 +1330,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListAllocationsResponse:
         """ListAllocations lists the project's allocations, newest first.
 
-        Members of a project; action `allocation.list` on `project`.
+        Owners, members and viewers of the project; action `allocation.list` on `project`.
 
         page_size: Default 50, at most 500.
         include_ended: Include released and failed ones.
@@ -828,6 +1352,99 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "include_ended": include_ended}, "allocations", timeout)
 
+    async def list_api_keys(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListApiKeysResponse:
+        """ListApiKeys lists the keys of a service account, oldest first, the disabled and expired ones too.
+
+        Owners, members and viewers of the project; action `api_key.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_api_keys(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ApiKey]:
+        """The items of all pages of `list_api_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size}, "api_keys", timeout)
+
+    async def list_audit_chains(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.ListAuditChainsResponse:
+        """ListAuditChains returns where the hash chain of each source begins and ends.
+
+        All platform roles; action `audit.list` on `audit`.
+        """
+        return await self._call(t.LIST_AUDIT_CHAINS, {}, {}, None, None, timeout)
+
+    async def list_audit_records(
+        self,
+        *,
+        principal: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        source: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAuditRecordsResponse:
+        """ListAuditRecords lists the records of all sources, newest first.
+
+        All platform roles; action `audit.list` on `audit`.
+
+        principal: Exact matches; empty ones match all.
+        start_time: Records from this time on.
+        end_time: Records before this time.
+        source: Only records of this source.
+        """
+        return await self._call(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "source": source, "request_id": request_id}, None, None, timeout)
+
+    def iter_audit_records(
+        self,
+        *,
+        principal: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        source: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.AuditRecord]:
+        """The items of all pages of `list_audit_records`.
+
+        principal: Exact matches; empty ones match all.
+        start_time: Records from this time on.
+        end_time: Records before this time.
+        source: Only records of this source.
+        """
+        return self._pages(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "source": source, "request_id": request_id}, "records", timeout)
+
     async def list_availability(
         self,
         *,
@@ -838,7 +1455,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListAvailabilityResponse:
         """ListAvailability counts, per region and SKU, how many allocations of each allowed GPU count fit now.
 
-        Members of a project; action `availability.list` on `catalog`.
+        Every registered principal; action `availability.list` on `catalog`.
 
         region_code: Only this region.
         sku: Only this SKU.
@@ -852,15 +1469,30 @@ class AsyncOperations(AsyncCaller):
         node_id: str,
         *,
         page_size: int | None = None,
+        page_token: str | None = None,
         timeout: float | None = None,
     ) -> m.ListBreakFixesResponse:
         """ListBreakFixes lists the records of a node, the newest first.
 
-        Platform administrators only; action `break_fix.list` on `node`.
+        All platform roles; action `break_fix.list` on `node`.
+
+        page_size: Default 50, at most 500.
+        page_token: Of the page before.
+        """
+        return await self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_break_fixes(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.BreakFix]:
+        """The items of all pages of `list_break_fixes`.
 
         page_size: Default 50, at most 500.
         """
-        return await self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size}, None, None, timeout)
+        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size}, "break_fixes", timeout)
 
     async def list_capacity_history(
         self,
@@ -875,7 +1507,7 @@ class AsyncOperations(AsyncCaller):
         """ListCapacityHistory returns the fleet's capacity over time, oldest first. A sample is taken every minute;
         minutes in which no scheduler ran are missing.
 
-        Platform administrators only; action `capacity.history` on `region`.
+        All platform roles; action `capacity.history` on `region`.
 
         region_code: One region; empty: all.
         sku: One SKU; empty: all.
@@ -897,7 +1529,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListCapacityReservationsResponse:
         """ListCapacityReservations lists the reservations of a project, newest first.
 
-        Members of a project; action `reservation.list` on `project`.
+        Owners, members and viewers of the project; action `reservation.list` on `project`.
 
         project_id: Optional when the caller belongs to exactly one.
         include_ended: Include ended ones.
@@ -937,7 +1569,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListFleetNodesResponse:
         """ListFleetNodes lists the nodes that hosts have enrolled for, by host name.
 
-        Platform administrators only; action `fleet.list` on `region`.
+        All platform roles; action `fleet.list` on `region`.
 
         region_code: One region; empty: all.
         rack: One rack; empty: all.
@@ -986,7 +1618,7 @@ class AsyncOperations(AsyncCaller):
         """ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first. An
         event begins no earlier and ends no later than the allocation had the GPUs.
 
-        Members of a project; action `health.list` on `project`.
+        Owners, members and viewers of the project; action `health.list` on `project`.
 
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
@@ -1018,7 +1650,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListImagesResponse:
         """ListImages lists active images by slug.
 
-        Members of a project; action `image.list` on `catalog`.
+        Every registered principal; action `image.list` on `catalog`.
 
         sku: Only images that this SKU can run.
         """
@@ -1043,16 +1675,33 @@ class AsyncOperations(AsyncCaller):
         *,
         include_resolved: bool | None = None,
         page_size: int | None = None,
+        page_token: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeFindingsResponse:
         """ListNodeFindings lists the findings of a node, the latest first.
 
-        Platform administrators only; action `finding.list` on `node`.
+        All platform roles; action `finding.list` on `node`.
+
+        include_resolved: Resolved ones too.
+        page_size: Default 50, at most 500.
+        page_token: Of the page before.
+        """
+        return await self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_node_findings(
+        self,
+        node_id: str,
+        *,
+        include_resolved: bool | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.NodeFinding]:
+        """The items of all pages of `list_node_findings`.
 
         include_resolved: Resolved ones too.
         page_size: Default 50, at most 500.
         """
-        return await self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size}, None, None, timeout)
+        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size}, "findings", timeout)
 
     async def list_node_history(
         self,
@@ -1063,7 +1712,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListNodeHistoryResponse:
         """ListNodeHistory lists what became of a node, the newest first.
 
-        Platform administrators only; action `node.get` on `node`.
+        All platform roles; action `node.get` on `node`.
 
         page_size: Default 50, at most 500.
         """
@@ -1077,7 +1726,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListNodeImageCacheResponse:
         """ListNodeImageCache lists the cached images of nodes (E-03, E-04).
 
-        Platform administrators only; action `image.cache_list` on `node`.
+        All platform roles; action `image.cache_list` on `node`.
         """
         return await self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {}, None, None, timeout)
 
@@ -1091,7 +1740,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListNodePlacementsResponse:
         """ListNodePlacements lists the ledger's nodes by id.
 
-        Platform administrators only; action `node.list` on `region`.
+        All platform roles; action `node.list` on `region`.
 
         region_code: Only this region.
         page_size: Default 50, at most 500.
@@ -1122,7 +1771,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListNodesResponse:
         """ListNodes lists nodes by hostname.
 
-        Platform administrators only; action `node.list` on `region`.
+        All platform roles; action `node.list` on `region`.
 
         include_retired: Retired ones too.
         """
@@ -1141,6 +1790,107 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_NODES, {}, {"page_size": page_size, "include_retired": include_retired}, "nodes", timeout)
 
+    async def list_organisation_invitations(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationInvitationsResponse:
+        """ListOrganisationInvitations lists the invitations into an organisation, newest first.
+
+        Members of the organisation; action `organisation_invitation.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_organisation_invitations(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Invitation]:
+        """The items of all pages of `list_organisation_invitations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+
+    async def list_organisation_members(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationMembersResponse:
+        """ListOrganisationMembers lists the members of an organisation, in the order of their registration.
+
+        Members of the organisation; action `organisation_member.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+
+    def iter_organisation_members(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Member]:
+        """The items of all pages of `list_organisation_members`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+
+    async def list_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationsResponse:
+        """ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug.
+
+        Members of the organisation; action `organisation.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Organisation]:
+        """The items of all pages of `list_organisations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+
     async def list_price_versions(
         self,
         *,
@@ -1151,7 +1901,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListPriceVersionsResponse:
         """ListPriceVersions lists all prices ever published, newest first.
 
-        Platform administrators only; action `price.list` on `catalog`.
+        All platform roles; action `price.list` on `catalog`.
         """
         return await self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token}, None, None, timeout)
 
@@ -1165,27 +1915,182 @@ class AsyncOperations(AsyncCaller):
         """The items of all pages of `list_price_versions`."""
         return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size}, "price_versions", timeout)
 
+    async def list_principals(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        name: str | None = None,
+        kind: m.PrincipalKind | None = None,
+        platform_role: m.PlatformRole | None = None,
+        disabled: bool | None = None,
+        timeout: float | None = None,
+    ) -> m.ListPrincipalsResponse:
+        """ListPrincipals lists all principals, in the order of their registration.
+
+        All platform roles; action `principal.list` on `platform`.
+
+        page_size: Default 50, at most 500.
+        name: Only this one, for example "user:alice".
+        kind: Only these; unspecified: all.
+        platform_role: Only those with this role; unspecified: all.
+        disabled: Only those that are disabled, or only those that are not; absent: all.
+        """
+        return await self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, None, None, timeout)
+
+    def iter_principals(
+        self,
+        *,
+        page_size: int | None = None,
+        name: str | None = None,
+        kind: m.PrincipalKind | None = None,
+        platform_role: m.PlatformRole | None = None,
+        disabled: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Principal]:
+        """The items of all pages of `list_principals`.
+
+        page_size: Default 50, at most 500.
+        name: Only this one, for example "user:alice".
+        kind: Only these; unspecified: all.
+        platform_role: Only those with this role; unspecified: all.
+        disabled: Only those that are disabled, or only those that are not; absent: all.
+        """
+        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, "principals", timeout)
+
+    async def list_project_invitations(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectInvitationsResponse:
+        """ListProjectInvitations lists the invitations into a project, newest first.
+
+        Owners, members and viewers of the project; action `invitation.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_project_invitations(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Invitation]:
+        """The items of all pages of `list_project_invitations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+
+    async def list_project_members(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectMembersResponse:
+        """ListProjectMembers lists the members of a project, in the order of their registration.
+
+        Owners, members and viewers of the project; action `project_member.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return await self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+
+    def iter_project_members(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Member]:
+        """The items of all pages of `list_project_members`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+
+    async def list_project_ssh_keys(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectSshKeysResponse:
+        """ListProjectSshKeys lists the keys of a project, by name.
+
+        Owners, members and viewers of the project; action `project_ssh_key.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_project_ssh_keys(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.SshKey]:
+        """The items of all pages of `list_project_ssh_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size}, "ssh_keys", timeout)
+
     async def list_projects(
         self,
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectsResponse:
-        """ListProjects lists all projects, by organisation and slug.
+        """ListProjects lists the projects that the caller is a member of, by organisation and slug.
 
-        Platform administrators only; action `project.list` on `project`.
+        Owners, members and viewers of the project; action `project.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
         """
-        return await self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return await self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
 
     def iter_projects(
         self,
         *,
         page_size: int | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Project]:
-        """The items of all pages of `list_projects`."""
-        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size}, "projects", timeout)
+        """The items of all pages of `list_projects`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
 
     async def list_queue(
         self,
@@ -1197,7 +2102,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListQueueResponse:
         """ListQueue lists the queued requests of a region, by slot class in queue order.
 
-        Platform administrators only; action `queue.list` on `region`.
+        All platform roles; action `queue.list` on `region`.
 
         page_size: Default 50, at most 500.
         """
@@ -1225,7 +2130,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListRegionsResponse:
         """ListRegions lists all regions by code.
 
-        Members of a project; action `region.list` on `catalog`.
+        Every registered principal; action `region.list` on `catalog`.
         """
         return await self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
 
@@ -1248,7 +2153,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListResourceSlotHistoryResponse:
         """ListResourceSlotHistory lists what became of a slot, the newest first.
 
-        Platform administrators only; action `slot.list` on `node`.
+        All platform roles; action `slot.list` on `node`.
 
         page_size: Default 50, at most 500.
         """
@@ -1262,9 +2167,38 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListResourceSlotsResponse:
         """ListResourceSlots lists a node's approved slots by index (H-16).
 
-        Platform administrators only; action `slot.list` on `node`.
+        All platform roles; action `slot.list` on `node`.
         """
         return await self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def list_service_accounts(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListServiceAccountsResponse:
+        """ListServiceAccounts lists the service accounts of a project, oldest first.
+
+        Owners, members and viewers of the project; action `service_account.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_service_accounts(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ServiceAccount]:
+        """The items of all pages of `list_service_accounts`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size}, "service_accounts", timeout)
 
     async def list_skus(
         self,
@@ -1276,7 +2210,7 @@ class AsyncOperations(AsyncCaller):
         """ListSkus lists the SKUs with their allowed GPU counts, shapes and prices. Members see those that have a
         price, administrators all.
 
-        Members of a project; action `sku.list` on `catalog`.
+        Every registered principal; action `sku.list` on `catalog`.
         """
         return await self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
 
@@ -1289,6 +2223,33 @@ class AsyncOperations(AsyncCaller):
         """The items of all pages of `list_skus`."""
         return self._pages(t.LIST_SKUS, {}, {"page_size": page_size}, "skus", timeout)
 
+    async def list_ssh_keys(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListSshKeysResponse:
+        """ListSshKeys lists the caller's keys, by name.
+
+        Every registered principal; action `ssh_key.list` on `principal`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_ssh_keys(
+        self,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.SshKey]:
+        """The items of all pages of `list_ssh_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size}, "ssh_keys", timeout)
+
     async def list_terminal_sessions(
         self,
         *,
@@ -1299,7 +2260,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListTerminalSessionsResponse:
         """ListTerminalSessions lists sessions, newest first.
 
-        Platform administrators only; action `terminal.list` on `session`.
+        All platform roles; action `terminal.list` on `session`.
 
         allocation_id: Only sessions into this allocation.
         """
@@ -1328,7 +2289,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListTimelineResponse:
         """ListTimeline lists the timeline of an allocation, oldest first.
 
-        Members of a project; action `allocation.get` on `allocation`.
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
         """
         return await self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
 
@@ -1353,7 +2314,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.ListUsageResponse:
         """ListUsage lists usage intervals with exact money, newest first; open intervals count up to now.
 
-        Members of a project; action `usage.list` on `project`.
+        All roles in the project; action `usage.list` on `project`.
 
         allocation_id: Only this allocation.
         """
@@ -1385,7 +2346,7 @@ class AsyncOperations(AsyncCaller):
         """OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones
         continue.
 
-        Platform administrators only; action `break_fix.open` on `node`.
+        Platform administrators and operators; action `break_fix.open` on `node`.
 
         fault: What broke; at most 500 characters.
         slot_id: Only for a fault of one slot.
@@ -1401,7 +2362,7 @@ class AsyncOperations(AsyncCaller):
         """PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those
         before it. Nothing is executed.
 
-        Platform administrators only; action `capacity.plan` on `node`.
+        All platform roles; action `capacity.plan` on `node`.
 
         node_ids: The nodes to evacuate together: 1 to 32 of one region.
         """
@@ -1418,7 +2379,7 @@ class AsyncOperations(AsyncCaller):
         """PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs. The scheduler does not
         check that the project exists.
 
-        Platform administrators only; action `quota.put` on `project`.
+        Platform administrators; action `quota.put` on `project`.
 
         max_allocations: 0 allows none.
         """
@@ -1435,7 +2396,7 @@ class AsyncOperations(AsyncCaller):
         """PutProjectNetwork changes the network setting of the caller's project. VMs that run follow within about a
         minute.
 
-        Members of a project; action `network.put` on `project`.
+        Owners and members of the project; action `network.put` on `project`.
 
         project_id: Optional for a member of exactly one.
         vms_reach_each_other: As in ProjectNetwork.
@@ -1453,7 +2414,7 @@ class AsyncOperations(AsyncCaller):
         """PutProjectPriority sets the priority of a project, queued requests included. The scheduler does not check
         that the project exists.
 
-        Platform administrators only; action `queue.prioritise` on `project`.
+        Platform administrators and operators; action `queue.prioritise` on `project`.
         """
         return await self._call(t.PUT_PROJECT_PRIORITY, {"project_id": project_id}, {}, {"priority": priority}, idempotency_key, timeout)
 
@@ -1469,7 +2430,7 @@ class AsyncOperations(AsyncCaller):
         """PutProjectQuota sets the GPU quota of a project for a SKU. The scheduler does not check that the project
         exists.
 
-        Platform administrators only; action `quota.put` on `project`.
+        Platform administrators; action `quota.put` on `project`.
         """
         return await self._call(t.PUT_PROJECT_QUOTA, {"project_id": project_id, "sku": sku}, {}, {"max_gpus": max_gpus}, idempotency_key, timeout)
 
@@ -1484,7 +2445,7 @@ class AsyncOperations(AsyncCaller):
         """PutProjectReservationLimit sets how many GPUs the members of a project can reserve. The scheduler does not
         check that the project exists.
 
-        Platform administrators only; action `reservation.limit` on `project`.
+        Platform administrators; action `reservation.limit` on `project`.
 
         max_gpus: Maximum GPUs of all reservations that members created and that have not ended; 0: only operators
         can reserve.
@@ -1501,7 +2462,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Region:
         """PutRegion creates or replaces a region.
 
-        Platform administrators only; action `region.put` on `region`.
+        Platform administrators; action `region.put` on `region`.
         """
         return await self._call(t.PUT_REGION, {"region_code": region_code}, {}, region, idempotency_key, timeout)
 
@@ -1515,7 +2476,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Sku:
         """PutSku creates or replaces a SKU.
 
-        Platform administrators only; action `sku.put` on `catalog`.
+        Platform administrators; action `sku.put` on `catalog`.
 
         sku_code: Slug, for example "h200-sxm-slice".
         """
@@ -1531,7 +2492,7 @@ class AsyncOperations(AsyncCaller):
         """RebootAllocation stops the VM of a running allocation and starts it again. Returns at once; watch
         status.power.
 
-        Members of a project; action `allocation.reboot` on `allocation`.
+        Owners and members of the project; action `allocation.reboot` on `allocation`.
         """
         return await self._call(t.REBOOT_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
 
@@ -1545,9 +2506,43 @@ class AsyncOperations(AsyncCaller):
         """ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified
         empty. A queued one leaves the queue and is released at once.
 
-        Members of a project; action `allocation.release` on `allocation`.
+        Owners and members of the project; action `allocation.release` on `allocation`.
         """
         return await self._call(t.RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def remove_organisation_member(
+        self,
+        organisation_id: str,
+        member_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.RemoveOrganisationMemberResponse:
+        """RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too.
+
+        Owners of the organisation; action `organisation_member.remove` on `organisation`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.REMOVE_ORGANISATION_MEMBER, {"organisation_id": organisation_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
+
+    async def remove_project_member(
+        self,
+        project_id: str,
+        member_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.RemoveProjectMemberResponse:
+        """RemoveProjectMember ends a membership: the principal's streams and terminals there end, too.
+
+        Owners of the project; action `project_member.remove` on `project`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.REMOVE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
 
     async def repair_resource_slot(
         self,
@@ -1561,7 +2556,7 @@ class AsyncOperations(AsyncCaller):
         """RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again. It is the
         only way out of cleanup_blocked (CON-25). Returns at once; watch the slot's status.
 
-        Platform administrators only; action `slot.repair` on `slot`.
+        Platform administrators and operators; action `slot.repair` on `slot`.
 
         reason: Reason, for the audit trail.
         """
@@ -1583,7 +2578,7 @@ class AsyncOperations(AsyncCaller):
         """ReportNodeFinding attaches what an outside health agent has found. The open finding of the same source, code
         and device is updated instead. A critical one disables its slot, or cordons its node.
 
-        Platform administrators only; action `finding.report` on `node`.
+        Platform administrators and operators; action `finding.report` on `node`.
 
         source: The agent, a DNS label: "dcgm", "nvsentinel".
         code: The agent's own name of the fault; at most 100 characters.
@@ -1604,11 +2599,44 @@ class AsyncOperations(AsyncCaller):
     ) -> m.NodeFinding:
         """ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
 
-        Platform administrators only; action `finding.resolve` on `node`.
+        Platform administrators and operators; action `finding.resolve` on `node`.
 
         resolution: Why it is over; at most 500 characters.
         """
         return await self._call(t.RESOLVE_NODE_FINDING, {"node_id": node_id, "finding_id": finding_id}, {}, {"resolution": resolution}, idempotency_key, timeout)
+
+    async def resume_organisation(
+        self,
+        organisation_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """ResumeOrganisation makes a suspended organisation active again.
+
+        Platform administrators; action `organisation.resume` on `organisation`.
+
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RESUME_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def resume_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """ResumeProject makes a suspended project active again. For owners; one that an administrator of the platform
+        suspended only an administrator resumes.
+
+        Owners of the project; action `project.resume` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RESUME_PROJECT, {"project_id": project_id}, {}, {"etag": etag}, idempotency_key, timeout)
 
     async def retire_node(
         self,
@@ -1622,7 +2650,7 @@ class AsyncOperations(AsyncCaller):
         """RetireNode takes a node and all its slots out of service for good. It is drained before; its host counts for
         nothing any more.
 
-        Platform administrators only; action `node.retire` on `node`.
+        Platform administrators and operators; action `node.retire` on `node`.
 
         reason: For the other operators; at most 500 characters.
         etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
@@ -1642,12 +2670,46 @@ class AsyncOperations(AsyncCaller):
         """RetireResourceSlot takes a slot out of service for good. Its devices can be discovered and approved as
         another slot.
 
-        Platform administrators only; action `slot.retire` on `slot`.
+        Platform administrators and operators; action `slot.retire` on `slot`.
 
         reason: For the other operators; at most 500 characters.
         etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.RETIRE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def revoke_invitation(
+        self,
+        invitation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """RevokeInvitation makes an invitation that is not accepted worthless. For owners of what it is for.
+
+        Owners of the project; action `invitation.revoke` on `invitation`.
+        """
+        return await self._call(t.REVOKE_INVITATION, {"invitation_id": invitation_id}, {}, {}, idempotency_key, timeout)
+
+    async def rotate_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        api_key_id: str,
+        *,
+        overlap: str | None = None,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in
+        which both are good. The secret is in this answer and nowhere else. A key is rotated once.
+
+        Owners of the project; action `api_key.rotate` on `project`.
+
+        overlap: How long the old key is good still, at most 7 days; left out: one day.
+        expire_time: Of the new key; left out: as long after now as the old key's expiry was after its creation.
+        """
+        return await self._call(t.ROTATE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id, "api_key_id": api_key_id}, {}, {"overlap": overlap, "expire_time": expire_time}, idempotency_key, timeout)
 
     async def set_image_status(
         self,
@@ -1659,9 +2721,28 @@ class AsyncOperations(AsyncCaller):
     ) -> m.Image:
         """SetImageStatus enables or disables an image.
 
-        Platform administrators only; action `image.update` on `catalog`.
+        Platform administrators and operators; action `image.update` on `catalog`.
         """
         return await self._call(t.SET_IMAGE_STATUS, {"slug": slug}, {}, {"status": status}, idempotency_key, timeout)
+
+    async def set_platform_role(
+        self,
+        principal_id: str,
+        *,
+        platform_role: m.PlatformRole | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """SetPlatformRole gives a principal a role on the whole platform, or takes it. Refused for a service account
+        as an administrator, and when no administrator would be left.
+
+        Platform administrators; action `principal.set_platform_role` on `principal`.
+
+        platform_role: Unspecified: none.
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.SET_PLATFORM_ROLE, {"principal_id": principal_id}, {}, {"platform_role": platform_role, "etag": etag}, idempotency_key, timeout)
 
     async def start_allocation(
         self,
@@ -1673,7 +2754,7 @@ class AsyncOperations(AsyncCaller):
         """StartAllocation starts the VM of a stopped allocation on its own disk and address. Returns at once; watch
         status.power.
 
-        Members of a project; action `allocation.start` on `allocation`.
+        Owners and members of the project; action `allocation.start` on `allocation`.
         """
         return await self._call(t.START_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
 
@@ -1688,7 +2769,7 @@ class AsyncOperations(AsyncCaller):
     ) -> m.NodePlacement:
         """StartNodeMaintenance takes an empty node out of service, for work on its host. UncordonNode ends it.
 
-        Platform administrators only; action `node.maintain` on `node`.
+        Platform administrators and operators; action `node.maintain` on `node`.
 
         reason: For the other operators; at most 500 characters.
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
@@ -1706,7 +2787,7 @@ class AsyncOperations(AsyncCaller):
         time. It keeps its id, disk, address and GPUs: a stopped allocation is billed like a running one. Returns at
         once; watch status.power.
 
-        Members of a project; action `allocation.stop` on `allocation`.
+        Owners and members of the project; action `allocation.stop` on `allocation`.
         """
         return await self._call(t.STOP_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
 
@@ -1721,13 +2802,50 @@ class AsyncOperations(AsyncCaller):
     ) -> m.DefragmentationSuggestion:
         """SuggestDefragmentation finds the fewest moves that let more launches of a size fit. Nothing is executed.
 
-        Platform administrators only; action `capacity.plan` on `region`.
+        All platform roles; action `capacity.plan` on `region`.
 
         sku: A SKU of shape gpu_slice.
         gpu_count: GPUs per launch.
         max_moves: Maximum allocations to move, at most 64; 0: 8.
         """
         return await self._call(t.SUGGEST_DEFRAGMENTATION, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "max_moves": max_moves}, None, None, timeout)
+
+    async def suspend_organisation(
+        self,
+        organisation_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """SuspendOrganisation stops launches and starts in all projects of an organisation.
+
+        Platform administrators; action `organisation.suspend` on `organisation`.
+
+        reason: Shown to its members; at most 500 characters.
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.SUSPEND_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def suspend_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released. For
+        owners.
+
+        Owners of the project; action `project.suspend` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.SUSPEND_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
 
     async def uncordon_node(
         self,
@@ -1741,7 +2859,7 @@ class AsyncOperations(AsyncCaller):
         """UncordonNode ends a cordon, a drain or a maintenance. A broken node is returned by closing its break-fix
         records.
 
-        Platform administrators only; action `node.uncordon` on `node`.
+        Platform administrators and operators; action `node.uncordon` on `node`.
 
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
@@ -1756,21 +2874,96 @@ class AsyncOperations(AsyncCaller):
         max_vms_per_node: int | None = None,
         labels: m.NodeLabels | None = None,
         reason: str | None = None,
+        rack: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Node:
         """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale
         and nobody has anything of it: drain the node first (A-48, A-49).
 
-        Platform administrators only; action `node.update` on `node`.
+        Platform administrators and operators; action `node.update` on `node`.
 
         etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
         mode: "slice" or "baremetal"; empty: unchanged.
         max_vms_per_node: Absent: unchanged; 0: no limit.
         labels: Absent: unchanged.
         reason: For the other operators; at most 500 characters.
+        rack: Absent: unchanged. Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63;
+        empty: unknown.
         """
-        return await self._call(t.UPDATE_NODE, {"node_id": node_id}, {}, {"etag": etag, "mode": mode, "max_vms_per_node": max_vms_per_node, "labels": labels, "reason": reason}, idempotency_key, timeout)
+        return await self._call(t.UPDATE_NODE, {"node_id": node_id}, {}, {"etag": etag, "mode": mode, "max_vms_per_node": max_vms_per_node, "labels": labels, "reason": reason, "rack": rack}, idempotency_key, timeout)
+
+    async def update_organisation(
+        self,
+        organisation_id: str,
+        *,
+        display_name: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """UpdateOrganisation changes the display name. For owners.
+
+        Owners of the organisation; action `organisation.update` on `organisation`.
+
+        display_name: At most 200 characters.
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "display_name": display_name}, idempotency_key, timeout)
+
+    async def update_organisation_member(
+        self,
+        organisation_id: str,
+        member_id: str,
+        *,
+        role: m.MemberRole,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """UpdateOrganisationMember changes the role of a member.
+
+        Owners of the organisation; action `organisation_member.update` on `organisation`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_ORGANISATION_MEMBER, {"organisation_id": organisation_id, "member_id": member_id}, {}, {"role": role, "etag": etag}, idempotency_key, timeout)
+
+    async def update_project(
+        self,
+        project_id: str,
+        *,
+        display_name: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """UpdateProject changes the display name. For owners.
+
+        Owners of the project; action `project.update` on `project`.
+
+        display_name: At most 200 characters.
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "display_name": display_name}, idempotency_key, timeout)
+
+    async def update_project_member(
+        self,
+        project_id: str,
+        member_id: str,
+        *,
+        role: m.MemberRole,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """UpdateProjectMember changes the role of a member.
+
+        Owners of the project; action `project_member.update` on `project`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {}, {"role": role, "etag": etag}, idempotency_key, timeout)
 
     def watch_allocation(
         self,
@@ -1783,7 +2976,7 @@ class AsyncOperations(AsyncCaller):
         timeline entry is sent when it begins and when it changes; no entry is skipped. The stream ends with an end
         message once the allocation is released or failed and everything has been sent.
 
-        Members of a project; action `allocation.get` on `allocation`.
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
 
         resume_token: Of the last message of an earlier stream of the same allocation: go on after it.
         """
@@ -1800,7 +2993,7 @@ class AsyncOperations(AsyncCaller):
         """WatchAllocations streams the project's allocations: first all of them, then every change. States can be
         skipped when they change faster than the stream is read; the last one is always sent.
 
-        Members of a project; action `allocation.list` on `project`.
+        Owners, members and viewers of the project; action `allocation.list` on `project`.
 
         project_id: Optional when the caller belongs to exactly one.
         resume_token: Of the last message of an earlier stream with the same project and include_ended: go on after
@@ -1818,7 +3011,7 @@ class AsyncOperations(AsyncCaller):
         """WatchNodes streams nodes and their slots: first all of them, then every change. A heartbeat alone is no
         change. States can be skipped; the last one is always sent.
 
-        Platform administrators only; action `node.list` on `region`.
+        All platform roles; action `node.list` on `region`.
 
         resume_token: Of the last message of an earlier stream: go on after it.
         """

@@ -41,6 +41,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("ssh_public_keys", "ssh_public_keys", "[str]"),
         ("capacity_shape", "capacity_shape", "str"),
         ("placement", "placement", "PlacementConstraints"),
+        ("ssh_keys", "ssh_keys", "[AllocationSshKey]"),
     ),
     "AllocationDetail": (
         ("allocation", "allocation", "Allocation"),
@@ -53,6 +54,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("message", "message", "str"),
         ("advice", "advice", "str"),
         ("step", "step", "str"),
+    ),
+    "AllocationSshKey": (
+        ("name", "name", "str"),
+        ("fingerprint", "fingerprint", "str"),
     ),
     "AllocationStatus": (
         ("state", "state", "str"),
@@ -70,10 +75,52 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("queue", "queue", "QueueStatus"),
         ("conditions", "conditions", "[AllocationCondition]"),
     ),
+    "ApiKey": (
+        ("id", "id", "str"),
+        ("service_account_id", "service_account_id", "str"),
+        ("display_name", "display_name", "str"),
+        ("scopes", "scopes", "[str]"),
+        ("prefix", "prefix", "str"),
+        ("key", "key", "str"),
+        ("creator", "creator", "str"),
+        ("create_time", "create_time", "time"),
+        ("expire_time", "expire_time", "time"),
+        ("disable_time", "disable_time", "time"),
+        ("last_used_time", "last_used_time", "time"),
+        ("replaces", "replaces", "str"),
+    ),
+    "AuditChain": (
+        ("source", "source", "str"),
+        ("start", "start", "AuditPosition"),
+        ("head", "head", "AuditPosition"),
+        ("unsealed", "unsealed", "int64"),
+    ),
     "AuditLedgerResponse": (
         ("audit_time", "audit_time", "time"),
         ("sound", "sound", "bool"),
         ("invariants", "invariants", "[LedgerInvariant]"),
+    ),
+    "AuditPosition": (
+        ("position", "position", "int64"),
+        ("digest", "digest", "str"),
+    ),
+    "AuditRecord": (
+        ("id", "id", "str"),
+        ("source", "source", "str"),
+        ("service", "service", "str"),
+        ("create_time", "create_time", "time"),
+        ("principal", "principal", "str"),
+        ("action", "action", "str"),
+        ("resource", "resource", "str"),
+        ("resource_id", "resource_id", "str"),
+        ("request_id", "request_id", "str"),
+        ("address", "address", "str"),
+        ("user_agent", "user_agent", "str"),
+        ("region", "region", "str"),
+        ("outcome", "outcome", "str"),
+        ("detail", "detail", "str"),
+        ("position", "position", "int64"),
+        ("digest", "digest", "str"),
     ),
     "Availability": (
         ("region_code", "region_code", "str"),
@@ -116,6 +163,18 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("roles", "roles", "[str]"),
         ("projects", "projects", "[Project]"),
         ("expire_time", "expire_time", "time"),
+        ("kind", "kind", "str"),
+        ("platform_role", "platform_role", "str"),
+        ("organisations", "organisations", "[CallerOrganisation]"),
+        ("principal_id", "principal_id", "str"),
+        ("email", "email", "str"),
+    ),
+    "CallerOrganisation": (
+        ("id", "id", "str"),
+        ("slug", "slug", "str"),
+        ("display_name", "display_name", "str"),
+        ("role", "role", "str"),
+        ("state", "state", "str"),
     ),
     "CandidateSummary": (
         ("gpu_devices", "gpu_devices", "int"),
@@ -197,6 +256,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("validate_only", "validate_only", "bool"),
         ("placement", "placement", "PlacementConstraints"),
         ("wait", "wait", "Wait"),
+        ("ssh_key_names", "ssh_key_names", "[str]"),
     ),
     "CreateTerminalSessionResponse": (
         ("session_id", "session_id", "str"),
@@ -224,6 +284,12 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("notice", "notice", "str"),
     ),
     "DeleteNodeResponse": (
+    ),
+    "DeleteProjectSshKeyResponse": (
+    ),
+    "DeleteServiceAccountResponse": (
+    ),
+    "DeleteSshKeyResponse": (
     ),
     "DiskErase": (
         ("discard", "discard", "bool"),
@@ -281,9 +347,18 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("severity", "severity", "str"),
         ("devices", "devices", "[str]"),
     ),
+    "ExchangeApiKeyResponse": (
+        ("token", "token", "str"),
+        ("expire_time", "expire_time", "time"),
+    ),
     "ExplainNodesResponse": (
         ("explanation", "explanation", "PlacementExplanation"),
         ("nodes", "nodes", "[NodeVerdict]"),
+    ),
+    "ExportAuditRecordsResponse": (
+        ("records", "records", "[AuditRecord]"),
+        ("start", "start", "AuditPosition"),
+        ("head", "head", "AuditPosition"),
     ),
     "FabricDevice": (
         ("function", "function", "PciFunction"),
@@ -395,6 +470,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("start_time", "start_time", "time"),
         ("end_time", "end_time", "time"),
         ("message", "message", "str"),
+        ("repair", "repair", "bool"),
     ),
     "HostInstance": (
         ("id", "id", "str"),
@@ -434,6 +510,21 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("boot_timeout_seconds", "boot_timeout_seconds", "int"),
         ("metadata", "metadata", "ResourceMetadata"),
     ),
+    "Invitation": (
+        ("id", "id", "str"),
+        ("organisation_id", "organisation_id", "str"),
+        ("project_id", "project_id", "str"),
+        ("email", "email", "str"),
+        ("role", "role", "str"),
+        ("state", "state", "str"),
+        ("token", "token", "str"),
+        ("inviter", "inviter", "str"),
+        ("accepted_by", "accepted_by", "str"),
+        ("create_time", "create_time", "time"),
+        ("expire_time", "expire_time", "time"),
+        ("accept_time", "accept_time", "time"),
+        ("target", "target", "str"),
+    ),
     "LaunchCapacity": (
         ("gpu_count", "gpu_count", "int"),
         ("fits", "fits", "int"),
@@ -451,6 +542,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("port_id", "port_id", "str"),
         ("port_description", "port_description", "str"),
     ),
+    "ListAllOrganisationsResponse": (
+        ("organisations", "organisations", "[Organisation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListAllReservationsResponse": (
         ("reservations", "reservations", "[CapacityReservation]"),
         ("next_page_token", "next_page_token", "str"),
@@ -463,11 +558,25 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("allocations", "allocations", "[Allocation]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListApiKeysResponse": (
+        ("api_keys", "api_keys", "[ApiKey]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListAuditChainsResponse": (
+        ("chains", "chains", "[AuditChain]"),
+        ("unreachable_sources", "unreachable_sources", "[str]"),
+    ),
+    "ListAuditRecordsResponse": (
+        ("records", "records", "[AuditRecord]"),
+        ("next_page_token", "next_page_token", "str"),
+        ("unreachable_sources", "unreachable_sources", "[str]"),
+    ),
     "ListAvailabilityResponse": (
         ("availability", "availability", "[Availability]"),
     ),
     "ListBreakFixesResponse": (
         ("break_fixes", "break_fixes", "[BreakFix]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListCapacityHistoryResponse": (
         ("bucket_seconds", "bucket_seconds", "int64"),
@@ -491,6 +600,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListNodeFindingsResponse": (
         ("findings", "findings", "[NodeFinding]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListNodeHistoryResponse": (
         ("entries", "entries", "[NodeHistoryEntry]"),
@@ -506,8 +616,36 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("nodes", "nodes", "[Node]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListOrganisationInvitationsResponse": (
+        ("invitations", "invitations", "[Invitation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListOrganisationMembersResponse": (
+        ("members", "members", "[Member]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListOrganisationsResponse": (
+        ("organisations", "organisations", "[Organisation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListPriceVersionsResponse": (
         ("price_versions", "price_versions", "[PriceVersion]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListPrincipalsResponse": (
+        ("principals", "principals", "[Principal]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListProjectInvitationsResponse": (
+        ("invitations", "invitations", "[Invitation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListProjectMembersResponse": (
+        ("members", "members", "[Member]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListProjectSshKeysResponse": (
+        ("ssh_keys", "ssh_keys", "[SshKey]"),
         ("next_page_token", "next_page_token", "str"),
     ),
     "ListProjectsResponse": (
@@ -529,8 +667,16 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ListResourceSlotsResponse": (
         ("slots", "slots", "[ResourceSlot]"),
     ),
+    "ListServiceAccountsResponse": (
+        ("service_accounts", "service_accounts", "[ServiceAccount]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListSkusResponse": (
         ("skus", "skus", "[Sku]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListSshKeysResponse": (
+        ("ssh_keys", "ssh_keys", "[SshKey]"),
         ("next_page_token", "next_page_token", "str"),
     ),
     "ListTerminalSessionsResponse": (
@@ -558,6 +704,18 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("kernel_release", "kernel_release", "str"),
         ("operating_system", "operating_system", "str"),
         ("memory_bytes", "memory_bytes", "int64"),
+    ),
+    "Member": (
+        ("member_id", "member_id", "str"),
+        ("principal", "principal", "str"),
+        ("display_name", "display_name", "str"),
+        ("email", "email", "str"),
+        ("kind", "kind", "str"),
+        ("role", "role", "str"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
+        ("disabled", "disabled", "bool"),
     ),
     "Money": (
         ("currency_code", "currency_code", "str"),
@@ -717,6 +875,17 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("state", "state", "str"),
         ("detail", "detail", "str"),
     ),
+    "Organisation": (
+        ("id", "id", "str"),
+        ("slug", "slug", "str"),
+        ("display_name", "display_name", "str"),
+        ("state", "state", "str"),
+        ("state_reason", "state_reason", "str"),
+        ("role", "role", "str"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
+    ),
     "PciFunction": (
         ("pci_address", "pci_address", "str"),
         ("model_id", "model_id", "str"),
@@ -784,6 +953,20 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("price_per_gpu_hour", "price_per_gpu_hour", "Money"),
         ("effective_time", "effective_time", "time"),
     ),
+    "Principal": (
+        ("id", "id", "str"),
+        ("name", "name", "str"),
+        ("display_name", "display_name", "str"),
+        ("email", "email", "str"),
+        ("kind", "kind", "str"),
+        ("platform_role", "platform_role", "str"),
+        ("issuer", "issuer", "str"),
+        ("subject", "subject", "str"),
+        ("disable_time", "disable_time", "time"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
+    ),
     "Processor": (
         ("socket", "socket", "int"),
         ("model", "model", "str"),
@@ -805,6 +988,14 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("slug", "slug", "str"),
         ("display_name", "display_name", "str"),
         ("organisation", "organisation", "str"),
+        ("organisation_id", "organisation_id", "str"),
+        ("state", "state", "str"),
+        ("state_reason", "state_reason", "str"),
+        ("suspended_by_platform", "suspended_by_platform", "bool"),
+        ("role", "role", "str"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
     ),
     "ProjectAllocationLimit": (
         ("project_id", "project_id", "str"),
@@ -869,6 +1060,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("enabled", "enabled", "bool"),
         ("unavailable_reason", "unavailable_reason", "str"),
     ),
+    "RemoveOrganisationMemberResponse": (
+    ),
+    "RemoveProjectMemberResponse": (
+    ),
     "ResourceMetadata": (
         ("create_time", "create_time", "time"),
         ("update_time", "update_time", "time"),
@@ -902,6 +1097,17 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ScorePart": (
         ("name", "name", "str"),
         ("value", "value", "int64"),
+    ),
+    "ServiceAccount": (
+        ("id", "id", "str"),
+        ("project_id", "project_id", "str"),
+        ("slug", "slug", "str"),
+        ("principal", "principal", "str"),
+        ("description", "description", "str"),
+        ("role", "role", "str"),
+        ("creator", "creator", "str"),
+        ("create_time", "create_time", "time"),
+        ("disable_time", "disable_time", "time"),
     ),
     "Sku": (
         ("code", "code", "str"),
@@ -973,6 +1179,14 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("create_time", "create_time", "time"),
         ("end_time", "end_time", "time"),
     ),
+    "SshKey": (
+        ("id", "id", "str"),
+        ("name", "name", "str"),
+        ("public_key", "public_key", "str"),
+        ("fingerprint", "fingerprint", "str"),
+        ("create_time", "create_time", "time"),
+        ("project_id", "project_id", "str"),
+    ),
     "TerminalSession": (
         ("id", "id", "str"),
         ("allocation_id", "allocation_id", "str"),
@@ -1008,6 +1222,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("host", "host", "HostInventory"),
         ("schema_version", "schema_version", "int"),
         ("comparisons", "comparisons", "[SlotComparison]"),
+        ("error_reason", "error_reason", "str"),
     ),
     "UnavailableReason": (
         ("reason", "reason", "str"),

@@ -18,15 +18,23 @@ __all__ = [
     "AllocationConfig",
     "AllocationDetail",
     "AllocationFailure",
+    "AllocationSshKey",
     "AllocationState",
     "AllocationStatus",
+    "ApiKey",
+    "ApiKeyScope",
+    "AuditChain",
     "AuditLedgerResponse",
+    "AuditOutcome",
+    "AuditPosition",
+    "AuditRecord",
     "Availability",
     "BatchCreateAllocationsResponse",
     "BindingComparison",
     "BreakFix",
     "BreakFixAction",
     "Caller",
+    "CallerOrganisation",
     "CandidateSummary",
     "CapacityBucket",
     "CapacityReservation",
@@ -44,6 +52,9 @@ __all__ = [
     "DefragmentationStep",
     "DefragmentationSuggestion",
     "DeleteNodeResponse",
+    "DeleteProjectSshKeyResponse",
+    "DeleteServiceAccountResponse",
+    "DeleteSshKeyResponse",
     "DiscoveryState",
     "DiskErase",
     "DiskHealth",
@@ -51,11 +62,14 @@ __all__ = [
     "DiskUseKind",
     "DriverStrategy",
     "EnrolmentToken",
+    "ErrorReason",
     "EvacuatedAllocation",
     "EvacuationPlan",
     "Evidence",
     "EvidenceStatus",
+    "ExchangeApiKeyResponse",
     "ExplainNodesResponse",
+    "ExportAuditRecordsResponse",
     "FabricDevice",
     "FabricPort",
     "FindingSeverity",
@@ -78,12 +92,18 @@ __all__ = [
     "HostLocation",
     "Image",
     "ImageStatus",
+    "Invitation",
+    "InvitationState",
     "LaunchCapacity",
     "LedgerInvariant",
     "LinkNeighbor",
+    "ListAllOrganisationsResponse",
     "ListAllReservationsResponse",
     "ListAllocationTerminalSessionsResponse",
     "ListAllocationsResponse",
+    "ListApiKeysResponse",
+    "ListAuditChainsResponse",
+    "ListAuditRecordsResponse",
     "ListAvailabilityResponse",
     "ListBreakFixesResponse",
     "ListCapacityHistoryResponse",
@@ -96,17 +116,28 @@ __all__ = [
     "ListNodeImageCacheResponse",
     "ListNodePlacementsResponse",
     "ListNodesResponse",
+    "ListOrganisationInvitationsResponse",
+    "ListOrganisationMembersResponse",
+    "ListOrganisationsResponse",
     "ListPriceVersionsResponse",
+    "ListPrincipalsResponse",
+    "ListProjectInvitationsResponse",
+    "ListProjectMembersResponse",
+    "ListProjectSshKeysResponse",
     "ListProjectsResponse",
     "ListQueueResponse",
     "ListRegionsResponse",
     "ListResourceSlotHistoryResponse",
     "ListResourceSlotsResponse",
+    "ListServiceAccountsResponse",
     "ListSkusResponse",
+    "ListSshKeysResponse",
     "ListTerminalSessionsResponse",
     "ListTimelineResponse",
     "ListUsageResponse",
     "Machine",
+    "Member",
+    "MemberRole",
     "Money",
     "NetworkAddress",
     "NetworkAddressKind",
@@ -129,6 +160,7 @@ __all__ = [
     "NvmeDisk",
     "OnboardingState",
     "OnboardingStep",
+    "Organisation",
     "PciFunction",
     "PciLink",
     "PlacementConstraints",
@@ -136,9 +168,12 @@ __all__ = [
     "PlannedAllocation",
     "PlannedMove",
     "PlannedPlacement",
+    "PlatformRole",
     "PowerState",
     "PreservationReport",
     "PriceVersion",
+    "Principal",
+    "PrincipalKind",
     "Priority",
     "Processor",
     "Progress",
@@ -153,11 +188,14 @@ __all__ = [
     "QueuedRequest",
     "RecoverableNode",
     "Region",
+    "RemoveOrganisationMemberResponse",
+    "RemoveProjectMemberResponse",
     "ResourceMetadata",
     "ResourceSlot",
     "Role",
     "RuntimeProfile",
     "ScorePart",
+    "ServiceAccount",
     "Sku",
     "SlotBindings",
     "SlotCandidate",
@@ -167,6 +205,8 @@ __all__ = [
     "SlotHistoryEntry",
     "SlotRepair",
     "SlotStatus",
+    "SshKey",
+    "TenantState",
     "TerminalSession",
     "TimelineEntry",
     "TimelineState",
@@ -197,6 +237,21 @@ AllocationState = Literal[
 """AllocationState (C-01, C-02).
 - `requested`: Queued: nothing is reserved or billed.
 - `reserved`: Slots are claimed.
+"""
+
+ApiKeyScope = Literal["unspecified", "read", "billing", "write", "terminal", "manage"]
+"""ApiKeyScope says what of its service account's rights a key has.
+- `read`: Reads.
+- `billing`: Usage, prices and limits.
+- `write`: Changes: launch, power, release, reservations, networks.
+- `terminal`: Terminals and their recordings.
+- `manage`: The project itself, its members, service accounts and keys.
+"""
+
+AuditOutcome = Literal["unspecified", "allowed", "denied"]
+"""AuditOutcome is how an attempt ended.
+- `allowed`: It was allowed, and done.
+- `denied`: It was refused, and changed nothing.
 """
 
 CapacityReservationState = Literal["unspecified", "scheduled", "gathering", "active", "ended", "canceled"]
@@ -265,6 +320,125 @@ DriverStrategy = Literal["unspecified", "none", "cloud_init", "preinstalled"]
 - `preinstalled`: They are in the image.
 """
 
+ErrorReason = Literal[
+    "unspecified",
+    "field_invalid",
+    "field_required",
+    "field_unknown",
+    "body_malformed",
+    "body_too_large",
+    "page_token_invalid",
+    "route_unknown",
+    "resume_token_invalid",
+    "resume_token_expired",
+    "idempotency_key_missing",
+    "idempotency_key_reused",
+    "credential_missing",
+    "credential_invalid",
+    "credential_expired",
+    "permission_denied",
+    "peer_not_allowed",
+    "enrolment_token_invalid",
+    "invitation_invalid",
+    "second_factor_required",
+    "allocation_not_found",
+    "node_not_found",
+    "slot_not_found",
+    "sku_unknown",
+    "image_unknown",
+    "region_unknown",
+    "project_unknown",
+    "discovery_not_found",
+    "not_found",
+    "gpu_count_not_allowed",
+    "image_not_active",
+    "image_not_compatible",
+    "region_disabled",
+    "quota",
+    "state_conflict",
+    "candidate_incomplete",
+    "candidate_blocked",
+    "discovery_stale",
+    "already_exists",
+    "etag_stale",
+    "project_suspended",
+    "project_closed",
+    "project_in_use",
+    "last_owner",
+    "report_stale",
+    "no_capacity",
+    "fragmented",
+    "fabric_held",
+    "incomplete_slot",
+    "cleanup_blocked",
+    "hugepages_missing",
+    "node_draining",
+    "slot_unhealthy",
+    "slots_in_use",
+    "affinity",
+    "waiting_ahead",
+    "wait_expired",
+    "capacity_reserved",
+    "image_not_cached",
+    "node_vm_limit",
+    "disks_being_wiped",
+    "host_not_ready",
+    "lease_held",
+    "lease_required",
+    "lease_expired",
+    "fenced",
+    "disk_unsafe",
+    "device_missing",
+    "image_digest_mismatch",
+    "image_pull_failed",
+    "hypervisor_failed",
+    "guest_no_address",
+    "guest_no_login",
+    "wipe_not_proven",
+    "operation_not_found",
+    "operation_conflict",
+    "host_unreachable",
+    "host_replaced",
+    "host_key_mismatch",
+    "deadline_exceeded",
+    "overloaded",
+    "dependency_unavailable",
+    "internal",
+    "rate_limited",
+]
+"""ErrorReason names why a call was refused or failed.
+- `field_invalid`: The request itself is wrong.
+- `resume_token_invalid`: The resume token is malformed or belongs to another watch.
+- `resume_token_expired`: The changes since the resume token are no longer available: watch again without one.
+- `idempotency_key_missing`: Idempotency.
+- `credential_missing`: Identity.
+- `invitation_invalid`: The invitation is unknown, expired, revoked, used, or for somebody else.
+- `second_factor_required`: The caller may do this only after a sign-in with a second factor.
+- `allocation_not_found`: Things that do not exist.
+- `gpu_count_not_allowed`: A rule of the product.
+- `etag_stale`: The resource was changed after the caller had read it.
+- `project_suspended`: The project or its organisation is suspended: what runs can be read, stopped and released.
+- `project_closed`: The project or its organisation is closed.
+- `project_in_use`: The project still has allocations or capacity reservations, or the organisation still has
+projects.
+- `last_owner`: Nobody would own it, or administer the platform, any more.
+- `report_stale`: A host's report is older than the last one that was taken in.
+- `no_capacity`: Unschedulable reasons (B-57, B-58).
+- `waiting_ahead`: Free, and goes to requests ahead in the queue.
+- `wait_expired`: A queued request reached its deadline.
+- `capacity_reserved`: Free, and reserved for another project.
+- `image_not_cached`: Free, on a node that has not cached the required image.
+- `node_vm_limit`: Free, on a node that has reached its VM limit.
+- `disks_being_wiped`: Approved or repaired, and not proven empty yet.
+- `host_not_ready`: Reported by a host.
+- `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
+- `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the
+guest.
+- `deadline_exceeded`: The system.
+- `rate_limited`: Too many requests or streams of one caller are open at once: try again after the time in Retry-
+After.
+"""
+
 EvidenceStatus = Literal["unspecified", "pass", "fail", "warn", "skip"]
 """EvidenceStatus is the outcome of one check.
 - `skip`: Does not apply to this host's profile; the detail has the reason.
@@ -290,6 +464,18 @@ HostFate = Literal["unspecified", "powered_off", "disks_destroyed", "reinstalled
 ImageStatus = Literal["unspecified", "disabled", "active"]
 """ImageStatus of an image (E-07).
 - `active`: Published with a known digest (CON-10).
+"""
+
+InvitationState = Literal["unspecified", "pending", "accepted", "revoked", "expired"]
+"""InvitationState is the state of an invitation."""
+
+MemberRole = Literal["unspecified", "owner", "member", "viewer", "billing"]
+"""MemberRole is a role in an organisation, where it counts in all of its projects, or in one project. Of two roles in
+a project the stronger one counts; the strongest is first.
+- `owner`: Manages members, keys and settings, and does what a member does.
+- `member`: Launches and uses allocations.
+- `viewer`: Sees everything, changes nothing.
+- `billing`: Sees usage and cost.
 """
 
 NetworkAddressKind = Literal["unspecified", "management", "guests", "fabric", "bluefield", "link_local", "other"]
@@ -337,9 +523,22 @@ OnboardingState = Literal["unspecified", "done", "current", "waiting", "not_need
 - `not_needed`: Does not apply to the node's mode (A-47).
 """
 
+PlatformRole = Literal["unspecified", "admin", "operator", "auditor"]
+"""PlatformRole is a role on the whole platform.
+- `admin`: May do everything.
+- `operator`: Runs hosts and capacity.
+- `auditor`: Reads everything, changes nothing.
+"""
+
 PowerState = Literal["unspecified", "running", "stopping", "stopped", "starting", "rebooting"]
 """PowerState of an active allocation. A stopped one is billed, because its GPUs stay allocated.
 - `stopped`: The VM is off; it keeps its id, disk and address, and billing continues.
+"""
+
+PrincipalKind = Literal["unspecified", "user", "service_account"]
+"""PrincipalKind says what a principal is.
+- `user`: A person, who signs in with an issuer.
+- `service_account`: A program. It does not sign in.
 """
 
 Priority = Literal["unspecified", "low", "normal", "high"]
@@ -365,6 +564,12 @@ SlotStatus = Literal[
     "retired",
 ]
 """SlotStatus of a slot (A-90)."""
+
+TenantState = Literal["unspecified", "active", "suspended", "closed"]
+"""TenantState is the state of an organisation or a project.
+- `suspended`: What runs can be read, stopped and released; nothing can be launched or started.
+- `closed`: Ended for good: nothing runs, and nothing can be done.
+"""
 
 TimelineState = Literal["unspecified", "running", "done", "failed"]
 """TimelineState of one entry."""
@@ -443,6 +648,8 @@ class AllocationConfig:
     placement: PlacementConstraints | None = None
     """Placement constraints. Empty: none. Absent: unknown, because an older release created it without recording them.
     """
+    ssh_keys: list[AllocationSshKey] = dataclasses.field(default_factory=list)
+    """The keys of ssh_public_keys in their order, as people know them."""
 
 
 
@@ -467,6 +674,16 @@ class AllocationFailure:
     """What the user can do."""
     step: str = ""
     """The step that failed."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationSshKey:
+    """AllocationSshKey is a key that an allocation was launched with."""
+    name: str = ""
+    """The name by which the launch gave it; empty: the launch gave the key itself."""
+    fingerprint: str = ""
+    """"SHA256:…", as ssh-keygen shows it."""
 
 
 
@@ -506,6 +723,46 @@ class AllocationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """ApiKey is a credential of a service account."""
+    id: str = ""
+    service_account_id: str = ""
+    display_name: str = ""
+    scopes: list[ApiKeyScope] = dataclasses.field(default_factory=list)
+    prefix: str = ""
+    """What a log or a scanner shows of the key: all before the secret."""
+    key: str = ""
+    """The whole key. Only in the answer that made it."""
+    creator: str = ""
+    """Principal who made it."""
+    create_time: datetime | None = None
+    expire_time: datetime | None = None
+    """Absent: never."""
+    disable_time: datetime | None = None
+    """Absent while it is good."""
+    last_used_time: datetime | None = None
+    """To the minute; absent: never used."""
+    replaces: str = ""
+    """The key in whose place it came; empty for a new one."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditChain:
+    """AuditChain is the state of the hash chain of one source."""
+    source: str = ""
+    start: AuditPosition | None = None
+    """What the oldest record that is kept follows: what came before was removed when its retention was over. Position
+    0 and a digest of zeros where nothing was removed.
+    """
+    head: AuditPosition | None = None
+    """The newest sealed record; the start where there is none."""
+    unsealed: int = 0
+    """Records that are not sealed yet."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLedgerResponse:
     """AuditLedgerResponse."""
     audit_time: datetime | None = None
@@ -514,6 +771,54 @@ class AuditLedgerResponse:
     """Every invariant holds."""
     invariants: list[LedgerInvariant] = dataclasses.field(default_factory=list)
     """Every invariant, with its violations."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPosition:
+    """AuditPosition is a place in a hash chain."""
+    position: int = 0
+    digest: str = ""
+    """In hex."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """AuditRecord is one privileged action, or the denial of one. It never changes."""
+    id: str = ""
+    source: str = ""
+    """Database schema that keeps it: "placement", "inventory", "images", "terminal", "billing" or "edge". Each has a
+    hash chain.
+    """
+    service: str = ""
+    """Service that wrote it, as the database says. Empty for a record of a release that did not say it."""
+    create_time: datetime | None = None
+    """When it was written, by the database."""
+    principal: str = ""
+    """Who: for example "user:alice", or "service:scheduler" for work of the system itself."""
+    action: str = ""
+    """For example "slot.approve"."""
+    resource: str = ""
+    """Kind of resource, for example "slot"."""
+    resource_id: str = ""
+    """Empty where the action names none."""
+    request_id: str = ""
+    """X-Request-Id of the call; empty for work of the system itself."""
+    address: str = ""
+    """Address of the client; empty for work of the system itself."""
+    user_agent: str = ""
+    """Header User-Agent of the client, at most 200 characters."""
+    region: str = ""
+    """Region of the gateway that took the call (setting gateway.region)."""
+    outcome: AuditOutcome = "unspecified"
+    detail: str = ""
+    """What else matters: a JSON object, as text, byte for byte as the digest covers it."""
+    position: int = 0
+    """Place in the hash chain, from 1 without a gap. 0 for a record of the last moments, which is not sealed yet.
+    """
+    digest: str = ""
+    """SHA-256, in hex, of the digest before it and of this record in canonical JSON. Empty until it is sealed."""
 
 
 
@@ -582,20 +887,42 @@ class BreakFixAction:
 class Caller:
     """Caller is a registered principal as its token proves it."""
     principal: str = ""
-    """Stable name in audit trails, for example "user:alice"."""
+    """Stable name in audit trails, for example "user:alice". Empty: the identity is not registered; an invitation can
+    register it.
+    """
     display_name: str = ""
     issuer: str = ""
     """The token's issuer."""
     subject: str = ""
     """The issuer's name for the principal."""
     roles: list[Role] = dataclasses.field(default_factory=list)
-    """Roles on the whole platform; empty for who is only a member of projects."""
+    """Administrators of the platform have it; platform_role says more."""
     projects: list[Project] = dataclasses.field(default_factory=list)
-    """Projects that the principal is a member of, oldest membership first. Requests that name no project use the
-    first.
+    """Projects that the principal is a member of, by itself or by its organisation, oldest membership first; not
+    closed ones. Each has the caller's role. Requests that name no project use the only one.
     """
     expire_time: datetime | None = None
     """When the token expires."""
+    kind: PrincipalKind = "unspecified"
+    platform_role: PlatformRole = "unspecified"
+    """On the whole platform; unspecified for who is only a member."""
+    organisations: list[CallerOrganisation] = dataclasses.field(default_factory=list)
+    """Organisations that the principal is a member of; not closed ones."""
+    principal_id: str = ""
+    """UUID of the principal."""
+    email: str = ""
+    """As the issuer has verified it; empty otherwise."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerOrganisation:
+    """CallerOrganisation is an organisation with the caller's role in it."""
+    id: str = ""
+    slug: str = ""
+    display_name: str = ""
+    role: MemberRole = "unspecified"
+    state: TenantState = "unspecified"
 
 
 
@@ -739,7 +1066,7 @@ class CreateAllocationRequest:
     image: str = ""
     """Slug of an active image that the SKU can run."""
     ssh_public_keys: list[str] = dataclasses.field(default_factory=list)
-    """One to ten different OpenSSH public keys."""
+    """OpenSSH public keys: with those of ssh_key_names one to ten different ones."""
     capacity_shape: CapacityShape = "unspecified"
     """Left out: the SKU's shape."""
     scheduler_type: str = ""
@@ -751,6 +1078,8 @@ class CreateAllocationRequest:
     """Placement constraints."""
     wait: Wait | None = None
     """Queue the launch if it does not fit now, instead of refusing it; see status.queue."""
+    ssh_key_names: list[str] = dataclasses.field(default_factory=list)
+    """Names of kept keys: the caller's own, otherwise the project's."""
 
 
 
@@ -805,6 +1134,24 @@ class DefragmentationSuggestion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteNodeResponse:
     """DeleteNodeResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteProjectSshKeyResponse:
+    """DeleteProjectSshKeyResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteServiceAccountResponse:
+    """DeleteServiceAccountResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSshKeyResponse:
+    """DeleteSshKeyResponse."""
 
 
 
@@ -918,11 +1265,32 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeApiKeyResponse:
+    """ExchangeApiKeyResponse."""
+    token: str = ""
+    """For the header Authorization, as "Bearer …"."""
+    expire_time: datetime | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainNodesResponse:
     """ExplainNodesResponse."""
     explanation: PlacementExplanation | None = None
     nodes: list[NodeVerdict] = dataclasses.field(default_factory=list)
     """Those that fit by score, then the others by id."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportAuditRecordsResponse:
+    """ExportAuditRecordsResponse."""
+    records: list[AuditRecord] = dataclasses.field(default_factory=list)
+    """Ascending by position; the last page when it is empty."""
+    start: AuditPosition | None = None
+    """What the first of these records follows."""
+    head: AuditPosition | None = None
+    """The newest sealed record of the source."""
 
 
 
@@ -1120,7 +1488,7 @@ class GpuModuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthEvent:
-    """HealthEvent is a time in which GPUs of an allocation were not healthy."""
+    """HealthEvent is a time in which GPUs of an allocation were not healthy, or were repaired."""
     id: str = ""
     allocation_id: str = ""
     gpu_count: int = 0
@@ -1130,6 +1498,8 @@ class HealthEvent:
     """Repaired, or no longer this allocation's; absent: it lasts."""
     message: str = ""
     """What it means for the allocation, as a sentence."""
+    repair: bool = False
+    """An operator repairs the host of the GPUs, or a device of them, by hand."""
 
 
 
@@ -1196,6 +1566,31 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """Invitation into an organisation or a project."""
+    id: str = ""
+    organisation_id: str = ""
+    """What it is for: either this,"""
+    project_id: str = ""
+    """or this."""
+    email: str = ""
+    role: MemberRole = "unspecified"
+    state: InvitationState = "unspecified"
+    token: str = ""
+    """Only in the first answer to its creation."""
+    inviter: str = ""
+    """Principal who created it."""
+    accepted_by: str = ""
+    """Principal who accepted it."""
+    create_time: datetime | None = None
+    expire_time: datetime | None = None
+    accept_time: datetime | None = None
+    target: str = ""
+    """Slugs, for people: "organisation" or "organisation/project"."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCapacity:
     """LaunchCapacity is how many launches of one size fit; each size is counted separately."""
     gpu_count: int = 0
@@ -1229,6 +1624,14 @@ class LinkNeighbor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListAllOrganisationsResponse:
+    """ListAllOrganisationsResponse."""
+    organisations: list[Organisation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListAllReservationsResponse:
     """ListAllReservationsResponse."""
     reservations: list[CapacityReservation] = dataclasses.field(default_factory=list)
@@ -1253,6 +1656,33 @@ class ListAllocationsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListApiKeysResponse:
+    """ListApiKeysResponse."""
+    api_keys: list[ApiKey] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAuditChainsResponse:
+    """ListAuditChainsResponse."""
+    chains: list[AuditChain] = dataclasses.field(default_factory=list)
+    unreachable_sources: list[str] = dataclasses.field(default_factory=list)
+    """Sources that did not answer."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAuditRecordsResponse:
+    """ListAuditRecordsResponse."""
+    records: list[AuditRecord] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+    unreachable_sources: list[str] = dataclasses.field(default_factory=list)
+    """Sources that did not answer: their records are missing from this page."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListAvailabilityResponse:
     """ListAvailabilityResponse."""
     availability: list[Availability] = dataclasses.field(default_factory=list)
@@ -1263,6 +1693,8 @@ class ListAvailabilityResponse:
 class ListBreakFixesResponse:
     """ListBreakFixesResponse."""
     break_fixes: list[BreakFix] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+    """Empty: the last page."""
 
 
 
@@ -1311,6 +1743,8 @@ class ListImagesResponse:
 class ListNodeFindingsResponse:
     """ListNodeFindingsResponse."""
     findings: list[NodeFinding] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+    """Empty: the last page."""
 
 
 
@@ -1345,9 +1779,65 @@ class ListNodesResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListOrganisationInvitationsResponse:
+    """ListOrganisationInvitationsResponse."""
+    invitations: list[Invitation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOrganisationMembersResponse:
+    """ListOrganisationMembersResponse."""
+    members: list[Member] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOrganisationsResponse:
+    """ListOrganisationsResponse."""
+    organisations: list[Organisation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListPriceVersionsResponse:
     """ListPriceVersionsResponse."""
     price_versions: list[PriceVersion] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPrincipalsResponse:
+    """ListPrincipalsResponse."""
+    principals: list[Principal] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListProjectInvitationsResponse:
+    """ListProjectInvitationsResponse."""
+    invitations: list[Invitation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListProjectMembersResponse:
+    """ListProjectMembersResponse."""
+    members: list[Member] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListProjectSshKeysResponse:
+    """ListProjectSshKeysResponse."""
+    ssh_keys: list[SshKey] = dataclasses.field(default_factory=list)
     next_page_token: str = ""
 
 
@@ -1394,9 +1884,25 @@ class ListResourceSlotsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListServiceAccountsResponse:
+    """ListServiceAccountsResponse."""
+    service_accounts: list[ServiceAccount] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListSkusResponse:
     """ListSkusResponse."""
     skus: list[Sku] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListSshKeysResponse:
+    """ListSshKeysResponse."""
+    ssh_keys: list[SshKey] = dataclasses.field(default_factory=list)
     next_page_token: str = ""
 
 
@@ -1442,6 +1948,27 @@ class Machine:
     kernel_release: str = ""
     operating_system: str = ""
     memory_bytes: int = 0
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """Member is a principal with its role in one organisation or project."""
+    member_id: str = ""
+    """UUID of the principal."""
+    principal: str = ""
+    """Its stable name, for example "user:alice"."""
+    display_name: str = ""
+    email: str = ""
+    """As its issuer has verified it; empty otherwise."""
+    kind: PrincipalKind = "unspecified"
+    role: MemberRole = "unspecified"
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of the membership."""
+    disabled: bool = False
+    """The principal is disabled: it can do nothing."""
 
 
 
@@ -1746,6 +2273,25 @@ class OnboardingStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Organisation:
+    """Organisation owns projects."""
+    id: str = ""
+    slug: str = ""
+    """Unique: lower-case letters, digits and hyphens, at most 63."""
+    display_name: str = ""
+    state: TenantState = "unspecified"
+    state_reason: str = ""
+    """Why it is suspended or closed, as whoever did it wrote."""
+    role: MemberRole = "unspecified"
+    """The caller's role in it; unspecified for who is only in projects of it, or in none."""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of the organisation."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PciFunction:
     """PciFunction is one PCI function."""
     pci_address: str = ""
@@ -1875,6 +2421,30 @@ class PriceVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Principal is a user or a service account that may call."""
+    id: str = ""
+    name: str = ""
+    """Stable name in audit trails, for example "user:alice"."""
+    display_name: str = ""
+    email: str = ""
+    """As the issuer has verified it; empty otherwise."""
+    kind: PrincipalKind = "unspecified"
+    platform_role: PlatformRole = "unspecified"
+    """Unspecified: none."""
+    issuer: str = ""
+    """Who proves that it is the principal, and under which name."""
+    subject: str = ""
+    disable_time: datetime | None = None
+    """Set: every call of it is refused."""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of the principal."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
     """Processor is one socket."""
     socket: int = 0
@@ -1913,6 +2483,19 @@ class Project:
     display_name: str = ""
     organisation: str = ""
     """Slug of the organisation."""
+    organisation_id: str = ""
+    state: TenantState = "unspecified"
+    """That of the project itself, or of its organisation when that is further from active."""
+    state_reason: str = ""
+    """Why it is suspended or closed, as whoever did it wrote."""
+    suspended_by_platform: bool = False
+    """An administrator of the platform suspended it, and only one can resume it."""
+    role: MemberRole = "unspecified"
+    """The caller's role in it; unspecified for who is no member."""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of the project."""
 
 
 
@@ -2047,6 +2630,18 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrganisationMemberResponse:
+    """RemoveOrganisationMemberResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveProjectMemberResponse:
+    """RemoveProjectMemberResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceMetadata:
     """ResourceMetadata is on every resource."""
     create_time: datetime | None = None
@@ -2101,6 +2696,26 @@ class ScorePart:
     """ScorePart."""
     name: str = ""
     value: int = 0
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccount:
+    """ServiceAccount is a program of a project."""
+    id: str = ""
+    project_id: str = ""
+    slug: str = ""
+    """Unique in the project."""
+    principal: str = ""
+    """Stable name in audit trails, for example "service:ci.3f9a1c22b7d4"."""
+    description: str = ""
+    role: MemberRole = "unspecified"
+    """In the project."""
+    creator: str = ""
+    """Principal who made it."""
+    create_time: datetime | None = None
+    disable_time: datetime | None = None
+    """Absent while it is enabled."""
 
 
 
@@ -2236,6 +2851,21 @@ class SlotRepair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshKey:
+    """SshKey is an SSH public key with a name."""
+    id: str = ""
+    name: str = ""
+    public_key: str = ""
+    """In canonical form: type, base64 and comment, single spaces."""
+    fingerprint: str = ""
+    """"SHA256:…", as ssh-keygen shows it."""
+    create_time: datetime | None = None
+    project_id: str = ""
+    """Project that owns it; empty: it is the caller's own."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalSession:
     """TerminalSession is one terminal into one allocation."""
     id: str = ""
@@ -2293,6 +2923,8 @@ class TopologyDiscovery:
     """Every candidate beside the slot that is approved at its index, and every slot without a candidate, by index.
     Empty before the discovery has completed, and while the scheduler does not answer.
     """
+    error_reason: ErrorReason = "unspecified"
+    """Why it failed, for programs; unspecified: it did not."""
 
 
 
