@@ -6,6 +6,9 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use super::access::{Access, Audience, access_of, http_rule_of};
 use super::template::{PathVariables, Segment, Template, TemplateError};
 
+/// The resource of methods on an organisation.
+const ORGANISATION: &str = "organisation";
+
 /// Which part of the request message the HTTP body fills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -32,7 +35,8 @@ pub struct Route {
     pub method: MethodDescriptor,
     /// Who may call it.
     pub access: Access,
-    /// Its action by the name that policies have for it: those of administrators begin with "admin.".
+    /// Its action by the name that policies have for it: those of administrators begin with "admin.", those on an
+    /// organisation with "organisation".
     pub action: String,
     /// The group of the action.
     pub group: Group,
@@ -226,6 +230,9 @@ fn route(
     let group = group_of(method).ok_or_else(|| problem("is not for people".to_owned()))?;
     let action = match access.audience {
         Audience::Admin => format!("admin.{}", access.action),
+        _ if access.resource == ORGANISATION && !access.action.starts_with(ORGANISATION) => {
+            format!("{ORGANISATION}.{}", access.action)
+        }
         _ => access.action.clone(),
     };
 

@@ -86,12 +86,12 @@ async fn identify(
     let mark = app.sessions.mark();
     let identity = verify(app, credential, now).await.map_err(challenge)?;
     let has_signed_out = store::has_signed_out(&app.pool, &identity).await;
-    if has_signed_out.map_err(unreachable)? {
+    if has_signed_out.map_err(|error| unreachable(&error))? {
         return Err(challenge(signed_out()));
     }
     let principal = store::find_principal(&app.pool, &identity)
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| unreachable(&error))?;
     if principal.is_none() && identity.key.is_some() {
         // the key, or its account, ended after it was given out
         return Err(challenge(api_keys::refused(
@@ -120,7 +120,7 @@ async fn verify_key(app: &App, credential: &str, now: i64) -> Result<Identity, A
     let key = ApiKey::parse(credential, app.cell)?;
     let known = store::known_key(&app.pool, key.id)
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| unreachable(&error))?;
     // who does not have the whole key learns nothing of it
     let known = known
         .filter(|known| key.is_of(&known.hash))
@@ -149,7 +149,7 @@ async fn verify_key(app: &App, credential: &str, now: i64) -> Result<Identity, A
     })
 }
 
-fn unreachable(error: sqlx::Error) -> ApiError {
+fn unreachable(error: &sqlx::Error) -> ApiError {
     tracing::error!("find caller: {error}");
     ApiError::unavailable()
 }

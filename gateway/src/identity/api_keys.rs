@@ -6,7 +6,7 @@ use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff::{SignedDuration, Timestamp};
-use jiff_sqlx::ToSqlx as _;
+use jiff_sqlx::ToSqlx;
 use serde_json::json;
 use sqlx::PgConnection;
 use tonic::Code;
@@ -51,7 +51,7 @@ pub(super) async fn create(
                 hash: &key.hash(),
                 scopes: &scopes,
                 creator: &call.principal().name,
-                expire_time: expire_time.map(|at| at.to_sqlx()),
+                expire_time: expire_time.map(ToSqlx::to_sqlx),
                 replaces: None,
             };
             store::insert_api_key(&mut tx, &new).await?;
@@ -131,7 +131,7 @@ pub(super) async fn rotate(
                 hash: &key.hash(),
                 scopes: &row.scopes,
                 creator: &call.principal().name,
-                expire_time: expire_time.map(|at| at.to_sqlx()),
+                expire_time: expire_time.map(ToSqlx::to_sqlx),
                 replaces: Some(old),
             };
             store::insert_api_key(&mut tx, &new).await?;

@@ -276,7 +276,7 @@ async fn bad_reads_of_the_trail_are_refused_by_field() {
         assert_eq!((status, field(&body)), (400, expected), "{target}: {body}");
     }
     let (status, body) = world
-        .call(Method::GET, &format!("{PATH}/placement:export"), "admin")
+        .call(Method::GET, &format!("{PATH}/images:export"), "admin")
         .await;
     assert_eq!(
         (status, reason(&body)),
