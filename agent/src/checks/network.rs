@@ -147,9 +147,7 @@ pub const HISTORICAL_NETWORK_SERVICE: Check = Check {
     proves: "No service of the network baseline's former name is left.",
     observed: "systemd has no unit gpuaas-slice-host-net-baseline.",
     remedy: "remove it; gpuaas-slice-network-baseline does its work",
-    steps: &[
-        "`gpuaas-node-agent deploy-bootstrap` disables it and removes its unit file, with a backup.",
-    ],
+    steps: &["`systemctl disable --now gpuaas-slice-host-net-baseline` and remove its unit file."],
     severity: Severities::all(Severity::Warn),
     scope: Scope::Host,
     by: Observer::Parity,

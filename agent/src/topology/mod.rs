@@ -15,5 +15,4 @@ pub mod nvme;
 pub mod packet;
 pub mod pci;
 pub mod platform;
-pub mod printable;
 pub mod readiness;

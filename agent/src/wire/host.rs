@@ -286,8 +286,6 @@ impl Wire {
     }
 
     async fn put_flows(&self, wanted: &Wanted) -> HostResult<()> {
-        // as of the filter
-        let _absent_is_fine = std::fs::remove_file(self.folder.join(FLOWS));
         let file = self.write(NEW_FLOWS, wanted.flows.as_deref().unwrap_or_default())?;
         let bridge = self.network.bridge.as_str();
         let arguments = [

@@ -1,5 +1,4 @@
 //! The agent without a VM: its certificate, a recorded host that it looks at, and a disk that it claims.
 mod certificate;
 mod loop_disk;
-mod prepare;
 mod recorded;

@@ -5,12 +5,11 @@ use super::{Session, given};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
-use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// The project [default: your only one].
-    #[arg(long, value_name = "PROJECT")]
+    #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
 
@@ -40,7 +39,7 @@ struct ProjectQuota {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = project::given(&session.api, flags.project).await?;
+    let Flags { project } = flags;
     show(session, &["quotas"], &given([("project_id", project)])).await
 }
 

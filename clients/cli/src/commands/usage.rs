@@ -10,7 +10,6 @@ use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{Money, amount, amounts, print_json, print_table, span, time};
-use crate::project;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -40,7 +39,7 @@ pub struct Flags {
     #[arg(long, value_name = "ID")]
     allocation: Option<String>,
     /// Only this project.
-    #[arg(long, value_name = "PROJECT")]
+    #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
 
@@ -53,7 +52,6 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         allocation,
         project,
     } = flags;
-    let project = project::given(&session.api, project).await?;
     let query = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
         None => given([("project_id", project)]),

@@ -8,9 +8,8 @@ use super::{Session, given};
 use crate::allocation::{self, Allocation, Among, TimelineEntry};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::output::{clock, print_message};
+use crate::output::clock;
 use crate::progress::{entry_line, step_line};
-use crate::project;
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -22,7 +21,7 @@ pub struct Flags {
     #[arg(long, conflicts_with = "allocation")]
     all: bool,
     /// Project [default: your only one].
-    #[arg(long, value_name = "PROJECT")]
+    #[arg(long, value_name = "ID")]
     project: Option<String>,
 }
 
@@ -31,10 +30,9 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = project::given(&session.api, flags.project).await?;
     let mut watch = match &flags.allocation {
         Some(reference) => {
-            let among = Among::Project(project.as_deref());
+            let among = Among::Project(flags.project.as_deref());
             let id = allocation::resolve(&session.api, among, reference).await?;
             Watch::new(
                 &session.api,
@@ -45,7 +43,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         None => {
             let query = given([
                 ("include_ended", flags.all.then(|| "true".to_owned())),
-                ("project_id", project),
+                ("project_id", flags.project),
             ]);
             Watch::new(&session.api, &["allocations:watch"], query)
         }
@@ -61,7 +59,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         let message = watch.next().await?;
         let is_over = message["end"].is_object();
         if session.json() {
-            print_message(&message);
+            say!("{message}");
         } else if let Some(line) = table.line(&message)? {
             say!("{line}");
         }

@@ -9,17 +9,6 @@ export interface Project {
   slug: string;
 }
 
-/** The sign-in that a token comes from. */
-export interface Source {
-  issuer: string;
-  clientId: string;
-  /** Added to every request for tokens. */
-  parameters: Record<string, string>;
-  refreshToken: string | undefined;
-  /** Tells the issuer who signs out. */
-  idToken: string | undefined;
-}
-
 export interface Session {
   token: string;
   /** Name of the principal; empty when only a token is known. */
@@ -31,10 +20,8 @@ export interface Session {
   project: string;
   /** Milliseconds since the epoch. */
   expires: number;
-  /** When to renew it, in milliseconds since the epoch. */
-  renewAt: number;
-  /** Missing for a token that was pasted. */
-  source?: Source;
+  /** Signed in with the embedded issuer, so the token can be renewed. */
+  renewable: boolean;
 }
 
 /** `refused`: the server does not accept the token, for another reason than its age. */
@@ -53,8 +40,7 @@ function read(): Session | undefined {
   try {
     const text = sessionStorage.getItem(STORAGE_KEY);
     const stored = text ? (JSON.parse(text) as Session) : undefined;
-    // one that has expired is renewed before its first use
-    return stored && (stored.expires > Date.now() || stored.source?.refreshToken) ? stored : undefined;
+    return stored && stored.expires > Date.now() ? stored : undefined;
   } catch {
     return undefined;
   }
@@ -83,30 +69,11 @@ if (tabs) {
       change(data.session);
       adopting();
     }
-    // another tab has renewed the session of both
-    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: session.project });
     if (data.kind === "signed_out" && session?.principal === data.principal) {
       ended = "signed_out";
       leave();
     }
   };
-}
-
-function isNewer(other: Session, own: Session): boolean {
-  return other.principal === own.principal && other.source?.issuer === own.source?.issuer && other.expires > own.expires;
-}
-
-/** Waits until every tab had the time to tell of a newer session. */
-export function newestSession(): Promise<void> {
-  if (!tabs) return Promise.resolve();
-  tabs.postMessage({ kind: "request" } satisfies TabMessage);
-  return new Promise((resolve) => setTimeout(resolve, ADOPT_MS));
-}
-
-/** Begins a session here and in the tabs that had the one before. */
-export function shareSession(next: Session): void {
-  beginSession(next);
-  tabs?.postMessage({ kind: "session", session: next } satisfies TabMessage);
 }
 
 /** Takes over the session of another tab, if there is one; resolves when that is decided. */

@@ -3,7 +3,6 @@ import { skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { endOf } from "../api/client";
 import { type Problem, unreachable } from "../api/problem";
-import { ensureGood } from "../session/lifecycle";
 import { currentSession, endSession } from "../session/session";
 import { type Means, type Message, Watch, type WatchStatus } from "./watch";
 
@@ -43,8 +42,7 @@ export function watchKey(url: string): [string, string] {
 function meansFor(url: string): Means {
   let used: string | undefined;
   return {
-    open: async (token, signal) => {
-      await ensureGood();
+    open: (token, signal) => {
       used = currentSession()?.token;
       const resume = token && `${url.includes("?") ? "&" : "?"}resume_token=${encodeURIComponent(token)}`;
       return fetch(url + resume, { headers: { Authorization: `Bearer ${used ?? ""}` }, credentials: "omit", cache: "no-store", signal }).catch(() => {

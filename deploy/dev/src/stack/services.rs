@@ -233,17 +233,10 @@ impl Setting<'_> {
                     ),
                     (
                         "dev_issuer",
-                        section([
-                            (
-                                "key_file",
-                                path(&self.authority.signing_key("dev-issuer")?.private),
-                            ),
-                            // the same for every replica: each takes the others' tokens
-                            (
-                                "url",
-                                text(&format!("http://{}", GATEWAY.address(self.instance, 1))),
-                            ),
-                        ]),
+                        section([(
+                            "key_file",
+                            path(&self.authority.signing_key("dev-issuer")?.private),
+                        )]),
                     ),
                 ]),
             )),

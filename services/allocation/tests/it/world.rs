@@ -167,7 +167,6 @@ impl World {
             }),
             redis: RedisSettings::default(),
             telemetry: TelemetrySettings::default(),
-            audit: Default::default(),
             peers: self.peers.clone(),
         };
         Context::new(service, settings).expect("a context")

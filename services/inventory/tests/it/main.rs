@@ -9,7 +9,6 @@ mod host;
 mod ledger;
 mod life;
 mod nodes;
-mod pushes;
 mod readiness;
 mod ready;
 mod reflection;

@@ -156,8 +156,7 @@ fn member<T>(message: T, projects: Vec<Uuid>) -> Request<T> {
     let caller = Caller {
         principal: "user:alice".into(),
         projects,
-        platform_role: None,
-        action: None,
+        admin: false,
         request_id: "req-1".into(),
         idempotency_key: None,
     };

@@ -20,8 +20,7 @@ fn member<T>(message: T, projects: &[Uuid]) -> Request<T> {
     request.extensions_mut().insert(Caller {
         principal: "user:alice".into(),
         projects: projects.to_vec(),
-        platform_role: None,
-        action: None,
+        admin: false,
         request_id: "req-3".into(),
         idempotency_key: None,
     });

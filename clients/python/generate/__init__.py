@@ -1,1 +1,0 @@
-"""Writes models and operations of the SDK from the OpenAPI document."""

@@ -1,2 +1,0 @@
-//! What only a real database shows.
-mod audit;
