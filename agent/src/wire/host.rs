@@ -286,6 +286,8 @@ impl Wire {
     }
 
     async fn put_flows(&self, wanted: &Wanted) -> HostResult<()> {
+        // as of the filter
+        let _absent_is_fine = std::fs::remove_file(self.folder.join(FLOWS));
         let file = self.write(NEW_FLOWS, wanted.flows.as_deref().unwrap_or_default())?;
         let bridge = self.network.bridge.as_str();
         let arguments = [
@@ -432,12 +434,26 @@ esac
         std::fs::write(folder.join("ovs-ofctl"), has).unwrap();
         let ovs = std::fs::read_to_string(folder.join("ovs-vsctl")).unwrap();
         let ovs = ovs.replace("echo standalone", "echo secure");
-        std::fs::write(folder.join("ovs-vsctl"), ovs).unwrap();
+        std::fs::write(folder.join("ovs-vsctl"), &ovs).unwrap();
         assert_eq!(wire.check().await.unwrap(), 0);
         let reservation = "gpuaas-gpuaas-slice-0123456789abcdef0123456789abcdef.conf";
         let reservation = folder.join("hosts").join(reservation);
         std::fs::write(reservation, "52:54:00:10:00:0a,10.100.0.10\n").unwrap();
         assert_eq!(wire.check().await.unwrap(), 1);
+        // a switch that refuses the new rules keeps the old ones, and that is told
+        std::fs::copy(folder.join("wire/flows"), folder.join("old-flows")).unwrap();
+        let refuses = "#!/bin/sh\ncase \"$*\" in\n*diff-flows*) cmp -s \"$3\" \"$GPUAAS_TEST_WIRE/old-flows\" || exit 2 ;;\n\
+                       *) exit 1 ;;\nesac\n";
+        std::fs::write(folder.join("ovs-ofctl"), refuses).unwrap();
+        let port = r#"["uplink",1,""],["gs456789abcdef",5,""]"#;
+        let ovs = ovs.replace(r#"["uplink",1,""]"#, port);
+        std::fs::write(folder.join("ovs-vsctl"), ovs).unwrap();
+        wire.put().await.unwrap_err();
+        let told = wire.check().await.unwrap_err();
+        assert!(
+            told.message.contains("flows are not as they must be"),
+            "{told}"
+        );
         // another hand is told as ever
         let other = "#!/bin/sh\nexit 2\n";
         std::fs::write(folder.join("ovs-ofctl"), other).unwrap();
